@@ -1,4 +1,4 @@
-//! The number of a request: in its answer, in its error, and in the log.
+//! Request IDs: in responses, errors, and the log.
 
 use std::future::Future;
 
@@ -8,12 +8,12 @@ tokio::task_local! {
     static CURRENT: Uuid;
 }
 
-/// Runs what answers a request under its number.
+/// Runs a request handler in the scope of its ID.
 pub(crate) async fn within<T>(id: Uuid, work: impl Future<Output = T>) -> T {
     CURRENT.scope(id, work).await
 }
 
-/// The number of the request that is being answered.
+/// ID of the current request.
 pub(crate) fn current() -> Uuid {
     CURRENT.try_with(|id| *id).unwrap_or_else(|_| Uuid::now_v7())
 }

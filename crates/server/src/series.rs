@@ -1,7 +1,7 @@
-//! Series in one line each: the newest value, how it changed, how it went. They are kept beside the results, since
-//! a table of thousands of them would read all of the history: after each report that came or went, the rows
-//! of its branch and testbed are made anew from the newest reports. Where rows come from does not show in
-//! them, so that it may be done again at any time, and in any order.
+//! One-line summaries of series: newest value, change and sparkline. They are materialized next to the results, because
+//! a table of thousands of series would otherwise read the whole history: after each added or withdrawn report, the
+//! rows of its branch and testbed are rebuilt from the newest reports. The result depends on the reports alone, so
+//! rebuilding is idempotent and order-independent.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -18,25 +18,25 @@ use wingbeat_track::{
 pub use crate::registry::{LastChange, Newest, SeriesRow};
 use crate::{ApiError, App, registry::Project, storage::Databases};
 
-/// Values that a small picture has at most.
+/// Maximum values in a sparkline.
 const SPARK_MAX: usize = 60;
 
-/// Newest reports that count at most: a page is no archive.
+/// Maximum newest reports considered.
 const REPORTS_MAX: usize = 1000;
 
-/// Newest reports that count, however many series there are.
+/// Minimum newest reports considered, regardless of the number of series.
 const REPORTS_MIN: usize = 60;
 
-/// Values that are read for the rows of a branch and a testbed, unless those are more of so few reports.
+/// Maximum values read for the rows of a branch and testbed, unless the minimum of reports has more.
 const VALUES_MAX: usize = 200_000;
 
-/// What changed within this time is news.
+/// Changes within this time count as recent.
 const RECENT: Duration = Duration::days(30);
 
-/// Reports that come within this time are one change.
+/// Debounce time: reports that arrive within it cause one rebuild.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Projects whose rows are to be looked at.
+/// Projects whose rows need checking.
 #[derive(Debug, Default)]
 pub struct Refresher(Mutex<Wanted>);
 
@@ -46,7 +46,7 @@ struct Wanted {
     is_running: bool,
 }
 
-/// Has the rows of a project made anew, soon, where reports came or went.
+/// Schedules a rebuild of a project's rows after reports were added or withdrawn.
 pub(crate) fn touch(app: &App, project: i64) {
     let mut wanted = app.series.0.lock().unwrap_or_else(PoisonError::into_inner);
     wanted.projects.insert(project);
@@ -56,10 +56,10 @@ pub(crate) fn touch(app: &App, project: i64) {
     }
 }
 
-/// How often a server looks after what others of its database left undone as they were killed.
+/// Interval of checks for rebuilds that a killed server of the same database left undone.
 const LOOK_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Looks after all projects, now and then again where other servers share the database.
+/// Checks all projects at start, and periodically if other servers share the database.
 pub(crate) async fn look_after(app: App) {
     touch_all(&app).await;
     while app.storage.is_shared() {
@@ -68,7 +68,7 @@ pub(crate) async fn look_after(app: App) {
     }
 }
 
-/// The same for all projects: somebody may have put other results there.
+/// Schedules all projects: their results may have been replaced.
 async fn touch_all(app: &App) {
     let list = |databases: &Databases| Ok::<_, ApiError>(databases.registry.projects()?);
     match app.storage.read(list).await {
@@ -91,7 +91,7 @@ async fn work(app: App) {
         for project in projects {
             if let Err(error) = refresh(&app, project).await {
                 tracing::warn!("the table of series is as it was: {error}");
-                // A queue that is full now is not later; anything else shows again with the next report.
+                // A full queue is temporary; other errors will recur with the next report.
                 if error.status == axum::http::StatusCode::SERVICE_UNAVAILABLE {
                     let mut wanted = app.series.0.lock().unwrap_or_else(PoisonError::into_inner);
                     wanted.projects.insert(project);
@@ -101,7 +101,7 @@ async fn work(app: App) {
     }
 }
 
-/// Makes the rows of a project anew where its reports are not those that they were made of.
+/// Rebuilds the rows of a project whose reports have changed.
 pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
     let find = move |databases: &Databases| {
         let projects = databases.registry.projects()?;
@@ -129,7 +129,7 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
         let (stretch, rows) = app.storage.read(read).await?;
         let stored = project.stored.clone();
         let save = move |databases: &mut Databases| {
-            // Another server of the database may have made rows of newer reports meanwhile.
+            // Another server of the database may have stored rows of newer reports in the meantime.
             let is_latest = databases.results.stretches(&stored)?.contains(&stretch);
             if is_latest {
                 databases.registry.set_series(project.id, &stretch, &rows)?;
@@ -140,7 +140,7 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
             touch(app, project.id);
         }
     }
-    // What is left has no report any more.
+    // The rest has no reports any more.
     for ((branch, testbed), _) in states {
         let gone = Stretch { branch, testbed, state: String::new() };
         let save = move |databases: &mut Databases| {
@@ -151,7 +151,7 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The newest reports of a branch and a testbed.
+/// The newest reports of a branch and testbed.
 fn newest(results: &Store, project: ProjectName, stretch: &Stretch) -> Result<Plot, StoreError> {
     let reports = ReportFilter {
         project: Some(project.clone()),
@@ -169,7 +169,7 @@ fn newest(results: &Store, project: ProjectName, stretch: &Stretch) -> Result<Pl
     })
 }
 
-/// The rows that are kept of a project, on one of these branches. `None` where there are none yet.
+/// The stored rows of a project on one of these branches. `None` if not built yet.
 pub(crate) fn kept(
     databases: &Databases,
     project: &Project,
@@ -191,7 +191,7 @@ impl SeriesRow {
     }
 }
 
-/// A series in one line; `None` if it has no values.
+/// Summarizes a series; `None` if it has no values.
 pub(crate) fn row(plot: &Plot, series: &PlotSeries) -> Option<SeriesRow> {
     let report = |index: usize| plot.reports.get(series.points.get(index)?.report);
     let last = series.points.last()?;
@@ -200,7 +200,7 @@ pub(crate) fn row(plot: &Plot, series: &PlotSeries) -> Option<SeriesRow> {
     let old = series.points.iter().filter(|point| {
         plot.reports.get(point.report).is_some_and(|report| is_old(report, newest))
     });
-    // The window before is as long: older levels are no news.
+    // The preceding window has the same length: older levels are irrelevant.
     let old: Vec<f64> = old.map(|point| point.value).collect();
     let old = old[old.len().saturating_sub(20)..].to_vec();
     let change_30d = (!old.is_empty()).then(|| {
@@ -239,7 +239,7 @@ fn is_old(report: &PastReport, newest: &PastReport) -> bool {
     newest.start_time - report.start_time >= RECENT
 }
 
-/// The medians of as many neighbours as it takes.
+/// Thins values by medians of neighbours.
 fn thinned(values: &[f64]) -> Vec<f32> {
     let size = values.len().div_ceil(SPARK_MAX).max(1);
     values.chunks(size).map(|values| median(values.to_vec()) as f32).collect()
@@ -277,7 +277,7 @@ mod tests {
         report
     }
 
-    /// An app in a folder, with the row of the project.
+    /// An app in a folder, with a project row.
     fn app() -> (tempfile::TempDir, App, Project) {
         let folder = tempfile::tempdir().expect("a folder");
         let app = App::open(Settings::of(folder.path())).expect("opened");
@@ -297,7 +297,7 @@ mod tests {
         app.storage.write(store).await.expect("stored");
     }
 
-    /// The rows that are kept, and those that the results make.
+    /// The stored rows, and rows computed from the results.
     async fn both(app: &App, project: &Project) -> (Vec<SeriesRow>, Vec<SeriesRow>) {
         refresh(app, project.id).await.expect("refreshed");
         let project = project.clone();
@@ -314,7 +314,7 @@ mod tests {
     async fn kept_rows_are_those_of_the_results() {
         let (_folder, app, project) = app();
         let mut last = None;
-        // Not in the order of time, and with a step in the level.
+        // Out of time order, and with a step in the level.
         for day in (0..60).step_by(2).chain((1..60).step_by(2)) {
             let value = if day < 40 { 10.0 } else { 20.0 } + f64::from(day % 3) / 100.0;
             let report = report("main", i64::from(day), value);
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(main.newest.report, last.uuid);
         assert!(main.change_30d.is_some_and(|change| (change - 1.0).abs() < 0.01), "{main:?}");
         assert!(main.last_change_point.as_ref().is_some_and(|change| change.is_recent), "{main:?}");
-        // A report that is taken back is in no row, and a branch without reports has none.
+        // A withdrawn report is in no row, and a branch without reports has none.
         for uuid in [last.uuid, kept[0].newest.report] {
             let withdraw = move |databases: &mut Databases| {
                 databases.results.withdraw(uuid, None)?;

@@ -1,4 +1,4 @@
-//! Listens, answers, and stops in order: requests under way are finished, new ones are refused.
+//! Listens, responds, and shuts down gracefully: in-flight requests are completed, new ones refused.
 
 mod memory;
 mod observe;
@@ -38,13 +38,13 @@ use crate::{
     storage::StorageError,
 };
 
-/// How long requests under way may take once the server is to stop.
+/// Time limit of in-flight requests at shutdown.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How often profiles are merged.
+/// Merge interval of profiles.
 const TIDY: Duration = Duration::from_secs(30);
 
-/// The routes of all parts, each with its right.
+/// All routes, each with its right.
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         Route::api(Method::GET, "/healthz", Right::Open, get(health)),
@@ -56,12 +56,12 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// All routes, with what is common to them.
+/// All routes with the common middleware.
 pub fn router(app: &App) -> Router {
     let bytes_max = app.settings.body_bytes_max;
     let router = Route::mount(routes(), Router::new(), app)
         .fallback(not_found)
-        // From the inside out. The size is bounded before and after unpacking.
+        // From the innermost layer outwards. The size is limited before and after decompression.
         .layer(DefaultBodyLimit::max(bytes_max))
         .layer(RequestBodyLimitLayer::new(bytes_max))
         .layer(RequestDecompressionLayer::new())
@@ -75,7 +75,7 @@ pub fn router(app: &App) -> Router {
         .layer(middleware::from_fn(console::failure::as_pages))
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
         .with_state(app.clone());
-    // Before the route is looked for, so around all of it.
+    // Must run before routing, so it wraps everything.
     let with_single_slashes = tower::ServiceExt::<Request>::map_request(
         router,
         slashes::single as fn(Request) -> Request,
@@ -83,7 +83,7 @@ pub fn router(app: &App) -> Router {
     Router::new().fallback_service(with_single_slashes)
 }
 
-/// Serves until `stop` is there, and then until the requests under way are answered, or for half a minute.
+/// Serves until `stop` resolves, then finishes in-flight requests for up to 30 seconds.
 pub async fn serve(
     app: App,
     listener: TcpListener,
@@ -92,7 +92,7 @@ pub async fn serve(
     serve_with_grace(app, listener, stop, GRACE).await
 }
 
-/// As [`serve`], with another time for the requests under way.
+/// Like [`serve`], with another time limit for in-flight requests.
 pub async fn serve_with_grace(
     app: App,
     listener: TcpListener,
@@ -109,7 +109,7 @@ pub async fn serve_with_grace(
     };
     let late = async move {
         if heard.wait_for(|is_stopping| *is_stopping).await.is_err() {
-            // The server has ended.
+            // The server has stopped.
             std::future::pending::<()>().await;
         }
         time::sleep(grace).await;
@@ -128,7 +128,7 @@ pub async fn serve_with_grace(
     ended
 }
 
-/// Merges and removes profiles, as long as the server runs.
+/// Merges and deletes profiles while the server runs.
 async fn tidy_profiles(app: App) {
     loop {
         time::sleep(TIDY).await;
@@ -142,7 +142,7 @@ async fn tidy_profiles(app: App) {
     }
 }
 
-/// Whether the databases can be read.
+/// Whether the databases are readable.
 async fn health(State(app): State<App>) -> Result<&'static str, ApiError> {
     app.storage.read(|databases| databases.registry.projects().map_err(StorageError::from)).await?;
     Ok("ok\n")

@@ -1,4 +1,4 @@
-//! What a server is told at its start: by flags, else by variables, else by a file, else by defaults.
+//! Settings of a server: from flags, then environment variables, then a file, then defaults.
 
 mod place;
 
@@ -16,45 +16,45 @@ pub use self::place::{DatabaseUrl, Place};
 
 use crate::profiles::Keep;
 
-/// The port that the `bencher` client's own server has, so that scripts go on working.
+/// The port of Bencher's server, for compatibility with existing scripts.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:6610";
 
-/// What all variables of a server begin with.
+/// Prefix of the environment variables.
 pub const VARIABLES: &str = "WINGBEAT_SERVE_";
 
-/// A body that is smaller holds hardly a report.
+/// Smaller bodies hardly fit a report.
 const BODY_BYTES_LEAST: usize = 64 << 10;
 
-/// Less holds hardly an hour of a machine.
+/// Less hardly fits an hour of one machine.
 const PROFILES_BYTES_LEAST: u64 = 16 << 20;
 
 const DAY_S: i64 = 86_400;
 
-/// Folder of files of a server that has a database, and was told of no folder.
+/// Default folder for files of a server with a database.
 const FILES: &str = "/var/lib/wingbeat";
 
-/// What a server is told at its start.
+/// Settings of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub listen: SocketAddr,
-    /// Where everything is kept.
+    /// Location of the data.
     pub place: Place,
-    /// Folder of what is not kept in databases: profiles that were pushed.
+    /// Folder of files outside the databases: pushed profiles.
     pub files: PathBuf,
-    /// Where people and clients reach the server, without a slash at the end. All links begin with it.
+    /// Public URL without a trailing slash, the base of all links.
     pub public_url: String,
-    /// Reverse proxies in front of the server: so many entries of `X-Forwarded-For` are believed, from the
+    /// Number of reverse proxies in front of the server: as many entries of `X-Forwarded-For` are trusted, from the
     /// right.
     pub proxies: usize,
-    /// Bytes of a request's body at most, unpacked.
+    /// Maximum bytes of a decompressed request body.
     pub body_bytes_max: usize,
-    /// Whether results and profiles are taken from whoever reaches the server, without a key.
+    /// Whether to accept results and profiles from anyone without a key.
     pub allow_anonymous_runs: bool,
-    /// How long and how many profiles are kept that agents push.
+    /// Retention of pushed profiles.
     pub profiles: Keep,
 }
 
-/// Settings that somebody gave. As a file, each is a line.
+/// Explicit settings. In a file, one per line.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Given {
@@ -70,7 +70,7 @@ pub struct Given {
     pub profiles_bytes_max: Option<u64>,
 }
 
-/// Why settings are not taken.
+/// Why settings are rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     #[error("cannot read the settings {}: {source}", .path.display())]
@@ -110,7 +110,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Settings for a place, with the defaults of everything else.
+    /// Settings for a location, with defaults otherwise.
     pub fn of(place: impl Into<Place>) -> Self {
         let place = place.into();
         let listen = SocketAddr::from(([127, 0, 0, 1], 6610));
@@ -123,14 +123,14 @@ impl Settings {
             place,
             public_url: format!("http://{listen}"),
             proxies: 0,
-            // As Bencher's server has it (lib/bencher_config, 0.6.12).
+            // As in Bencher's server (lib/bencher_config, 0.6.12).
             body_bytes_max: 4 << 20,
             allow_anonymous_runs: false,
             profiles: Keep { for_s: 7 * DAY_S, bytes: 2 << 30 },
         }
     }
 
-    /// Settings from what was given, and defaults. `variable` reads the environment.
+    /// Settings from explicit ones and defaults. `variable` reads the environment.
     pub fn from_given(
         given: Given,
         variable: impl Fn(&str) -> Option<String>,
@@ -174,13 +174,13 @@ impl Settings {
 }
 
 impl Given {
-    /// These, and what they leave open from others.
+    /// Fills unset values from others.
     pub fn or(self, others: Self) -> Self {
-        // Who names a folder means no database of others, and the other way round.
+        // A folder overrides a database of lower precedence, and vice versa.
         let is_placed = self.data.is_some() || self.database.is_some();
         Self {
             listen: self.listen.or(others.listen),
-            // Beside a database, it is the folder of files.
+            // With a database, it is the folder of files.
             data: self.data.or(others.data),
             database: self.database.or(others.database.filter(|_| !is_placed)),
             read_database: self.read_database.or(others.read_database.filter(|_| !is_placed)),
@@ -193,7 +193,7 @@ impl Given {
         }
     }
 
-    /// What a file says.
+    /// Settings of a file.
     pub fn from_file(path: &Path) -> Result<Self, SettingsError> {
         let text = fs::read_to_string(path)
             .map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
@@ -201,7 +201,7 @@ impl Given {
             .map_err(|source| SettingsError::File { path: path.to_owned(), source })
     }
 
-    /// What variables say. One that is empty says nothing.
+    /// Settings of environment variables. Ignores empty ones.
     pub fn from_variables(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, SettingsError> {
@@ -231,7 +231,7 @@ impl Given {
     }
 }
 
-/// A variable that is a number.
+/// Parses a numeric variable.
 fn parsed<T: FromStr>(
     variable: &'static str,
     value: Option<String>,
@@ -243,7 +243,7 @@ fn parsed<T: FromStr>(
     value.map(parse).transpose()
 }
 
-/// A URL as all links begin: scheme, host and port.
+/// Validates the public URL: scheme, host and port.
 fn public_url(url: &str) -> Option<String> {
     let url = url.strip_suffix('/').unwrap_or(url);
     let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;

@@ -1,5 +1,5 @@
-//! Where a server keeps everything: results and the registry, one thread that writes them, and connections
-//! that read.
+//! The server's databases: results and registry, one thread that writes them, and connections that read.
+//!
 //!
 //! ```text
 //! folder       results.db   reports, as `wingbeat run` stores them; `wingbeat log --store` reads it
@@ -7,8 +7,8 @@
 //! PostgreSQL   one database with a schema for each, and perhaps a replica for pages
 //! ```
 //!
-//! A write runs on the writer's thread, one after the other. Its queue is bounded: when it is full, the request
-//! is refused, and the client comes again. What was answered is on the disk.
+//! Writes run sequentially on the writer's thread. Its queue is bounded: when it is full, requests are refused, and
+//! clients retry. Acknowledged writes are on disk.
 
 mod backup;
 mod claim;
@@ -41,12 +41,12 @@ use crate::{
     settings::Place,
 };
 
-/// Name of the database of results in the folder.
+/// File name of the results database.
 pub const RESULTS: &str = "results.db";
-/// Name of the database of everything else in the folder.
+/// File name of the registry.
 pub const REGISTRY: &str = "server.db";
 
-/// Both databases, as a write or a read sees them.
+/// Both databases, within a write or read.
 #[derive(Debug)]
 pub struct Databases {
     pub results: Store,
@@ -54,13 +54,13 @@ pub struct Databases {
 }
 
 impl Databases {
-    /// Frees what both connections keep of their files. It is no harm if that fails.
+    /// Frees the page caches of both connections. Failure is harmless.
     fn release_memory(&self) {
         let _ = self.results.release_memory();
         let _ = self.registry.release_memory();
     }
 
-    /// Deletes a project with its names, keys and thresholds. Its reports stay in the store, taken back.
+    /// Deletes a project with its names, keys and thresholds. Its reports stay in the store, withdrawn.
     pub fn delete_project(&mut self, project: i64, reason: &str) -> Result<(), StorageError> {
         for report in self.registry.reports_of(project)? {
             self.results.withdraw(report, Some(reason.to_owned()))?;
@@ -69,7 +69,7 @@ impl Databases {
     }
 }
 
-/// Why the databases cannot be opened or used.
+/// Why opening or using the databases failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     #[error("cannot create the data folder {}: {source}; name another with --data", .path.display())]
@@ -124,7 +124,7 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Opens the databases of a place, or makes them, and starts the writer.
+    /// Opens or creates the databases at a location, and starts the writer.
     pub fn open(place: &Place) -> Result<Self, StorageError> {
         let (source, replica) = match place {
             Place::Folder(folder) => (Source::Folder(folder.clone()), None),
@@ -137,7 +137,7 @@ impl Storage {
             check_replica(primary, replica)?;
         }
         let follower = replica.clone();
-        // What a page wrote is looked for in the replica before that is read.
+        // Later reads of the replica must include this write.
         let done = move |databases: &Databases| {
             if let Some(replica) = &follower
                 && let Ok(position) = databases.registry.position()
@@ -153,17 +153,17 @@ impl Storage {
         })
     }
 
-    /// Writes that wait.
+    /// Number of queued writes.
     pub fn waiting(&self) -> usize {
         self.writer.waiting()
     }
 
-    /// Whether other servers may write to the databases while this one runs.
+    /// Whether other servers may write concurrently.
     pub(crate) fn is_shared(&self) -> bool {
         self.source.is_shared()
     }
 
-    /// Size of the databases, in bytes.
+    /// Size of the databases in bytes.
     pub async fn bytes(&self) -> u64 {
         match &self.source {
             Source::Folder(folder) => {
@@ -178,29 +178,29 @@ impl Storage {
         }
     }
 
-    /// The place up to which a replica must have come to have all that this server wrote; none without one.
+    /// Log position that a replica must have replayed to include this server's writes; none without a replica.
     pub(crate) fn written(&self) -> Option<Position> {
         self.replica.as_ref().map(|replica| replica.newest())
     }
 
-    /// Closes connections that nobody uses, but one, and frees the pages that the others keep.
+    /// Closes idle connections except one, and frees the page caches of the others.
     pub async fn rest(&self) {
         self.readers.close_idle();
         if let Some(replica) = &self.replica {
             replica.close_idle();
         }
-        // PostgreSQL keeps the pages. A write that waits comes first, and another rest follows it.
+        // PostgreSQL holds the cache itself. A queued write takes precedence, and another cleanup follows it.
         if !self.is_shared() && self.waiting() == 0 {
             let release = |databases: &mut Databases| {
                 databases.release_memory();
                 Ok::<_, StorageError>(())
             };
-            // An error means that the server stops.
+            // An error means that the server is shutting down.
             let _ = self.write(release).await;
         }
     }
 
-    /// Runs a write after those that wait. It is done, and on the disk, when this returns.
+    /// Runs a write after the queued ones. It is committed to disk when this returns.
     pub async fn write<T, E>(
         &self,
         job: impl FnOnce(&mut Databases) -> Result<T, E> + Send + 'static,
@@ -212,7 +212,7 @@ impl Storage {
         self.writer.run(job).await?
     }
 
-    /// Runs a read beside others: of the primary, unless the request is one that a replica may answer.
+    /// Runs a read concurrently with others: on the primary, unless a replica may serve the request.
     pub async fn read<T, E>(
         &self,
         job: impl FnOnce(&Databases) -> Result<T, E> + Send + 'static,
@@ -232,7 +232,8 @@ impl Storage {
     }
 }
 
-/// Refuses a replica of another database: its pages would look right, and be wrong. One that is not there yet may come.
+/// Rejects a replica of another database, whose pages would be plausible but wrong. An unreachable replica may come up
+/// later.
 fn check_replica(primary: &PostgresUrl, replica: &PostgresUrl) -> Result<(), StorageError> {
     let own = Registry::identity_at(primary)?;
     match Registry::identity_at(replica) {
@@ -253,13 +254,13 @@ fn check_replica(primary: &PostgresUrl, replica: &PostgresUrl) -> Result<(), Sto
     Ok(())
 }
 
-/// Makes the folder of a server if there is none. Nobody else of the machine may look into it.
+/// Creates the folder of a server if absent, inaccessible to other users.
 fn create_folder(folder: &Path) -> Result<(), StorageError> {
     let create = |source| StorageError::Create { path: folder.to_owned(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(create)
 }
 
-/// Opens the registry of a place, or makes it, for a command beside a server that may run or not.
+/// Opens or creates the registry at a location, for a command that may run alongside a server.
 pub fn open_registry(place: &Place) -> Result<Registry, StorageError> {
     match place {
         Place::Folder(folder) => {
@@ -270,7 +271,7 @@ pub fn open_registry(place: &Place) -> Result<Registry, StorageError> {
     }
 }
 
-/// Opens the registry of a place, and makes none.
+/// Opens an existing registry.
 pub fn open_registry_that_is_there(place: &Place) -> Result<Registry, StorageError> {
     match place {
         Place::Folder(folder) => {
@@ -284,7 +285,7 @@ pub fn open_registry_that_is_there(place: &Place) -> Result<Registry, StorageErr
     }
 }
 
-/// Size of a database and of its log.
+/// Size of a database and its log.
 fn bytes_of(path: &Path) -> u64 {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

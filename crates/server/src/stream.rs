@@ -1,4 +1,4 @@
-//! Large answers, sent while they are written, so that none of them lies in memory whole.
+//! Streams large responses while they are serialized, to avoid buffering them whole.
 
 use std::{
     io::{self, Write},
@@ -14,19 +14,18 @@ use axum::{
 use http_body::Frame;
 use tokio::{sync::mpsc, task};
 
-/// Bytes that are sent at once.
+/// Bytes per chunk.
 const CHUNK: usize = 128 << 10;
 
-/// Chunks that wait for a slow client.
+/// Maximum chunks queued for a slow client.
 const WAITING: usize = 4;
 
-/// An answer in JSON that a function writes, on a thread where that may take its time. A client that goes away
-/// is an error for it.
+/// A JSON response written by a function on a blocking thread. A client's disconnect is a write error.
 pub(crate) fn json(write: impl FnOnce(&mut Writer) -> io::Result<()> + Send + 'static) -> Response {
     let (to, from) = mpsc::channel(WAITING);
     task::spawn_blocking(move || {
         let mut writer = Writer { chunk: Vec::with_capacity(CHUNK), to };
-        // The body tells the client of an end that comes too early.
+        // The body signals a premature end to the client.
         if write(&mut writer).and_then(|()| writer.flush()).is_ok() {
             let _ = writer.to.blocking_send(Part::End);
         }
@@ -39,7 +38,7 @@ enum Part {
     End,
 }
 
-/// Takes an answer.
+/// Receives the response.
 pub(crate) struct Writer {
     chunk: Vec<u8>,
     to: mpsc::Sender<Part>,
@@ -61,7 +60,7 @@ impl Write for Writer {
     }
 }
 
-/// The body that is being written.
+/// The body being written.
 struct Chunks {
     from: mpsc::Receiver<Part>,
 }

@@ -1,4 +1,4 @@
-//! A server that is told to stop finishes what is under way, but does not wait for ever.
+//! A stopping server finishes in-flight requests, but does not wait forever.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use tokio::{
 };
 use wingbeat_server::{App, service::serve_with_grace, settings::Settings};
 
-/// Begins a request with a body of 100 bytes, of which 10 are sent. Then the server is told to stop, and the
-/// rest comes after `pause`, if it comes. The answer, and how long the server went on.
+/// Starts a request with a body of 100 bytes, of which 10 are sent. Then stops the server, and sends the rest after
+/// `pause`, if any. Returns the response, and how long the server continued.
 async fn stop_meanwhile(pause: Option<Duration>) -> (String, Duration) {
     let folder = tempfile::tempdir().expect("a folder");
     let app = App::open(Settings::of(folder.path())).expect("opened");
@@ -38,7 +38,7 @@ async fn stop_meanwhile(pause: Option<Duration>) -> (String, Duration) {
     let ended = timeout(Duration::from_secs(20), server).await;
     ended.expect("in time").expect("no panic").expect("no error");
     let duration = begun.elapsed();
-    // Of a connection that was cut off nothing more comes. The task that holds it ends with the runtime.
+    // A closed connection yields nothing more. The task that holds it ends with the runtime.
     let mut answer = vec![0; 4096];
     let read = timeout(Duration::from_millis(300), client.read(&mut answer)).await;
     let length = read.map_or(0, |read| read.unwrap_or(0));

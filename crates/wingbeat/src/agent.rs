@@ -1,4 +1,4 @@
-//! `wingbeat agent`: flags in, calls, text out.
+//! `wingbeat agent`: parses flags, calls the library, prints text.
 
 mod args;
 #[cfg(feature = "server")]
@@ -29,10 +29,10 @@ use wingbeat_text::{bytes, duration, grouped, plural, share};
 pub(crate) use self::args::AgentArgs;
 use crate::shell::{interruptible_by, message, signal_socket, warning};
 
-/// How long what waits may take to be pushed at the end.
+/// Time limit for pushing queued windows at the end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The same is warned of at most this often.
+/// Minimum interval between equal warnings.
 const WARN_INTERVAL: Duration = Duration::from_secs(600);
 
 pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             end(&name, &counts, quiet);
             delivered += counts.pushed;
             lost += counts.rejected + counts.dropped;
-            // What waits in a folder is pushed by the next agent.
+            // The next agent pushes what is left in the spool folder.
             let of_waiting = if args.spool.is_some() { &mut delivered } else { &mut lost };
             *of_waiting += counts.waiting;
         }
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where rules are, if nobody says.
+/// Default path of the rules.
 const CONFIG: &str = "/etc/wingbeat/agent.toml";
 
 fn rules(given: Option<&Path>) -> anyhow::Result<Rules> {
@@ -120,7 +120,7 @@ fn rules(given: Option<&Path>) -> anyhow::Result<Rules> {
     Rules::read(&text).with_context(|| format!("the rules in {}", path.display()))
 }
 
-/// Reads rules and token again at each SIGHUP. A terminal that is closed sends one, too, and then it is the end.
+/// Reloads rules and token at each SIGHUP. A closing terminal also sends one, which ends the agent.
 fn reload_at_hangup(args: &AgentArgs, rules: &Arc<Mutex<Rules>>, quiet: bool) -> io::Result<()> {
     let mut hangups = signal_socket(&[SIGHUP])?;
     let (config, token_file) = (args.config.clone(), args.token_file.clone());
@@ -128,7 +128,7 @@ fn reload_at_hangup(args: &AgentArgs, rules: &Arc<Mutex<Rules>>, quiet: bool) ->
     let had_terminal = io::stdin().is_terminal();
     let read = move || -> anyhow::Result<()> {
         let fresh = self::rules(config.as_deref())?;
-        // Pushers read it themselves, whenever they send something.
+        // Pushers reread it themselves before each push.
         if let Some(file) = &token_file {
             Credentials::default().with_token_file(file)?;
         }
@@ -150,7 +150,7 @@ fn reload_at_hangup(args: &AgentArgs, rules: &Arc<Mutex<Rules>>, quiet: bool) ->
     thread::Builder::new().name("reload".to_owned()).spawn(serve).map(drop)
 }
 
-/// Where names are kept; nowhere if nobody says, and the user has no home.
+/// Folder of saved symbols; none by default if the user has no home.
 fn names_folder(args: &AgentArgs) -> Option<PathBuf> {
     let of = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let cache = || of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));
@@ -215,18 +215,18 @@ fn begin(args: &AgentArgs, sinks: &Sinks) -> String {
     )
 }
 
-/// What is said while it runs.
+/// State of the messages printed while it runs.
 struct Said {
     quiet: bool,
     verbose: bool,
     begin: String,
     windows: u64,
-    /// Those in which something ran. The others are neither kept nor pushed.
+    /// Windows in which something ran. The others are neither kept nor pushed.
     filled: u64,
-    /// Those that could not be kept in the folder.
+    /// Windows that could not be saved in the folder.
     not_kept: u64,
     warned: Option<Instant>,
-    /// By the names of engines.
+    /// By names of engines.
     warned_of: HashMap<String, Instant>,
 }
 
@@ -238,7 +238,7 @@ impl Said {
             Notice::Window { samples, broken, series, used, frequency_hz, names } => {
                 self.windows += 1;
                 self.filled += u64::from(*series > 0);
-                // The first shows that it works.
+                // The first window confirms that it works.
                 if self.quiet || !self.verbose && self.windows > 1 {
                     return;
                 }
@@ -299,7 +299,7 @@ impl Said {
     }
 }
 
-/// What is recorded, in words.
+/// Description of the recording.
 fn shown(rates: Rates) -> String {
     let mut words = format!("at {} Hz", rates.frequency_hz);
     if let Some(min_block_ns) = rates.min_block_ns {
@@ -330,7 +330,7 @@ fn say_names(names: NameCounts) {
 }
 
 impl Said {
-    /// Whether it is time to warn of this again.
+    /// Whether to repeat this warning now.
     fn is_due(&mut self, what: &str) -> bool {
         let is_due = |warned: &Instant| warned.elapsed() > WARN_INTERVAL;
         let is_due = self.warned_of.get(what).is_none_or(is_due);
@@ -353,7 +353,7 @@ fn end(name: &str, counts: &Counts, quiet: bool) {
     }
 }
 
-/// What is in the folder, whoever wrote it.
+/// Prints the folder's contents, of any agent.
 fn say_kept(folder: &Path, ring: &Ring) {
     let removed = match ring.removed() {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! `wingbeat alerts`: lists alerts, and settles them.
+//! `wingbeat alerts`: lists and dismisses alerts.
 
 use std::process::ExitCode;
 
@@ -66,7 +66,7 @@ struct SettleArgs {
     store: StoreArgs,
 }
 
-/// Lists, or settles.
+/// Lists or dismisses.
 pub(crate) fn run(args: &AlertsArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     match &args.action {
         None => list(args, quiet)?,
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &AlertsArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Which limit was crossed, in words.
+/// Name of the crossed limit.
 pub(crate) fn side(limit: Limit) -> &'static str {
     match limit {
         Limit::Lower => "below",
@@ -120,7 +120,7 @@ fn text(alerts: &[StoredAlert], width: usize) -> String {
         true => String::new(),
         false => stored.project.to_string(),
     };
-    // An alert of a comparison in turns has no limit.
+    // Alerts of interleaved comparisons have no limit.
     let limits = cells(&|stored| {
         limit(stored).map_or_else(String::new, |limit| {
             format!("{} {}", side(stored.alert.limit), scale(stored).with_unit(limit))
@@ -154,7 +154,7 @@ fn text(alerts: &[StoredAlert], width: usize) -> String {
     })
 }
 
-/// What became of an alert, with the reason; nothing while it is active.
+/// Status of an alert, with the reason; empty while active.
 pub(crate) fn status(alert: &Alert) -> String {
     match (alert.status, &alert.reason) {
         (AlertStatus::Active, _) => String::new(),
@@ -163,7 +163,7 @@ pub(crate) fn status(alert: &Alert) -> String {
     }
 }
 
-/// The limit that was crossed.
+/// The crossed limit.
 fn limit(stored: &StoredAlert) -> Option<f64> {
     let boundary = stored.boundary?;
     match stored.alert.limit {
@@ -172,7 +172,7 @@ fn limit(stored: &StoredAlert) -> Option<f64> {
     }
 }
 
-/// The change from the baseline, as a share of it.
+/// Relative change from the baseline.
 fn change(stored: &StoredAlert) -> Option<f64> {
     let baseline = stored.boundary?.baseline?;
     let share = (stored.value - baseline) / baseline.abs();
@@ -187,7 +187,7 @@ fn settle(args: &SettleArgs, status: AlertStatus, quiet: bool) -> anyhow::Result
         let time = minute(stored.start_time);
         format!("{time} {}: {}, {}", stored.branch, alert.benchmark, stored.measure.label())
     };
-    // All are found before the first is changed, so that a typing error changes nothing.
+    // Resolves all before changing any, so that a typo changes nothing.
     let mut found = Vec::new();
     for part in &args.alerts {
         let uuid =
@@ -211,8 +211,8 @@ fn settle(args: &SettleArgs, status: AlertStatus, quiet: bool) -> anyhow::Result
     Ok(())
 }
 
-/// Whether an alert gets the status that another one of its series gets: a series is silenced, and made
-/// active again, as a whole.
+/// Whether an alert follows the status change of another one of its series: a series is silenced and reactivated as a
+/// whole.
 fn goes_along(stored: &StoredAlert, named: &StoredAlert, status: AlertStatus) -> bool {
     let from = match status {
         AlertStatus::Silenced => AlertStatus::Active,
@@ -222,7 +222,7 @@ fn goes_along(stored: &StoredAlert, named: &StoredAlert, status: AlertStatus) ->
     stored.alert.status == from && series(stored) == series(named)
 }
 
-/// What tells the series of an alert from others.
+/// Key of an alert's series.
 fn series(stored: &StoredAlert) -> [&str; 5] {
     [
         stored.project.as_str(),

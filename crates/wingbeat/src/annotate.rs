@@ -1,4 +1,4 @@
-//! `wingbeat annotate`: flags in, calls, text out.
+//! `wingbeat annotate`: parses flags, calls the library, prints text.
 
 use std::{collections::HashMap, fs, io, path::PathBuf, process::ExitCode};
 
@@ -125,7 +125,7 @@ fn print(found: &Annotation, args: &AnnotateArgs, is_json: bool) -> anyhow::Resu
     print_by(|out| write(found, form, style, out))
 }
 
-/// Source files, for objects that do not carry the text of their lines. Each is read once.
+/// Source files, for objects without the text of their lines. Reads each once.
 #[derive(Default)]
 struct SourceFiles {
     lines: HashMap<String, Option<Vec<String>>>,

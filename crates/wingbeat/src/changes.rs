@@ -1,5 +1,5 @@
-//! `wingbeat changes`: reads series, has their change points found, prints them. The statistics are in
-//! `wingbeat_stats`, the forms in docs/changes.md.
+//! `wingbeat changes`: reads series, detects change points, and prints them. `wingbeat_stats` has the statistics,
+//! docs/changes.md the formats.
 
 mod input;
 mod report;
@@ -61,20 +61,20 @@ enum Format {
     Json,
 }
 
-/// A series with what was found in it.
+/// A series with its change points.
 struct Found {
     series: Series,
     changes: Vec<Change>,
 }
 
 impl Found {
-    /// Whether it has too few values for a change.
+    /// Whether it is too short to detect a change.
     fn is_short(&self) -> bool {
         self.series.values.iter().filter(|value| value.is_finite()).count() < POINTS_MIN
     }
 }
 
-/// Finds and prints. The exit code is 1 when `--err` is given and a change is reported, else 0.
+/// Detects and prints. The exit code is 1 if `--err` is given and a change is reported, otherwise 0.
 pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let bytes = read(&args.file)?;

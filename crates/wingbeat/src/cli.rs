@@ -49,7 +49,7 @@ pub(crate) struct Cli {
     pub verb: Verb,
 }
 
-/// Heading of the flags that every verb takes.
+/// Heading of the global flags.
 const GLOBAL: &str = "Global options";
 
 #[derive(Debug, Subcommand)]
@@ -285,7 +285,7 @@ impl Color {
     }
 }
 
-/// The words of the command line, with the former `bench --live` as `live`, and whether it stood there.
+/// The arguments, with the former `bench --live` replaced by `live`, and whether it occurred.
 pub(crate) fn renamed(words: impl Iterator<Item = OsString>) -> (Vec<OsString>, bool) {
     let mut words: Vec<OsString> = words.collect();
     let is_value = |at: usize| words[at - 1] == "--color";

@@ -1,5 +1,5 @@
-//! `wingbeat compare`: has two revisions run by turns, prints what was found. What it takes is in
-//! `wingbeat_track::compare`; docs/compare.md is the reference.
+//! `wingbeat compare`: runs two revisions interleaved, and prints the result. `wingbeat_track::compare` has the
+//! implementation, docs/compare.md is the reference.
 
 mod progress;
 
@@ -81,7 +81,7 @@ enum Format {
     Markdown,
 }
 
-/// Compares and prints. The exit code is 1 when `--err` is given and the head does not pass, else 0.
+/// Compares and prints. The exit code is 1 if `--err` is given and the head does not pass, otherwise 0.
 pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let plan = plan(args)?;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Res
         let mut shown = progress::Shown::new(plan.time, quiet, verbose);
         compare(&plan, stop, &mut |event| shown.show(&event))
     })?;
-    // A file has no width.
+    // Files have no width.
     let style = Style {
         width: if output.is_some() { usize::MAX } else { width_of(io::stdout()) },
         has_colours: output.is_none() && stdout_has_colours(),

@@ -66,7 +66,7 @@ pub(crate) struct DiffArgs {
     store: StoreArgs,
 }
 
-/// The file of a picture.
+/// Path of a picture.
 fn picture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.extension().is_some_and(|extension| extension == "svg") {
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
 }
 
 impl DiffArgs {
-    /// The profiles of the store that are meant, if it is not files.
+    /// The profiles in the store, unless files are given.
     fn kept(&self) -> anyhow::Result<Option<Kept>> {
         if let Some(alert) = &self.alert {
             return Kept::of_alert(self.store.open()?, alert).map(Some);
@@ -162,7 +162,7 @@ fn read(path: &Path) -> anyhow::Result<Stacks> {
     Ok(read_stacks(&path.to_string_lossy(), &bytes(path)?)?)
 }
 
-/// A file, or so much of it that whoever reads the profile refuses it.
+/// A file, read up to just beyond the size limit, so that the parser rejects a larger one.
 fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)

@@ -1,7 +1,7 @@
-//! `wingbeat doctor`: what this kernel, these rights and this hardware allow, and how to get the rest.
+//! `wingbeat doctor`: what this kernel, these privileges and this hardware support, and how to enable the rest.
 //!
-//! The findings come from `wingbeat_bpf::probe`; here they become text or JSON. docs/doctor.md
-//! documents both, and the exit code: 0 when `wingbeat profile` can run, 1 when it cannot.
+//! `wingbeat_bpf::probe` detects it; here the findings become text or JSON. docs/doctor.md documents both, and the exit
+//! code: 0 if `wingbeat profile` can run, 1 if it cannot.
 
 mod json;
 mod table;
@@ -25,7 +25,7 @@ pub(crate) struct DoctorArgs {
     format: FormatArgs<Format>,
 }
 
-/// Looks, prints to stdout, and tells by the exit code whether `wingbeat profile` can run here.
+/// Probes and prints to stdout; the exit code says whether `wingbeat profile` can run here.
 pub(crate) fn run(args: &DoctorArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let findings = findings();
     if args.format.get() == Format::Json {

@@ -1,5 +1,5 @@
-//! `wingbeat export` and `wingbeat import`: reports as files that merge, or to a server and from there.
-//! docs/store.md tells their form.
+//! `wingbeat export` and `wingbeat import`: reports as mergeable files, or exchanged with a server. docs/store.md
+//! describes the format.
 
 mod server;
 
@@ -60,7 +60,7 @@ pub(crate) struct ImportArgs {
     store: StoreArgs,
 }
 
-/// Writes what has no file yet. The exit code is 1 if something is damaged and was left out.
+/// Writes entries without a file. The exit code is 1 if damaged entries were omitted.
 pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let Some(to) = &args.to else {
         return server::push(&args.server, &args.store.open_to_save()?, quiet);
@@ -108,7 +108,7 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     Ok(ExitCode::FAILURE)
 }
 
-/// Takes in what is new. Files that cannot be used are named, and make the exit code 1.
+/// Imports new entries. Names invalid files, which make the exit code 1.
 pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let Some(from) = &args.from else {
         return server::pull(&args.server, &args.store, quiet);
@@ -121,7 +121,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         );
         return Ok(ExitCode::from(2));
     }
-    // Before a store is made for nothing.
+    // Checked before creating a store.
     let is_stdin = from.as_os_str() == "-";
     let is_folder = !is_stdin
         && fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?.is_dir();
@@ -158,8 +158,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     Ok(if done.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Reports, changes of alerts, withdrawals and profiles in words; what there is none of is left out, except for
-/// reports.
+/// Counts of reports, alert changes, withdrawals and profiles as text; omits zeros except for reports.
 pub(crate) fn counts([reports, changes, withdrawals, profiles]: [usize; 4]) -> String {
     let mut parts = vec![plural(reports, "report")];
     parts.extend(match changes {
@@ -176,7 +175,7 @@ pub(crate) fn counts([reports, changes, withdrawals, profiles]: [usize; 4]) -> S
     }
 }
 
-/// Where the values of another tool's file belong.
+/// Project, branch and testbed for the values of another tool's file.
 fn place(args: &ImportArgs) -> anyhow::Result<Place> {
     let directory = env::current_dir().context("cannot determine the current folder")?;
     let named = args.server.project.as_ref();

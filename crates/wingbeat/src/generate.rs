@@ -1,6 +1,6 @@
-//! `wingbeat generate`: completions for shells and man pages, from the definition of the command line.
+//! `wingbeat generate`: shell completions and man pages, generated from the command-line definition.
 //!
-//! The verb is hidden, since packagers call it and not users. The same definition gives the same bytes.
+//! Hidden, because it is for packagers. The output is reproducible.
 
 use std::{
     fs,
@@ -13,7 +13,6 @@ use clap::{Command, ValueEnum as _, builder::Resettable};
 use clap_complete::{aot, aot::Shell};
 use clap_mangen::roff::{Roff, roman};
 
-/// The program.
 const NAME: &str = "wingbeat";
 
 /// Flags of `wingbeat generate`.
@@ -40,7 +39,7 @@ pub(crate) fn run(args: &GenerateArgs, cli: &Command) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command line without this verb, and with all that clap adds when it parses.
+/// The command line without this verb, including what clap adds while parsing.
 pub(crate) fn definition(whole: &Command) -> Command {
     let about = whole.get_about().cloned().unwrap_or_default();
     let verbs = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
@@ -63,14 +62,14 @@ fn completions(command: &Command, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A page for the command and each of its verbs: file name and text.
+/// Man pages of the command and each verb: file name and text.
 pub(crate) fn man_pages(
     command: &Command,
     pages: &mut Vec<(String, String)>,
 ) -> anyhow::Result<()> {
     let name = command.get_display_name().unwrap_or(NAME).to_owned();
     let notes = command.get_after_long_help().or_else(|| command.get_after_help());
-    // Usage names no flag: they follow. Notes would be filled, and examples have columns.
+    // The usage names no flags: they follow. Notes would be reflowed, but examples have columns.
     let shown = command.clone().override_usage(usage(command));
     let shown = shown.after_help(Resettable::Reset).after_long_help(Resettable::Reset);
     let mut page = Vec::new();
@@ -91,7 +90,7 @@ pub(crate) fn man_pages(
     command.get_subcommands().try_for_each(|verb| man_pages(verb, pages))
 }
 
-/// How a verb is called, a way on each line: `wingbeat diff [OPTIONS] <BEFORE> <AFTER>`.
+/// Usage of a verb, one form per line: `wingbeat diff [OPTIONS] <BEFORE> <AFTER>`.
 fn usage(verb: &Command) -> String {
     let usage = verb.clone().render_usage().to_string();
     let lines = usage.trim_start_matches("Usage:").lines().map(str::trim);

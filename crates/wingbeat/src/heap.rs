@@ -1,4 +1,4 @@
-//! `wingbeat heap`: flags in, calls, text out.
+//! `wingbeat heap`: parses flags, calls the library, prints text.
 
 mod args;
 pub(crate) mod pages;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
     Ok(exit_code(&recording, !profile.sites.is_empty()))
 }
 
-/// The files to write, unless flags contradict each other, which is told.
+/// The output files; `None` after reporting contradictory flags.
 pub(crate) fn paths(args: &HeapArgs) -> Option<Vec<PathBuf>> {
     let paths = args.outputs();
     if paths.is_none() {
@@ -67,7 +67,7 @@ pub(crate) fn paths(args: &HeapArgs) -> Option<Vec<PathBuf>> {
     paths
 }
 
-/// Records until the end. Says before what it will cost, and shows then how it goes if somebody watches.
+/// Records until the end. Prints the expected cost first, then progress on a terminal.
 fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Result<Finished> {
     let shares_terminal = matches!(options.targets, Targets::Command(_));
     let line = Recording::new(quiet || shares_terminal);
@@ -81,7 +81,7 @@ fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Resul
     Ok(session::record(options, stop, show)?)
 }
 
-/// The files to write: formats known, paths writable, before anything is recorded.
+/// The output files, with known formats and writable paths, checked before the recording.
 pub(crate) fn outputs(
     paths: &[PathBuf],
     receiver: &Receiver,
@@ -89,7 +89,7 @@ pub(crate) fn outputs(
     paths.iter().map(|path| Ok((receiver.file(path)?, HeapFormat::from_path(path)?))).collect()
 }
 
-/// Whether the name of a file says what is to be written.
+/// Checks that a file name implies a format.
 pub(crate) fn check_name(path: &Path) -> anyhow::Result<()> {
     HeapFormat::from_path(path).map(drop)
 }
@@ -112,11 +112,11 @@ fn options(args: &HeapArgs) -> Options {
     }
 }
 
-/// Stacks of a second: where every allocation is taken, there may be a million.
+/// Stacks of one second: when sampling every allocation, there may be a million.
 const EXACT_BUFFER_BYTES: u32 = 128 << 20;
 const BUFFER_BYTES: u32 = 16 << 20;
 
-/// Writes all files that can be written.
+/// Writes as many files as possible.
 fn write(
     written: &mut Written,
     outputs: Vec<(PendingFile, HeapFormat)>,
@@ -144,7 +144,7 @@ fn write(
     }
 }
 
-/// The profile whose live bytes are what is to be drawn.
+/// The profile with the selected values as its live bytes.
 fn shown(profile: &Profile, show: Show) -> Profile {
     let mut shown = profile.clone();
     for site in &mut shown.sites {
@@ -173,7 +173,7 @@ fn exit_code(recording: &Finished, has_samples: bool) -> ExitCode {
     }
 }
 
-/// Whether the name of an output ends in one of these.
+/// Whether an output's name has one of these suffixes.
 fn has_suffix(path: &Path, suffix: &str) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(suffix))
 }

@@ -1,5 +1,4 @@
-//! A command behind our own flags: a single argument is a line for the shell, several are a program and
-//! its arguments.
+//! The command after our own flags: a single argument is a shell command line, several are a program and its arguments.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,7 +7,7 @@ use std::{
 
 use anyhow::bail;
 
-/// Refuses a line for the shell with a flag behind it: whoever writes that means a flag of wingbeat.
+/// Rejects a shell command line followed by a flag, which was probably intended for wingbeat.
 pub(crate) fn refuse_flags_behind(command: &[OsString]) -> anyhow::Result<()> {
     let [line, flag, ..] = command else { return Ok(()) };
     if is_line(line) && is_flag(flag) {
@@ -22,7 +21,7 @@ pub(crate) fn refuse_flags_behind(command: &[OsString]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a word is more than a program: a line for a shell.
+/// Whether a word is a shell command line instead of a program.
 fn is_line(word: &OsStr) -> bool {
     word.to_string_lossy().contains(char::is_whitespace) && !Path::new(word).exists()
 }

@@ -1,4 +1,4 @@
-//! `wingbeat live`: measures programs that are loaded already, where they run.
+//! `wingbeat live`: measures loaded programs in place.
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     values::{FormatArgs, TableFormat, duration},
 };
 
-/// How long it takes when neither time nor command says it.
+/// Default duration without a time or command.
 const DURATION: Duration = Duration::from_secs(5);
 
 /// Flags of `wingbeat live`.
@@ -22,7 +22,7 @@ pub(crate) struct LiveArgs {
     #[arg(value_name = "PROGRAM")]
     programs: Vec<String>,
     /// Measuring time: 10s, 500ms [default: until COMMAND ends, or 5s]
-    // `time` is what `live` took.
+    // `time` is the former name in `live`.
     #[arg(short, long, alias = "time", value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
     /// Show how long single runs take (p50 to max), timed by programs at the entry and exit of the
@@ -43,8 +43,7 @@ pub(crate) struct LiveArgs {
     command: Vec<OsString>,
 }
 
-/// Measures and writes. The exit code is that of the command when it fails, 1 when a program never
-/// ran, else 0.
+/// Measures and writes. The exit code is the command's if it fails, 1 if a program never ran, otherwise 0.
 pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let is_endless = args.command.is_empty();
@@ -62,9 +61,9 @@ pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result
     Ok(tell_rest(&report, &options, quiet, verbose))
 }
 
-/// Measures until the end, showing how it goes if somebody watches.
+/// Measures until the end, with progress on a terminal.
 fn measured(options: &Options, quiet: bool) -> anyhow::Result<LiveReport> {
-    // A command that was launched shares the terminal, and its output must not be torn by ours.
+    // A launched command shares the terminal, and its output must not be garbled.
     let target = progress_target(quiet || !options.command.is_empty());
     let bar = ProgressBar::with_draw_target(None, target);
     let report = interruptible_by_socket(|stop| {
@@ -84,7 +83,7 @@ fn progress_text(progress: Progress) -> String {
     format!("measuring, {elapsed:.1}{total} s, {} runs; Ctrl-C ends it", grouped(progress.runs))
 }
 
-/// Tells what is not in the result, and gives the exit code.
+/// Prints messages that are not in the result; returns the exit code.
 fn tell_rest(report: &LiveReport, options: &Options, quiet: bool, verbose: bool) -> ExitCode {
     if !quiet {
         for warning in &report.warnings {

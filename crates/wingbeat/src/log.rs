@@ -1,4 +1,4 @@
-//! `wingbeat log`: what is in a store, newest first, or one report whole.
+//! `wingbeat log`: lists a store's reports, newest first, or prints a whole report.
 
 mod check;
 mod json;
@@ -51,11 +51,11 @@ pub(crate) struct LogArgs {
 struct Entry {
     summary: ReportSummary,
     start_point: Option<StartPoint>,
-    /// What changed in the environment since the report before it on the same testbed.
+    /// Environment changes since the previous report on the same testbed.
     news: Vec<String>,
 }
 
-/// Lists, or shows.
+/// Lists, or prints one.
 pub(crate) fn run(args: &LogArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if args.check {
         return check::run(&args.store.open_to_save()?, args.format.get(), quiet);
@@ -108,7 +108,7 @@ fn list(store: &Store, args: &LogArgs, quiet: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The reports with what is not in their summaries. The last one, beyond `most`, is only looked back at.
+/// The reports with data beyond their summaries. The extra one beyond `most` only serves for comparison.
 fn entries(
     store: &Store,
     summaries: Vec<ReportSummary>,
@@ -124,7 +124,7 @@ fn entries(
             let start = head.and_then(|head| Some((head.epoch, head.start_point?)));
             start_points.insert(key.clone(), start);
         }
-        // Where a branch came from in an earlier epoch is told by the report itself.
+        // For an earlier epoch, the report itself has the branch's start point.
         let start = start_points[&key].as_ref().filter(|(epoch, _)| *epoch == summary.epoch);
         let is_same = |other: &&ReportSummary| {
             other.testbed == summary.testbed && other.project == summary.project
@@ -140,7 +140,7 @@ fn entries(
     Ok(entries)
 }
 
-/// What changed since the report of the same testbed before it, which is not in the list.
+/// Changes since the previous report of the same testbed, which is not listed.
 fn news_since_unlisted(store: &Store, summary: &ReportSummary) -> anyhow::Result<Vec<String>> {
     let filter = ReportFilter {
         project: Some(summary.project.clone()),
@@ -154,10 +154,10 @@ fn news_since_unlisted(store: &Store, summary: &ReportSummary) -> anyhow::Result
         .map_or_else(Vec::new, |before| summary.environment.changes_since(&before.environment)))
 }
 
-/// Digits of a commit that are shown.
+/// Digits of a commit to show.
 const HASH_LENGTH: usize = 10;
 
-/// Terminals from this width on have room for where a branch comes from beside it.
+/// Terminal width from which the start point fits next to the branch.
 const WIDE: usize = 120;
 
 fn text(entries: &[Entry], width: usize) -> String {
@@ -186,7 +186,7 @@ fn text(entries: &[Entry], width: usize) -> String {
             let mut branch = summary.branch.to_string();
             match start {
                 Some(start) if is_wide => branch += &format!(" ({start})"),
-                // The branch needs the room, and notes stand below.
+                // The branch needs the room; notes are below.
                 Some(start) => notes.insert(0, start),
                 None => {}
             }
@@ -206,7 +206,7 @@ fn text(entries: &[Entry], width: usize) -> String {
     rows(&head, &lines, width, Paint { has_colours: true })
 }
 
-/// Alerts that are active, of all that were raised.
+/// Active alerts, of all raised.
 fn alerts(summary: &ReportSummary) -> String {
     match (summary.active_alerts, summary.alerts) {
         (0, 0) => "–".to_owned(),

@@ -1,6 +1,6 @@
-//! `wingbeat`: what eBPF and Rust code costs, down to the line, before it reaches production.
+//! `wingbeat`: measures the cost of eBPF and Rust code, down to the source line.
 //!
-//! Flags in, calls, text out. The work is done by the libraries.
+//! Parses flags, calls the libraries, prints text.
 
 mod agent;
 mod alerts;
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
     match run(&cli) {
         Ok(code) => code,
-        // Whoever reads has seen enough.
+        // The reader closed the pipe.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             shell::error!("{}", sentence(&error));
@@ -98,7 +98,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Whether a verb with these flags could run what a word stands for.
+/// Checks whether a verb with these flags could run the program given by the placeholder.
 fn only_parsed(verb: &Verb, word: &OsStr) -> ExitCode {
     let command = match verb {
         Verb::Profile(args) => {
@@ -119,7 +119,7 @@ fn only_parsed(verb: &Verb, word: &OsStr) -> ExitCode {
     }
 }
 
-/// An error with its causes, leaving out those that the text before has told already.
+/// An error with its causes, without those already in the preceding text.
 fn sentence(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
         if told.is_empty() {

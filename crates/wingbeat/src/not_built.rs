@@ -1,4 +1,4 @@
-//! What a build without the feature `server` says of what it lacks. `cargo xtask demo` makes such a build.
+//! Error messages of a build without the feature `server`, such as that of `cargo xtask demo`.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -12,7 +12,7 @@ pub(crate) struct NotBuilt {
     words: Vec<OsString>,
 }
 
-/// Fails: says how to get a build that has it.
+/// Fails with a message about how to get a build that has it.
 pub(crate) fn refuse(what: &str) -> anyhow::Result<ExitCode> {
     bail!(
         "this wingbeat was built without its server, which `{what}` needs; `cargo build --release -p wingbeat` \

@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all, and checked before there is anything to write.
+//! Output files, written atomically, and checked before the work starts.
 
 use std::{
     collections::HashSet,
@@ -14,7 +14,7 @@ use wingbeat_profile::summary::Output;
 
 use crate::shell::{error, message, print};
 
-/// A file to be written later. Nothing is at its path until [`write`](Self::write).
+/// A file to be written later. Its path stays untouched until [`write`](Self::write).
 #[derive(Debug)]
 pub(crate) struct PendingFile {
     path: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct PendingFile {
 
 #[derive(Debug)]
 enum Sink {
-    /// Written beside the path and moved there when it is whole.
+    /// A temporary file next to the path, renamed when complete.
     Draft(NamedTempFile),
     /// A pipe or device, which must not be replaced by a file.
     Special(File),
@@ -31,7 +31,7 @@ enum Sink {
 }
 
 impl PendingFile {
-    /// Checks that `path` can be written.
+    /// Checks that `path` is writable.
     pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
         let open = || -> io::Result<(PathBuf, Sink)> {
             if path == Path::new("-") {
@@ -44,14 +44,14 @@ impl PendingFile {
                     if !found.is_file() {
                         return Ok((path.to_owned(), Sink::Special(file)));
                     }
-                    // Through symbolic links, so that they stay.
+                    // Follows symbolic links, so that they stay.
                     let path = path.canonicalize()?;
                     let draft = draft_beside(&path)?;
                     Ok((path, Sink::Draft(draft)))
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let draft = draft_beside(path)?;
-                    // One spelling for each place, so that two outputs in one can be told.
+                    // Canonical, so that equal outputs are detected.
                     let path = match (folder_of(path).canonicalize(), path.file_name()) {
                         (Ok(folder), Some(name)) => folder.join(name),
                         _ => path.to_owned(),
@@ -65,7 +65,7 @@ impl PendingFile {
         Ok(Self { path, sink })
     }
 
-    /// Writes the whole content by `fill` and puts the file in its place; gives its size in bytes.
+    /// Writes the content with `fill` and renames the file into place; returns its size in bytes.
     pub(crate) fn write<E: std::error::Error + Send + Sync + 'static>(
         mut self,
         fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
@@ -87,12 +87,12 @@ impl PendingFile {
         Ok(bytes)
     }
 
-    /// Will it be a file, rather than a device, a pipe or standard output?
+    /// Whether it will be a regular file, not a device, pipe or standard output.
     pub(crate) fn is_regular(&self) -> bool {
         matches!(self.sink, Sink::Draft(_))
     }
 
-    /// Makes it the file of another user, if it will be a file.
+    /// Changes the owner, if it will be a regular file.
     pub(crate) fn give_to(&self, user: u32, group: u32) -> io::Result<()> {
         match &self.sink {
             Sink::Draft(draft) => fchown(draft.as_file(), Some(user), Some(group)),
@@ -100,14 +100,14 @@ impl PendingFile {
         }
     }
 
-    /// Where it goes.
+    /// The destination.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Writes a result to its file, without colours, or to stdout if it has none; there, what is for people
-/// only if they want to hear something.
+/// Writes a result to its file without colours, or to stdout if there is none. With `quiet`, omits text for people on
+/// stdout.
 pub(crate) fn deliver(
     file: Option<PendingFile>,
     text: &str,
@@ -135,15 +135,15 @@ fn folder_of(path: &Path) -> &Path {
 
 fn draft_beside(path: &Path) -> io::Result<NamedTempFile> {
     let folder = folder_of(path);
-    // Asked first for the sake of its message: that of a draft names a file nobody knows.
+    // Checked first for a better message: the draft's error names a temporary file.
     fs::metadata(folder)?;
     tempfile::Builder::new()
         .prefix(".wingbeat-")
-        // As any new file: what the umask leaves of it.
+        // As for any new file: subject to the umask.
         .permissions(fs::Permissions::from_mode(0o666))
         .tempfile_in(folder)
         .map_err(|error| match error.kind() {
-            // The folder is there: a file system of the kernel's own says so.
+            // The folder exists: kernel file systems report this.
             io::ErrorKind::NotFound => io::Error::other("no files can be created there"),
             kind => kind.into(),
         })
@@ -223,7 +223,7 @@ mod tests {
     }
 }
 
-/// A file to write, in a folder that is there.
+/// A file to write in an existing folder.
 pub(crate) fn pending(path: &Path) -> anyhow::Result<PendingFile> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     if let Some(folder) = folder.filter(|folder| !folder.exists()) {
@@ -236,7 +236,7 @@ pub(crate) fn pending(path: &Path) -> anyhow::Result<PendingFile> {
     PendingFile::create(path)
 }
 
-/// Why outputs cannot go where they are to: two in one file would leave the second only.
+/// Error if two outputs are the same file: only the second would remain.
 pub(crate) fn given_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> Option<String> {
     let mut paths = HashSet::new();
     let mut regular = files.filter(|file| file.is_regular());
@@ -244,7 +244,7 @@ pub(crate) fn given_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> O
     Some(format!("{} is given twice: each output needs its own file", twice.path().display()))
 }
 
-/// What became of the files that a recording is written to.
+/// Results of writing a recording's files.
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) outputs: Vec<Output>,
@@ -252,7 +252,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Writes a file. If that fails, the others are still written: a full disk under one is no reason to lose them.
+    /// Writes a file. After a failure the others are still written: a full disk under one is no reason to lose them.
     pub(crate) fn write<E: std::error::Error + Send + Sync + 'static>(
         &mut self,
         file: PendingFile,
@@ -266,7 +266,7 @@ impl Written {
         }
     }
 
-    /// Reports the files that could not be written; the last one is the error of the run.
+    /// Reports files that failed; the last one is the error of the run.
     pub(crate) fn finish(mut self, has_written: bool) -> anyhow::Result<()> {
         let Some(last) = self.failures.pop() else { return Ok(()) };
         for failure in self.failures {

@@ -1,4 +1,4 @@
-//! `wingbeat plot`: the history of a project as a picture. `wingbeat_track::plot` draws.
+//! `wingbeat plot`: the history of a project as an image, drawn by `wingbeat_track::plot`.
 
 mod json;
 
@@ -60,7 +60,7 @@ pub(crate) struct PlotArgs {
     store: StoreArgs,
 }
 
-/// Forms of a picture in a file.
+/// File formats of a plot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileFormat {
     Svg,
@@ -78,7 +78,6 @@ fn output(text: &str) -> Result<(PathBuf, FileFormat), String> {
     Ok((path, format))
 }
 
-/// Draws.
 pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let store = args.store.open()?;
     let query = query(args, &store)?;
@@ -162,7 +161,7 @@ fn query(args: &PlotArgs, store: &Store) -> anyhow::Result<PlotQuery> {
     })
 }
 
-/// The project, and what the picture is limited to.
+/// The project and the filters.
 fn title(query: &PlotQuery) -> String {
     let mut parts = vec![query.project.to_string()];
     if let [branch] = &query.branches[..] {

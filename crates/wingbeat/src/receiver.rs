@@ -1,5 +1,5 @@
-//! Who gets what a verb writes: the user who called sudo, or the one for whom `cargo wingbeat` did. Files belong to
-//! them, and pictures open in their browser, never in one of root.
+//! The user who receives output files: the one who ran sudo, or for whom `cargo wingbeat` did. Files belong to them,
+//! and pictures open in their browser, never in root's.
 
 use std::{
     env, fs, io,
@@ -18,10 +18,10 @@ use crate::{
     shell::warning,
 };
 
-/// Shows pictures as the desktop does.
+/// Opens pictures with the desktop's default application.
 const OPENER: &str = "xdg-open";
 
-/// An opener that finds no browser says so within this time; one that found it may run until that is closed.
+/// An opener without a browser fails within this time; with one, it may run until the browser is closed.
 const OPENER_FAILS_WITHIN: Duration = Duration::from_millis(300);
 
 /// Flags that tell who it is, and whether to show them the picture.
@@ -41,12 +41,12 @@ impl ReceiverArgs {
         let failed = || format!("cannot read {}, which `cargo wingbeat` wrote", path.display());
         let bytes = fs::read(path).with_context(failed)?;
         let caller = Caller::from_bytes(&bytes).with_context(failed)?;
-        // The environment may have secrets in it. A file that is something else stays.
+        // The environment may contain secrets. Deletes the file only if its format matches.
         fs::remove_file(path).with_context(failed)?;
         Ok(Receiver { caller: Some(caller), opens: self.open })
     }
 
-    /// The command line of this process as somebody could repeat it: without the file that is gone.
+    /// A repeatable command line of this process: without the deleted file.
     pub(crate) fn command_line() -> Vec<String> {
         let mut words: Vec<String> =
             env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -58,7 +58,7 @@ impl ReceiverArgs {
     }
 }
 
-/// Who gets the files, and whether to show them the picture.
+/// Owner of the files, and whether to open the picture.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     caller: Option<Caller>,
@@ -66,19 +66,20 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Whoever called sudo, if there is something to show them. Other files belong to root, as its commands do.
+    /// The user who ran sudo, if a picture is to be opened. Other files belong to root, like those of other commands
+    /// run as root.
     pub(crate) fn who_called(opens: bool) -> anyhow::Result<Self> {
         let caller =
             if opens { Caller::of_sudo().context("cannot tell who called")? } else { None };
         Ok(Self { caller, opens })
     }
 
-    /// As whom to run a command, if `cargo wingbeat` called.
+    /// User to run a command as, if called by `cargo wingbeat`.
     pub(crate) fn launches_as(&self, args: &ReceiverArgs) -> Option<Caller> {
         self.caller.clone().filter(|_| args.launch_as.is_some())
     }
 
-    /// A file of theirs to write.
+    /// An output file of this user.
     pub(crate) fn file(&self, path: &Path) -> anyhow::Result<PendingFile> {
         let file = pending(path)?;
         if let Some(Caller { user, group, .. }) = self.caller.as_ref().filter(|it| it.is_other()) {
@@ -88,7 +89,7 @@ impl Receiver {
         Ok(file)
     }
 
-    /// Shows the first picture that was written, if that was asked for. Whether it can is no matter of the exit code.
+    /// Opens the first written picture if requested. Failure does not affect the exit code.
     pub(crate) fn show(&self, outputs: &[Output]) {
         let is_wanted = |output: &&Output| self.opens && is_picture(Path::new(&output.path));
         if let Some(picture) = outputs.iter().find(is_wanted)
@@ -101,7 +102,7 @@ impl Receiver {
     fn open(&self, path: &str) -> anyhow::Result<()> {
         let mut command = Command::new(OPENER);
         command.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Ctrl-C is not meant for the browser.
+        // Ctrl-C must not reach the browser.
         command.process_group(0);
         if let Some(caller) = &self.caller {
             caller.lend_to(&mut command);
@@ -111,12 +112,12 @@ impl Receiver {
     }
 }
 
-/// Is it a flame graph?
+/// Whether it is a flame graph.
 pub(crate) fn is_picture(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == "svg")
 }
 
-/// Waits for as long as an opener takes to fail.
+/// Waits long enough for an opener to fail.
 fn failure_of(mut child: Child) -> io::Result<()> {
     let step = Duration::from_millis(10);
     for _ in 0..OPENER_FAILS_WITHIN.div_duration_f64(step) as u32 {

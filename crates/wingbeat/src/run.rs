@@ -1,5 +1,5 @@
-//! `wingbeat run` and `wingbeat mock`: flags become a request, the request a finding, and the finding is
-//! stored, told, and made an exit code.
+//! `wingbeat run` and `wingbeat mock`: converts flags to a request, runs it, stores and prints the finding, and sets
+//! the exit code.
 
 mod args;
 mod github;
@@ -34,7 +34,7 @@ pub(crate) use self::{
 };
 use crate::shell::{error, print, stdout_has_colours, width_of};
 
-/// Runs, compares, stores, tells. The exit code is 1 with `--err` when there are alerts, else 0.
+/// Runs, compares, stores, prints. The exit code is 1 with `--err` if there are alerts, otherwise 0.
 pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let interrupt = interrupt::watch()?;
     let request = match request::request(args, interrupt.clone()) {
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
     };
     let mut echo = |line: &[u8]| {
         if !quiet {
-            // Stdout is for the report. Whoever closed stderr does not want to see it.
+            // Stdout is for the report. Ignores a closed stderr.
             let _ = io::stderr().write_all(line);
         }
     };
@@ -59,10 +59,10 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         let finding = interrupt::or_die(run::run(&request, None, profiling, &mut echo))?;
         return remote::send(args, &host, &finding, verbose, quiet);
     }
-    // Before the command: it may take an hour, and the store be of no use.
+    // Before the command: it may take an hour, and the store may be unusable.
     let mut store = open(args)?;
     let finding = interrupt::or_die(run::run(&request, store.as_ref(), profiling, &mut echo))?;
-    // If this fails, what was measured is told all the same.
+    // After a failure, results are still printed.
     let stored = match store.as_mut().filter(|_| !args.dry_run) {
         Some(store) => run::store(&finding, store),
         None => Ok(()),
@@ -110,7 +110,7 @@ pub(crate) fn mock(args: &MockArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The store. A dry run takes the one that is there, and makes none.
+/// The store. A dry run uses an existing one, and creates none.
 fn open(args: &RunArgs) -> anyhow::Result<Option<Store>> {
     let path = args.store.path()?;
     Ok(match args.dry_run {
@@ -130,12 +130,12 @@ fn text(page: &Page<'_>, args: &RunArgs, verbose: bool) -> String {
     }
 }
 
-/// How text for the terminal looks.
+/// Style of terminal text.
 fn style(verbose: bool) -> Style {
     Style { width: width_of(io::stdout()), has_colours: stdout_has_colours(), is_verbose: verbose }
 }
 
-/// What `--err` makes of alerts, and of benchmarks that were not shown to be as fast as before.
+/// Exit code with `--err`: fails on alerts, and on benchmarks not shown to be as fast as before.
 fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding, notices: &[Notice]) -> ExitCode {
     let failures = finding.report.failures().map(|(_, failure)| &failure.name);
     let failures = failures.collect::<HashSet<_>>().len();

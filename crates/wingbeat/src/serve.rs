@@ -1,4 +1,4 @@
-//! `wingbeat serve`: a team's server, and what is done to it on its machine: users, keys, backups.
+//! `wingbeat serve`: a team's server, and its local administration: users, keys, backups.
 
 mod backup;
 mod keys;
@@ -68,7 +68,7 @@ enum Action {
     Backup(BackupArgs),
 }
 
-/// Serves, or does something to a server.
+/// Serves, or runs an administration command.
 pub(crate) fn run(args: &ServeArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     match &args.action {
         None => serve(args)?,
@@ -89,7 +89,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     };
     let settings = args.place.settings(flags)?;
     service::log_to_stderr();
-    // The link is a secret. The log goes to stderr, and may be kept by others.
+    // The link is a secret. The log on stderr may be stored elsewhere.
     let announce = |link: &str| {
         let _ = print(&format!(
             "There is no user yet. Make the first admin within three days:\n{link}\n"
@@ -109,7 +109,7 @@ impl PlaceArgs {
         }
     }
 
-    /// What flags, variables and the file say together.
+    /// Settings of flags, variables and file combined.
     fn settings(&self, flags: Given) -> anyhow::Result<Settings> {
         let variable = |name: &str| std::env::var(name).ok();
         let named = variable(&format!("{VARIABLES}CONFIG")).filter(|it| !it.is_empty());
@@ -121,7 +121,7 @@ impl PlaceArgs {
         Ok(Settings::from_given(given, variable)?)
     }
 
-    /// The same for a command beside the server, whose links lead to the one that runs.
+    /// The same for an administration command, whose links lead to the running server.
     fn settings_beside(&self) -> anyhow::Result<Settings> {
         let mut settings = self.settings(self.given())?;
         if self.public_url.is_none()
@@ -132,7 +132,7 @@ impl PlaceArgs {
         Ok(settings)
     }
 
-    /// The registry of a server that is there already.
+    /// The registry of an existing server.
     fn registry(&self) -> anyhow::Result<(Settings, Registry)> {
         let settings = self.settings_beside()?;
         let registry = open_registry_that_is_there(&settings.place)?;

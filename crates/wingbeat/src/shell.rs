@@ -1,4 +1,4 @@
-//! What a verb shares with the shell that started it: messages, standard output, the terminal, signals.
+//! Interaction with the shell, shared by all verbs: messages, standard output, the terminal, signals.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -23,13 +23,13 @@ use signal_hook::{
 };
 use wingbeat_text::{in_order, shortened};
 
-/// Width of text where there is no terminal to ask.
+/// Text width without a terminal.
 pub(crate) const WIDTH: usize = 100;
 
-/// Signals that ask a program to end.
+/// Termination signals.
 pub(crate) const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Prints a line to stderr. A closed stderr is no failure.
+/// Prints a line to stderr. Ignores a closed stderr.
 macro_rules! message {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -59,7 +59,7 @@ pub(crate) fn error_label() -> String {
     "error".red().bold().to_string()
 }
 
-/// What was recorded, for a line of text: a command may have any number of words.
+/// The target of a recording, shortened to one line: a command may have any number of words.
 pub(crate) fn target_text(target: &str) -> String {
     const WIDTH_MAX: usize = 200;
     shortened(target, WIDTH_MAX)
@@ -70,19 +70,19 @@ pub(crate) fn warning_text(text: impl std::fmt::Display) -> String {
     format!("{}: {text}", "warning".yellow().bold())
 }
 
-/// Writes to stdout, without colours if it takes none, and with names in [their order](in_order). A reader that closed the pipe has seen enough.
+/// Writes to stdout, without colours if unsupported, and with names in [their order](in_order). Ignores a closed pipe.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_by(|out| out.write_all(in_order(text).as_bytes()))
 }
 
-/// As [`print()`], for what writes itself.
+/// Like [`print()`], with a callback that writes.
 pub(crate) fn print_by(
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(anstream::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            // What is left in the buffer would fail again.
+            // Flushing the rest of the buffer would fail again.
             drop(out.into_parts());
             Ok(())
         }
@@ -90,7 +90,7 @@ pub(crate) fn print_by(
     }
 }
 
-/// A JSON document: the version of its fields, then the content, which has members itself.
+/// A JSON document: the schema version, followed by the members of the content.
 #[derive(serde::Serialize)]
 struct Document<T> {
     schema_version: u32,
@@ -116,12 +116,12 @@ pub(crate) fn print_json(
     print(&json_text(schema_version, content)?)
 }
 
-/// Whether stdout takes colours: as `--color` says, else as NO_COLOR and the terminal say.
+/// Whether stdout is coloured: by `--color`, otherwise by NO_COLOR and the terminal.
 pub(crate) fn stdout_has_colours() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
 
-/// Columns of the terminal that a stream is, or as many as a table has elsewhere.
+/// Columns of a stream's terminal, or the default width of tables.
 pub(crate) fn width_of(stream: impl AsFd) -> usize {
     match rustix::termios::tcgetwinsize(stream) {
         Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
@@ -129,13 +129,12 @@ pub(crate) fn width_of(stream: impl AsFd) -> usize {
     }
 }
 
-/// Columns of the terminal that stdout is. Elsewhere lines have any length, so that a row stays a line
-/// for `grep`.
+/// Columns of stdout's terminal; otherwise unlimited, so that a row stays one line for `grep`.
 pub(crate) fn row_width() -> usize {
     if io::stdout().is_terminal() { width_of(io::stdout()) } else { usize::MAX }
 }
 
-/// Where progress is drawn: nowhere, unless somebody watches.
+/// Progress output: hidden unless on a terminal.
 pub(crate) fn progress_target(is_hidden: bool) -> ProgressDrawTarget {
     match is_hidden || !io::stderr().is_terminal() {
         true => ProgressDrawTarget::hidden(),
@@ -143,12 +142,13 @@ pub(crate) fn progress_target(is_hidden: bool) -> ProgressDrawTarget {
     }
 }
 
-/// Runs something that the first signal asks to end. A second one does what it usually does, and so does
-/// each once it is over: a program calls this once.
+/// Runs something that the first signal asks to stop. A second signal has its default action, and so has each one
+/// afterwards: a program calls this once.
 pub(crate) fn interruptible<T>(run: impl FnOnce(&AtomicBool) -> T) -> T {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in ENDING {
-        // Without handlers a signal just ends it. They stay: without any, signal-hook ignores a signal.
+        // If registration fails, signals terminate. Handlers stay registered: without any, signal-hook ignores a
+        // signal.
         let _ = flag::register_conditional_default(signal, Arc::clone(&stop));
         let _ = flag::register(signal, Arc::clone(&stop));
     }
@@ -157,8 +157,8 @@ pub(crate) fn interruptible<T>(run: impl FnOnce(&AtomicBool) -> T) -> T {
     found
 }
 
-/// Runs something that ends when its socket becomes readable, which each signal makes it. Once it is
-/// over, signals do what they usually do.
+/// Runs something that stops when its socket becomes readable, which each signal causes. Afterwards, signals have their
+/// default action.
 pub(crate) fn interruptible_by_socket<T>(
     run: impl FnOnce(BorrowedFd<'_>) -> T,
 ) -> anyhow::Result<T> {
@@ -181,7 +181,7 @@ pub(crate) fn interruptible_by<T>(
     Ok(found)
 }
 
-/// Takes the signals that have come off such a socket, so that it becomes readable by the next one.
+/// Drains received signals from such a socket, so that the next one makes it readable.
 pub(crate) fn forget_signals(stop: BorrowedFd<'_>) {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let is_readable = || {
@@ -192,13 +192,13 @@ pub(crate) fn forget_signals(stop: BorrowedFd<'_>) {
     while is_readable() && rustix::io::read(stop, &mut bytes).is_ok_and(|read| read > 0) {}
 }
 
-/// A socket on which each of these signals writes a byte from now on.
+/// A socket to which each of these signals writes a byte from now on.
 pub(crate) fn signal_socket(signals: &[i32]) -> io::Result<UnixStream> {
     let (socket, writer) = UnixStream::pair()?;
     write_signals(signals, &writer).map(|()| socket)
 }
 
-/// Has each of these signals write a byte.
+/// Makes each of these signals write a byte.
 pub(crate) fn write_signals(signals: &[i32], writer: &UnixStream) -> io::Result<()> {
     signals.iter().try_for_each(|&signal| pipe::register(signal, writer.try_clone()?).map(drop))
 }

@@ -1,4 +1,4 @@
-//! What all verbs that look at a store share: which store, which reports, and how UUIDs are said.
+//! Shared by all verbs that read a store: selection of the store and reports, and short UUIDs.
 
 #[cfg(feature = "server")]
 pub(crate) mod copy;
@@ -30,22 +30,22 @@ pub(crate) struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// The store, which has to be there.
+    /// Opens an existing store.
     pub(crate) fn open(&self) -> anyhow::Result<Store> {
         Ok(Store::open_existing(self.path()?)?)
     }
 
-    /// The store, which has to be there and may be damaged.
+    /// Opens an existing store that may be damaged.
     pub(crate) fn open_to_save(&self) -> anyhow::Result<Store> {
         Ok(Store::open_to_save(self.path()?)?)
     }
 
-    /// The store, made if there is none.
+    /// Opens or creates the store.
     pub(crate) fn open_or_make(&self) -> anyhow::Result<Store> {
         Ok(Store::open(self.path()?)?)
     }
 
-    /// Where it is, or would be.
+    /// Path of the store, existing or not.
     pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
         let named = || env::var_os("WINGBEAT_STORE").filter(|path| !path.is_empty());
         if let Some(path) = self.store.clone().or_else(|| named().map(PathBuf::from)) {
@@ -74,7 +74,7 @@ pub(crate) struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The filter. Names that the store does not have are an error, since they are typing errors.
+    /// The filter. Unknown names are an error, since they are typos.
     pub(crate) fn filter(&self, store: &Store) -> anyhow::Result<ReportFilter> {
         let mut projects = store.projects()?;
         if let Some(project) = &self.project {
@@ -104,7 +104,7 @@ impl FilterArgs {
     }
 }
 
-/// A report whose UUID is known, or a part of it.
+/// The report with this UUID, or part of one.
 pub(crate) fn report(store: &Store, part: &Part) -> anyhow::Result<Report> {
     let uuid = match part.whole() {
         Some(uuid) => uuid,
@@ -121,15 +121,15 @@ pub(crate) fn report(store: &Store, part: &Part) -> anyhow::Result<Report> {
     })
 }
 
-/// Source files of the commits that were measured, where the current folder is in the repository that has them.
+/// Source files of measured commits, if the current folder is in their repository.
 pub(crate) fn sources() -> anyhow::Result<History> {
     Ok(History::new(env::current_dir().context("cannot determine the current folder")?))
 }
 
-/// Names that are told when none fits.
+/// Maximum names listed in an error.
 const NAMES_MAX: usize = 12;
 
-/// Fails, with the names that there are, unless a name is known.
+/// Fails with a list of known names if a name is unknown.
 pub(crate) fn check<T: PartialEq + ToString>(
     what: &str,
     name: &T,
@@ -144,7 +144,7 @@ pub(crate) fn check<T: PartialEq + ToString>(
     bail!("there is no {what} {} in the store {path}; it has {known}", name.to_string())
 }
 
-/// Names in a sentence.
+/// Joins names for a message.
 pub(crate) fn listed<T: ToString>(names: &[T]) -> String {
     let mut texts: Vec<String> = names.iter().take(NAMES_MAX).map(ToString::to_string).collect();
     if names.len() > NAMES_MAX {
@@ -153,7 +153,7 @@ pub(crate) fn listed<T: ToString>(names: &[T]) -> String {
     if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
 }
 
-/// The project that is meant where one has to be: as said, as the environment has it, or the only one.
+/// The project: from the flag, the environment, or the only one.
 pub(crate) fn project(named: Option<&ProjectName>, store: &Store) -> anyhow::Result<ProjectName> {
     let projects = store.projects()?;
     let path = store.path().display();
@@ -178,16 +178,16 @@ pub(crate) fn project(named: Option<&ProjectName>, store: &Store) -> anyhow::Res
     }
 }
 
-/// A time as it stands in tables, in UTC.
+/// A time in tables, in UTC.
 pub(crate) fn minute(time: OffsetDateTime) -> String {
     let (date, clock) = (time.date(), time.time());
     let (month, day) = (u8::from(date.month()), date.day());
     format!("{:04}-{month:02}-{day:02} {:02}:{:02}", date.year(), clock.hour(), clock.minute())
 }
 
-/// A time as programs read it.
+/// A time in machine-readable form.
 pub(crate) fn rfc3339(time: OffsetDateTime) -> String {
-    // Years that cannot be written so are not stored.
+    // Stored years are always representable.
     time.format(&Rfc3339).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! Values of flags that several verbs take: formats, times and percentages.
+//! Parsers of flag values shared by several verbs: formats, times and percentages.
 
 use std::{
     ops::Bound,
@@ -66,9 +66,9 @@ impl<F: ValueEnum + Default + Send + Sync + 'static> FormatArgs<F> {
     }
 }
 
-/// A length of time: 10s, 500ms, and without a unit seconds.
+/// A duration: 10s, 500ms, in seconds without a unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    // A bare number would be ambiguous to read, but perf and sleep take it for seconds.
+    // Seconds are the default unit, like in perf and sleep.
     let duration = match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,
         Err(_) => humantime::parse_duration(text)
@@ -77,7 +77,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if duration.is_zero() { Err("the time must not be zero".to_owned()) } else { Ok(duration) }
 }
 
-/// A size of 4 GiB at most; `None` if it is none, or larger.
+/// A size up to 4 GiB; `None` if invalid or larger.
 pub(crate) fn size_bytes(text: &str) -> Result<Option<u32>, String> {
     Ok(checked_bytes(text)?.and_then(|bytes| u32::try_from(bytes).ok()))
 }
@@ -103,7 +103,7 @@ fn checked_bytes(text: &str) -> Result<Option<u64>, String> {
     Ok(digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)))
 }
 
-/// How far back: 30d, 12h, 2weeks.
+/// A time span before now: 30d, 12h, 2weeks.
 pub(crate) fn window(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(window) if !window.is_zero() => Ok(window),
@@ -112,7 +112,7 @@ pub(crate) fn window(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A moment: a date, a time in UTC, or a time with its zone.
+/// A date, a time in UTC, or a time with its zone.
 pub(crate) fn moment(text: &str) -> Result<OffsetDateTime, String> {
     let spelled = text.trim().replacen(' ', "T", 1);
     let attempts = [
@@ -128,7 +128,7 @@ pub(crate) fn moment(text: &str) -> Result<OffsetDateTime, String> {
     })
 }
 
-/// A moment, or how long ago it was: 90m, 2d.
+/// A point in time, or an age: 90m, 2d.
 pub(crate) fn moment_or_ago(text: &str) -> Result<SystemTime, String> {
     if let Ok(ago) = humantime::parse_duration(text) {
         let moment = SystemTime::now().checked_sub(ago);
@@ -141,7 +141,7 @@ pub(crate) fn moment_or_ago(text: &str) -> Result<SystemTime, String> {
     })
 }
 
-/// A share, of a flag that takes fractions: `0.05`, or `5%`.
+/// A fraction: `0.05`, or `5%`.
 pub(crate) fn fraction(text: &str) -> Option<f64> {
     match text.strip_suffix('%') {
         Some(percent) => percent.trim_end().parse::<f64>().ok().map(|percent| percent / 100.0),
@@ -149,12 +149,12 @@ pub(crate) fn fraction(text: &str) -> Option<f64> {
     }
 }
 
-/// A percentage from 0 on, as a share.
+/// A percentage from 0 on, as a fraction.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     share_within(text, (Bound::Included(0.0), Bound::Unbounded))
 }
 
-/// A percentage within bounds, as a share.
+/// A percentage within bounds, as a fraction.
 pub(crate) fn share_within(text: &str, bounds: (Bound<f64>, Bound<f64>)) -> Result<f64, String> {
     use std::ops::RangeBounds as _;
     match text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>() {
@@ -172,7 +172,7 @@ pub(crate) fn share_within(text: &str, bounds: (Bound<f64>, Bound<f64>)) -> Resu
     }
 }
 
-/// The figure that stands for a benchmark.
+/// The statistic that represents a benchmark.
 pub(crate) fn average() -> impl TypedValueParser<Value = Average> {
     PossibleValuesParser::new(["mean", "median"]).map(|name| match &*name {
         "mean" => Average::Mean,
@@ -180,10 +180,10 @@ pub(crate) fn average() -> impl TypedValueParser<Value = Average> {
     })
 }
 
-/// Another number each time.
+/// A different seed each time.
 pub(crate) fn time_seed() -> u64 {
     let since = SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    // The lower half of the nanoseconds is what changes.
+    // The low bits of the nanoseconds change most.
     since.map_or(0, |since| u64::try_from(since.as_nanos() & u128::from(u64::MAX)).unwrap_or(0))
 }
 

@@ -1,5 +1,5 @@
-//! Branches, testbeds, benchmarks and measures: what results name by text, each with a UUID, and with a name
-//! and a slug that may change.
+//! Branches, testbeds, benchmarks and measures: named by text in results; here each has a UUID, and a name and slug
+//! that may change.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use wingbeat_track::model::Slug;
 
 use super::{Registry, RegistryError, columns::Time, projects::free};
 
-/// What a thing is.
+/// Kind of a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     Branch,
@@ -19,25 +19,25 @@ pub enum Kind {
     Measure,
 }
 
-/// A branch, a testbed, a benchmark or a measure.
+/// A branch, testbed, benchmark or measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thing {
-    /// Its row.
+    /// Row.
     pub id: i64,
     pub kind: Kind,
     pub uuid: Uuid,
-    /// Its name in the results; of a measure its slug there.
+    /// Name in the results; for a measure, its slug there.
     pub stored: String,
     pub name: String,
     pub slug: Slug,
-    /// Of measures only.
+    /// Measures only.
     pub units: Option<String>,
     pub created: OffsetDateTime,
     pub modified: OffsetDateTime,
     pub archived: Option<OffsetDateTime>,
 }
 
-/// A thing that is to be made. Who makes it has checked the name.
+/// A thing to create. The caller has validated the name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewThing<'a> {
     pub name: &'a str,
@@ -45,7 +45,7 @@ pub struct NewThing<'a> {
     pub units: Option<&'a str>,
 }
 
-/// What is to be changed about a thing. `None` leaves it as it is.
+/// Changes of a thing. `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ThingChange {
     pub name: Option<String>,
@@ -54,11 +54,11 @@ pub struct ThingChange {
     pub is_archived: Option<bool>,
 }
 
-/// Which things, and in which order.
+/// Filter and order of things.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ThingFilter<'a> {
     pub name: Option<&'a str>,
-    /// A part of the name, the slug or the UUID, whatever its case.
+    /// Part of the name, slug or UUID, case-insensitive.
     pub search: Option<&'a str>,
     pub is_archived: bool,
     pub descending: bool,
@@ -66,7 +66,7 @@ pub struct ThingFilter<'a> {
     pub offset: u64,
 }
 
-/// Why a thing was not made, changed or deleted.
+/// Why creating, changing or deleting a thing failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conflict {
     Name,
@@ -81,7 +81,7 @@ const COLUMNS: &str =
 impl Kind {
     pub const ALL: [Self; 4] = [Self::Branch, Self::Testbed, Self::Benchmark, Self::Measure];
 
-    /// As the database and sentences have it.
+    /// The kind in the database and in messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Branch => "branch",
@@ -93,7 +93,7 @@ impl Kind {
 }
 
 impl Registry {
-    /// The thing with that UUID, slug or name, in this order.
+    /// The thing with this UUID, slug or name, in this order.
     pub fn thing(
         &self,
         project: i64,
@@ -114,8 +114,8 @@ impl Registry {
         find().map_err(self.error("looking for a name"))
     }
 
-    /// The thing with exactly that name. What a tool calls differently are different things, also where one
-    /// of the names is the slug of the other.
+    /// The thing with exactly this name. Names that differ in a tool's output are different things, even if one is the
+    /// slug of the other.
     pub fn thing_named(
         &self,
         project: i64,
@@ -125,7 +125,7 @@ impl Registry {
         by(&self.connection, project, kind, "name", name).map_err(self.error("looking for a name"))
     }
 
-    /// The thing that results call so.
+    /// The thing with this name in the results.
     pub fn thing_stored(
         &self,
         project: i64,
@@ -136,14 +136,14 @@ impl Registry {
             .map_err(self.error("looking for a name"))
     }
 
-    /// The thing of that row.
+    /// The thing of this row.
     pub fn thing_of_row(&self, id: i64) -> Result<Option<Thing>, RegistryError> {
         let sql = format!("SELECT {COLUMNS} FROM thing WHERE id = ?1");
         let find = || self.connection.prepare(&sql)?.query_row([id], thing).optional();
         find().map_err(self.error("looking for a name"))
     }
 
-    /// Things by name, and how many there are without the limit.
+    /// Things by name, and their number without the limit.
     pub fn things(
         &self,
         project: i64,
@@ -173,8 +173,8 @@ impl Registry {
         list().map_err(self.error("listing names"))
     }
 
-    /// Makes a thing. A name that is taken, and a slug that was asked for and is taken, are conflicts; a slug
-    /// made of the name gets a tail.
+    /// Creates a thing. A taken name or requested slug is a conflict; a slug derived from the name gets a suffix if
+    /// taken.
     pub fn create_thing(
         &self,
         project: i64,
@@ -183,7 +183,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Result<Thing, Conflict>, RegistryError> {
         let create = || {
-            // Within a transaction of many, or one of its own.
+            // Inside the caller's transaction, or in its own.
             let own =
                 self.connection.is_autocommit().then(|| self.connection.writing()).transpose()?;
             let made = create(&self.connection, project, kind, new, now)?;
@@ -195,7 +195,7 @@ impl Registry {
         create().map_err(self.error("making a name"))
     }
 
-    /// Changes a thing. `None` if there is none of that row.
+    /// Changes a thing. `None` if the row does not exist.
     pub fn change_thing(
         &self,
         id: i64,
@@ -214,7 +214,7 @@ impl Registry {
         apply().map_err(self.error("changing a name"))
     }
 
-    /// Deletes a thing that no report uses. Plots lose it.
+    /// Deletes a thing that no report uses. Removes it from plots.
     pub fn delete_thing(&self, id: i64) -> Result<Result<(), Conflict>, RegistryError> {
         let delete = || {
             let transaction = self.connection.writing()?;
@@ -268,7 +268,7 @@ fn create(
             }
         }
     };
-    // Results tell measures by their slugs. Whatever was renamed keeps its name there.
+    // Results identify measures by slug. A renamed thing keeps its name there.
     let wanted = if kind == Kind::Measure { slug.as_str() } else { new.name };
     let stored = free(wanted, "-", |text| is_free("stored", text))?;
     db.prepare(
@@ -279,8 +279,8 @@ fn create(
     by(db, project, kind, "uuid", uuid)?.ok_or(Error::NoRow).map(Ok)
 }
 
-/// The slug with a part of a UUID behind it. Numbers would be tried one by one, and the names of thousands of
-/// benchmarks may begin alike.
+/// The slug with part of a UUID appended. Numbers would be tried one by one, and thousands of benchmarks may share a
+/// prefix.
 fn with_tail(slug: &Slug, uuid: Uuid) -> String {
     let digits = uuid.simple().to_string();
     let head: String = slug.as_str().chars().take(64 - 9).collect();
@@ -335,7 +335,7 @@ fn change_thing(
     Ok(Some(Ok(thing)))
 }
 
-/// As a part of a pattern of `LIKE`.
+/// Escapes a part of a `LIKE` pattern.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }

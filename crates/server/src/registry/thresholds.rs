@@ -1,4 +1,4 @@
-//! Kept thresholds: by branch, testbed and measure a model, and the models before it.
+//! Thresholds: for each branch, testbed and measure, the active model and its predecessors.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -7,10 +7,10 @@ use wingbeat_track::model::ThresholdModel;
 
 use super::{Registry, RegistryError, columns::Time};
 
-/// A kept threshold.
+/// A stored threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
-    /// Its row.
+    /// Row.
     pub id: i64,
     pub uuid: Uuid,
     /// Rows of things.
@@ -19,7 +19,7 @@ pub struct Threshold {
     pub measure: i64,
     pub created: OffsetDateTime,
     pub modified: OffsetDateTime,
-    /// Oldest first. The last one is in force, unless it was replaced.
+    /// Oldest first. The last one is active, unless it was replaced.
     pub models: Vec<Model>,
 }
 
@@ -32,7 +32,7 @@ pub struct Model {
     pub replaced: Option<OffsetDateTime>,
 }
 
-/// Which thresholds, by rows of things. `None` is all.
+/// Filter of thresholds, by rows of things. `None` matches all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThresholdFilter {
     pub branch: Option<i64>,
@@ -44,12 +44,12 @@ const SELECT: &str =
     "SELECT id, uuid, branch, testbed, measure, created_ns, modified_ns FROM threshold";
 
 impl Threshold {
-    /// The model in force.
+    /// The active model.
     pub fn model(&self) -> Option<&Model> {
         self.models.last().filter(|model| model.replaced.is_none())
     }
 
-    /// The model that was in force at a time.
+    /// The model that was active at a time.
     pub fn model_at(&self, time: OffsetDateTime) -> Option<&Model> {
         let is_in_force = |model: &&Model| {
             model.created <= time && model.replaced.is_none_or(|replaced| replaced > time)
@@ -59,7 +59,7 @@ impl Threshold {
 }
 
 impl Registry {
-    /// Thresholds of a project, the oldest first.
+    /// Thresholds of a project, oldest first.
     pub fn thresholds(
         &self,
         project: i64,
@@ -78,7 +78,7 @@ impl Registry {
         list().map_err(self.error("listing thresholds"))
     }
 
-    /// The threshold of that UUID.
+    /// The threshold with this UUID.
     pub fn threshold(&self, project: i64, uuid: Uuid) -> Result<Option<Threshold>, RegistryError> {
         let find = || {
             let sql = format!("{SELECT} WHERE project = ?1 AND uuid = ?2");
@@ -89,8 +89,8 @@ impl Registry {
         find().map_err(self.error("looking for a threshold"))
     }
 
-    /// Puts a model in force, or none. The threshold is made where it is not there, unless there is nothing
-    /// to put in force. Settings that are in force already change nothing.
+    /// Activates a model, or none. Creates the threshold if absent, unless there is no model. Does nothing if the
+    /// settings are already active.
     pub fn set_threshold(
         &self,
         project: i64,
@@ -255,7 +255,7 @@ mod tests {
             assert_eq!(two.model_at(at(2)).map(|model| model.settings), Some(share(0.1)));
             assert_eq!(two.model_at(at(3)).map(|model| model.settings), Some(share(0.2)));
             assert_eq!(two.model_at(at(0)), None);
-            // A clock that went back does not bring back what was replaced.
+            // A clock step backwards does not revive a replaced model.
             let three = set(Some(&share(0.3)), -60).expect("a threshold");
             assert_eq!(three.model().map(|model| model.settings), Some(share(0.3)));
             let none = set(None, 4).expect("a threshold");

@@ -7,7 +7,7 @@ use wingbeat_track::model::Slug;
 
 use super::{Registry, RegistryError, columns::Time, projects::free};
 
-/// What a user may do, from least to most.
+/// Role of a user, in ascending order.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -15,7 +15,7 @@ use super::{Registry, RegistryError, columns::Time, projects::free};
 pub enum Role {
     /// Reads all projects.
     Reader,
-    /// Sends results, and changes what belongs to projects.
+    /// Uploads results, and edits the contents of projects.
     Member,
     /// Manages users, and deletes projects.
     Admin,
@@ -24,20 +24,20 @@ pub enum Role {
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Its row.
+    /// Row.
     pub id: i64,
     pub uuid: Uuid,
     pub name: String,
     pub slug: String,
     pub email: String,
     pub role: Role,
-    /// Whether a password was chosen already.
+    /// Whether a password has been set.
     pub has_password: bool,
     pub is_locked: bool,
     pub created: OffsetDateTime,
 }
 
-/// A user that is to be made.
+/// A user to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewUser {
     pub name: String,
@@ -45,7 +45,7 @@ pub struct NewUser {
     pub role: Role,
 }
 
-/// Why a user was not made or changed.
+/// Why creating or changing a user failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UserRefusal {
     #[error("there is a user with that email address already")]
@@ -79,7 +79,7 @@ impl Registry {
         list().map_err(self.error("listing users"))
     }
 
-    /// Whether there is a user at all.
+    /// Whether any user exists.
     pub fn has_users(&self) -> Result<bool, RegistryError> {
         self.any_user().map_err(self.error("looking for users"))
     }
@@ -88,7 +88,7 @@ impl Registry {
         self.connection.prepare("SELECT 1 FROM \"user\" LIMIT 1")?.exists([])
     }
 
-    /// The user with that UUID, slug or email address.
+    /// The user with this UUID, slug or email address.
     pub fn user(&self, id: &str) -> Result<Option<User>, RegistryError> {
         let find = || {
             if let Ok(uuid) = Uuid::try_parse(id) {
@@ -102,7 +102,7 @@ impl Registry {
         find().map_err(self.error("looking for a user"))
     }
 
-    /// The user of a row.
+    /// The user of this row.
     pub fn user_of(&self, id: i64) -> Result<Option<User>, RegistryError> {
         self.user_by("id = ?1", id).map_err(self.error("looking for a user"))
     }
@@ -112,7 +112,7 @@ impl Registry {
         self.connection.prepare(&sql)?.query_row([value], user).optional()
     }
 
-    /// Makes a user, who has no password yet.
+    /// Creates a user without a password.
     pub fn create_user(
         &self,
         new: &NewUser,
@@ -127,7 +127,7 @@ impl Registry {
         create().map_err(self.error("making a user"))
     }
 
-    /// As [`Registry::create_user`], within a transaction.
+    /// Like [`Registry::create_user`], within a transaction.
     pub(super) fn insert_user(
         &self,
         new: &NewUser,
@@ -153,7 +153,7 @@ impl Registry {
         Ok(Ok(made.ok_or(Error::NoRow)?))
     }
 
-    /// Gives a user another role. Keys and sessions of the user have it at once.
+    /// Changes a user's role. Takes effect immediately for keys and sessions.
     pub fn set_role(
         &self,
         id: i64,
@@ -164,7 +164,7 @@ impl Registry {
         self.change_user(id, sql, params![id, role.column(), Time(now)])
     }
 
-    /// Locks a user out, or lets the user in again. Who is locked out has no sessions, and no key works.
+    /// Locks or unlocks a user. Locking ends all sessions and disables all keys.
     pub fn set_locked(
         &self,
         id: i64,
@@ -179,7 +179,7 @@ impl Registry {
         Ok(changed)
     }
 
-    /// Changes a user unless nobody could manage users then.
+    /// Changes a user, unless no admin would be left.
     fn change_user(
         &self,
         id: i64,
@@ -207,7 +207,7 @@ impl Registry {
         self.connection.prepare(sql)?.query_row([], |row| row.get(0))
     }
 
-    /// Keeps the hash of a user's password, and ends all sessions of the user.
+    /// Stores the hash of a user's password, and ends all sessions of the user.
     pub fn set_password(
         &self,
         id: i64,
@@ -222,24 +222,24 @@ impl Registry {
         set().map_err(self.error("keeping a password"))
     }
 
-    /// As [`Registry::set_password`], within a transaction.
+    /// Like [`Registry::set_password`], within a transaction.
     pub(super) fn write_password(&self, id: i64, hash: &str, now: OffsetDateTime) -> SqlResult<()> {
         let sql = "UPDATE \"user\" SET password = ?2, modified_ns = ?3 WHERE id = ?1";
         self.connection.execute(sql, params![id, hash, Time(now)])?;
         self.connection.execute("DELETE FROM session WHERE \"user\" = ?1", [id])?;
-        // Links of earlier resets would change the password once more.
+        // Links of earlier resets would change the password again.
         self.connection.execute("DELETE FROM invite WHERE \"user\" = ?1", [id])?;
         Ok(())
     }
 
-    /// The hash of a user's password, if one was chosen.
+    /// Hash of a user's password, if set.
     pub fn password_hash(&self, id: i64) -> Result<Option<String>, RegistryError> {
         let sql = "SELECT password FROM \"user\" WHERE id = ?1";
         let find = || self.connection.prepare(sql)?.query_row([id], |row| row.get(0));
         Ok(find().optional().map_err(self.error("reading a password's hash"))?.flatten())
     }
 
-    /// Notes who changed what.
+    /// Adds an entry to the audit log.
     pub fn note(&self, who: &str, what: &str, now: OffsetDateTime) -> Result<(), RegistryError> {
         let sql = "INSERT INTO audit (time_ns, who, what) VALUES (?1, ?2, ?3)";
         let write = || self.connection.prepare(sql)?.execute(params![Time(now), who, what]);
@@ -247,7 +247,7 @@ impl Registry {
     }
 }
 
-/// Why a name or an address is not taken for a user, in words. `None` if both are.
+/// Why a user's name or address is rejected, as text; `None` if both are valid.
 pub fn user_fault(new: &NewUser) -> Option<String> {
     let is_plain = |text: &str| !text.is_empty() && !text.chars().any(char::is_control);
     let is_email = |text: &str| {
@@ -263,7 +263,7 @@ pub fn user_fault(new: &NewUser) -> Option<String> {
     })
 }
 
-/// Addresses are compared without regard to case, as mail servers do.
+/// Normalizes an address: case-insensitive, like mail servers.
 fn normal_email(email: &str) -> String {
     email.trim().to_lowercase()
 }

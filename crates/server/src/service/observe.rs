@@ -1,4 +1,4 @@
-//! What is common to all answers: a number, a line in the log, a count, and headers for browsers.
+//! Common to all responses: request ID, log line, metrics, and security headers.
 
 use std::time::Instant;
 
@@ -13,8 +13,7 @@ use uuid::Uuid;
 use super::rest;
 use crate::{App, request_id};
 
-/// What browsers may do with our answers: nothing that a page of ours does not need. A handler's own headers
-/// stay.
+/// Default headers: browsers get only the permissions that our pages need. Headers set by a handler take precedence.
 const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -22,15 +21,15 @@ const HEADERS: [(HeaderName, &str); 5] = [
          form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    // Stricter ones take the origin from our own forms.
+    // Stricter values remove the origin from our own forms.
     (header::REFERRER_POLICY, "same-origin"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    // What one user sees is not for a cache that others share.
+    // Shared caches must not store what one user sees.
     (header::CACHE_CONTROL, "private, no-cache"),
 ];
 
-/// Answers a request under a number of its own, and logs and counts it. The log has the template of the
-/// route, since addresses may hold secrets, as invitations do.
+/// Assigns a request ID, and logs and counts the request. Logs the route's template, because addresses may contain
+/// secrets, as invitations do.
 pub(super) async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let id = Uuid::now_v7();
@@ -55,7 +54,7 @@ pub(super) async fn observe(State(app): State<App>, request: Request, next: Next
 }
 
 fn complete(headers: &mut HeaderMap, id: Uuid) {
-    // For browsers that do not know `frame-ancestors`. A page that others may show has a policy of its own.
+    // For browsers without `frame-ancestors`. Embeddable pages have their own policy.
     if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
         headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     }

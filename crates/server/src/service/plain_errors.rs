@@ -1,4 +1,4 @@
-//! Errors that no handler made - a body that is too large, a query that is none - as clients read errors.
+//! Converts errors of extractors (body too large, malformed query) to the API's format.
 
 use axum::{
     body::{Body, to_bytes},
@@ -10,13 +10,13 @@ use axum::{
 
 use crate::ApiError;
 
-/// Bytes of such an error that are passed on.
+/// Maximum bytes of such an error that are passed on.
 const TEXT_MAX: usize = 4096;
 
-/// How the error of a bounded body ends.
+/// Suffix of the error about the body limit.
 const TOO_LARGE: &str = "length limit exceeded";
 
-/// Turns errors in plain text into those of the API.
+/// Converts plain-text errors to API errors.
 pub(super) async fn explain(request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let response = next.run(request).await;
@@ -29,7 +29,7 @@ pub(super) async fn explain(request: Request, next: Next) -> Response {
     }
     let allow = response.headers().get(header::ALLOW).cloned();
     let text = text(response).await;
-    // An extractor knows the bound only where nothing stands between, as unpacking does.
+    // The extractor detects the limit only without a layer in between, such as decompression.
     let is_too_large = text.ends_with(TOO_LARGE);
     let status = if is_too_large { StatusCode::PAYLOAD_TOO_LARGE } else { status };
     let error = match status {

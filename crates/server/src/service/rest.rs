@@ -1,5 +1,5 @@
-//! What is done once nobody asks anything any more: connections to the databases are closed or give up their pages,
-//! some megabytes each, and the system gets back what the answers took.
+//! Cleanup when idle: closes or shrinks database connections, some megabytes each, and returns freed memory to the
+//! system.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,17 +11,17 @@ use tokio::{task, time};
 use super::memory;
 use crate::App;
 
-/// A server that was asked nothing for this long is at rest.
+/// Idle time before cleanup.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// Whether somebody waits for the end of what is asked.
+/// Whether a cleanup is scheduled.
 #[derive(Debug, Default)]
 pub struct Rest {
     answers: AtomicU64,
     is_watched: AtomicBool,
 }
 
-/// Counts an answer, and waits for the rest behind it unless somebody does.
+/// Counts a response, and schedules a cleanup unless one is scheduled.
 pub(super) fn after_answer(app: &App) {
     app.rest.answers.fetch_add(1, Ordering::Relaxed);
     if !app.rest.is_watched.swap(true, Ordering::AcqRel) {
@@ -37,9 +37,9 @@ async fn watch(app: App) {
             break;
         }
     }
-    // An answer that comes from now on has a watch of its own.
+    // Later responses schedule another cleanup.
     app.rest.is_watched.store(false, Ordering::Release);
     app.storage.rest().await;
-    // An error means that the server stops.
+    // An error means that the server is shutting down.
     let _ = task::spawn_blocking(memory::give_back).await;
 }

@@ -1,5 +1,5 @@
-//! Takes doubled slashes out of addresses: the `bencher` client asks for `//v0/…` where its host ends in a
-//! slash, which it always does.
+//! Collapses double slashes in paths: the `bencher` client requests `//v0/…` if its host ends in a slash, which it
+//! always does.
 
 use axum::{extract::Request, http::Uri};
 

@@ -1,4 +1,4 @@
-//! A server as a process: opens, listens, says that it is there, and ends on a signal.
+//! The server process: opens, listens, announces itself, and stops on a signal.
 
 use std::{
     io,
@@ -23,10 +23,10 @@ use crate::{
     storage::{Claim, Storage, StorageError},
 };
 
-/// Threads that answer. Databases are read by threads of their own.
+/// Threads that serve requests. Databases are read on separate threads.
 const THREADS_MAX: usize = 4;
 
-/// Why a server did not start, or ended.
+/// Why a server did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(transparent)]
@@ -50,21 +50,21 @@ impl From<RegistryError> for ServeError {
     }
 }
 
-/// Writes a line of JSON to stderr for each event. `WINGBEAT_LOG` chooses which, as `warn` or `debug`.
+/// Logs JSON lines to stderr. `WINGBEAT_LOG` sets the filter, as `warn` or `debug`.
 pub fn log_to_stderr() {
     let filter = EnvFilter::builder()
         .with_default_directive(tracing::Level::INFO.into())
         .with_env_var("WINGBEAT_LOG")
         .from_env_lossy();
     let subscriber = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter);
-    // A second server of a process logs where the first does.
+    // A second server of a process shares the first one's log.
     let _ = subscriber.with_writer(io::stderr).try_init();
 }
 
-/// Serves until SIGTERM or SIGINT. `announce` gets the link that makes the first admin, if there is no user.
+/// Serves until SIGTERM or SIGINT. `announce` receives the link that creates the first admin, if there is no user.
 pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeError> {
     memory::stay_small();
-    // A folder has one server; a database may have several, each of which waits for its turn to write.
+    // A folder has one server; a database may have several, which take turns to write.
     let mut claim = match &settings.place {
         Place::Folder(folder) => Some(Claim::of(folder)?),
         Place::Postgres { .. } => None,
@@ -81,10 +81,10 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeE
     listener.set_nonblocking(true).map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
     if settings.public_url == format!("http://{address}") {
-        // Port 0 is another one now.
+        // Replaces port 0 by the actual one.
         settings.public_url = format!("http://{bound}");
     }
-    // A command that does not learn of it makes links by the settings.
+    // Without the announcement, commands use the configured URL for links.
     match &mut claim {
         Some(claim) => drop(claim.announce(&settings.public_url)),
         None => registry.set_public_url(&settings.public_url)?,
@@ -105,7 +105,7 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeE
         .map_err(ServeError::Ended)?;
     let served = runtime.block_on(answer(app.clone(), listener, bound));
     runtime.shutdown_timeout(Duration::from_secs(5));
-    // The last to hold the databases waits for the writer.
+    // Dropping the last handle of the databases waits for the writer.
     drop(app);
     tracing::info!("stopped");
     served.map_err(ServeError::Ended)
@@ -126,7 +126,7 @@ async fn answer(app: App, listener: StdListener, bound: SocketAddr) -> io::Resul
     serve(app, listener, stop).await
 }
 
-/// Passwords and cookies that others of the network can read deserve a word.
+/// Warns if passwords and cookies are sent over plain HTTP.
 fn warn_of_plain_http(settings: &Settings) {
     let host = settings.public_url.strip_prefix("http://");
     let is_local =

@@ -1,4 +1,4 @@
-//! Where a server keeps everything: in a folder, or in a database of PostgreSQL.
+//! Location of a server's data: a folder, or a PostgreSQL database.
 
 use std::{
     convert::Infallible,
@@ -12,20 +12,20 @@ use wingbeat_sql::PostgresUrl;
 
 use super::{Given, SettingsError};
 
-/// Where everything is kept.
+/// Location of the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Two databases of SQLite in a folder, which has one server.
+    /// Two SQLite databases in a folder, which has one server.
     Folder(PathBuf),
-    /// A database of PostgreSQL, which may have several.
+    /// A PostgreSQL database, which may have several servers.
     Postgres {
         primary: PostgresUrl,
-        /// A replica, which the pages of the console read from.
+        /// Replica for reads of pages.
         replica: Option<PostgresUrl>,
     },
 }
 
-/// A text that names a database, and may have a password. It is not shown.
+/// URL of a database, possibly with a password. Redacted when displayed.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct DatabaseUrl(String);
@@ -38,7 +38,7 @@ impl Place {
         let parsed = |url: &DatabaseUrl| PostgresUrl::parse(&url.0);
         let replica = given.read_database.as_ref().map(parsed).transpose()?;
         match (&given.database, &given.data) {
-            // A container says where its folder is; who runs it says that it is not to be used.
+            // A container sets its folder; the database set by the operator overrides it.
             (Some(primary), _) => Ok(Self::Postgres { primary: parsed(primary)?, replica }),
             _ if replica.is_some() => Err(SettingsError::ReplicaOfNothing),
             (None, Some(data)) => Ok(Self::Folder(data.clone())),
@@ -83,7 +83,7 @@ impl fmt::Debug for DatabaseUrl {
     }
 }
 
-/// The folder that systemd made for the service, or one of the user.
+/// The folder that systemd created for the service, or one in the user's home.
 pub(super) fn default_data(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let read = |name: &str| variable(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     read("STATE_DIRECTORY").or_else(|| {

@@ -1,4 +1,4 @@
-//! A copy of both databases as they were at one moment, while a server writes them.
+//! Consistent backup of both databases while a server writes.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -12,12 +12,12 @@ use rusqlite::{Connection, OpenFlags, backup::Backup};
 
 use super::{REGISTRY, RESULTS};
 
-/// How long to wait for a write that is under way.
+/// How long to wait for a write in progress.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pages that are copied in one step.
+/// Pages copied per step.
 const PAGES: i32 = 4096;
 
-/// Why there is no backup. What was there before is as it was.
+/// Why the backup failed. Existing files are unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error("{} is there already: name a folder that does not exist", .0.display())]
@@ -32,14 +32,14 @@ pub enum BackupError {
     Damaged { path: PathBuf, found: String },
 }
 
-/// A database that is read as it was at one moment.
+/// A snapshot of a database.
 struct Snapshot {
     path: PathBuf,
     connection: Connection,
 }
 
-/// Copies the databases in `data` to a new folder. The folder has its name only when it is complete and on
-/// the disk. Returns its size in bytes.
+/// Copies the databases in `data` to a new folder, which gets its name only when it is complete and synced to disk.
+/// Returns its size in bytes.
 pub fn back_up(data: &Path, to: &Path) -> Result<u64, BackupError> {
     if to.exists() {
         return Err(BackupError::Exists(to.to_owned()));
@@ -54,20 +54,20 @@ pub fn back_up(data: &Path, to: &Path) -> Result<u64, BackupError> {
         Ok(bytes)
     });
     if written.is_err() {
-        // What cannot be removed has a name that says what it is.
+        // A leftover has a name that identifies it.
         let _ = fs::remove_dir_all(&partial);
     }
     written
 }
 
-/// Both databases as they are at one moment: nothing is written to either while the snapshots begin.
+/// Consistent snapshots of both databases: both are locked against writes while the snapshots begin.
 fn snapshots(data: &Path) -> Result<[Snapshot; 2], BackupError> {
     let results = Snapshot::open(data.join(RESULTS))?;
     let registry = Snapshot::open(data.join(REGISTRY))?;
     let locks = [results.lock()?, registry.lock()?];
     results.begin()?;
     registry.begin()?;
-    // Writes go on from here.
+    // Writes may continue from here.
     drop(locks);
     Ok([results, registry])
 }
@@ -83,7 +83,7 @@ fn write(snapshots: &[Snapshot], folder: &Path) -> Result<u64, BackupError> {
     Ok(bytes)
 }
 
-/// Where a backup grows: beside its place, under a name that says so.
+/// Temporary path of a backup, next to its destination.
 fn partial(to: &Path) -> PathBuf {
     let mut name = to.file_name().unwrap_or_default().to_owned();
     name.push(format!(".partial-{}", std::process::id()));
@@ -103,14 +103,14 @@ impl Snapshot {
         Ok(Self { path, connection })
     }
 
-    /// A transaction that keeps others from writing until it is dropped.
+    /// A transaction that blocks writers until dropped.
     fn lock(&self) -> Result<Connection, BackupError> {
         let connection = connect(&self.path)?;
         connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed())?;
         Ok(connection)
     }
 
-    /// Begins to read: from now on the database looks as it does now.
+    /// Starts the read transaction that fixes the snapshot.
     fn begin(&self) -> Result<(), BackupError> {
         let sql = "BEGIN; SELECT count(*) FROM sqlite_schema;";
         self.connection.execute_batch(sql).map_err(self.failed())
@@ -128,7 +128,7 @@ impl Snapshot {
                 Duration::ZERO,
                 None,
             )?;
-            // One file, without a log beside it.
+            // A single file, without a log next to it.
             to.pragma_update(None, "journal_mode", "DELETE")?;
             to.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
         };
@@ -216,7 +216,7 @@ mod tests {
         thread::scope(|scope| {
             let is_done = &is_done;
             scope.spawn(move || {
-                // Each number goes to one after the other, as the server's steps do.
+                // Writes each number to both in order, like the server's steps.
                 for n in 1.. {
                     let sql = "INSERT INTO count VALUES (?1, zeroblob(20000))";
                     results.execute(sql, [n]).expect("written");

@@ -1,4 +1,4 @@
-//! One server for one folder: two would each have a writer, and limits of their own.
+//! Ensures one server per folder: two would each have a writer, and separate rate limits.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -10,17 +10,17 @@ use std::{
 use super::{StorageError, create_folder};
 use crate::{registry::Registry, settings::Place};
 
-/// Name of the file that a server keeps locked. It holds the server's URL.
+/// Name of the lock file. It contains the server's URL.
 const LOCK: &str = "server.lock";
 
-/// A folder that this process serves, as long as it keeps this. The lock ends with the process.
+/// The lock on a served folder, held while this value lives. The lock ends with the process.
 #[derive(Debug)]
 pub struct Claim {
     file: File,
 }
 
 impl Claim {
-    /// Claims a folder for this process.
+    /// Locks a folder for this process.
     pub fn of(folder: &Path) -> Result<Self, StorageError> {
         create_folder(folder)?;
         let path = folder.join(LOCK);
@@ -35,14 +35,14 @@ impl Claim {
         }
     }
 
-    /// Says where the server can be reached.
+    /// Writes the server's URL.
     pub fn announce(&mut self, url: &str) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.write_all(url.as_bytes())
     }
 }
 
-/// The URL at which a place is served: of a folder while it is, of a database since it was at last.
+/// URL of the server at a location: for a folder, of the running server; for a database, of the last one started.
 pub fn served_at(place: &Place) -> Option<String> {
     match place {
         Place::Folder(folder) => served_folder(folder),
@@ -56,7 +56,7 @@ fn served_folder(folder: &Path) -> Option<String> {
     let mut file = File::open(folder.join(LOCK)).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {}
-        // What it holds is that of a server that ended.
+        // A leftover of a stopped server.
         _ => return None,
     }
     let mut url = String::new();

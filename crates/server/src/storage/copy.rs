@@ -1,4 +1,4 @@
-//! Everything besides results, copied from one place to another: a folder or a database, both ways.
+//! Copies the registry between locations, from and to folders or databases.
 
 use std::path::Path;
 
@@ -8,22 +8,21 @@ use crate::{
     settings::Place,
 };
 
-/// Keeps servers from the folders of a copy. A database of PostgreSQL has no such claim.
+/// Locks on the folders of a copy. A PostgreSQL database has no such lock.
 #[derive(Debug)]
 pub struct Claims {
     _claims: [Option<Claim>; 2],
 }
 
-/// Copies users, keys, names, thresholds and what else a server knows to a place that has none of it, and proves by
-/// a digest that all of it is there. What it is; `None` if there is no server's data at `from`. Made again, it only
-/// compares. No server begins in either folder as long as the claims are kept: results that are copied afterwards would
-/// be of another moment.
+/// Copies the registry to a location that has none, and verifies the copy by digest. Returns its content; `None` if
+/// there is no server's data at `from`. Running it again only compares. While the locks are held, no server can start
+/// in either folder: results copied afterwards would be inconsistent with the registry.
 pub fn copy_registry(from: &Place, to: &Place) -> Result<Option<(Content, Claims)>, StorageError> {
     let source = match open_of(from)? {
         Some(source) => source,
         None => return Ok(None),
     };
-    // What a running server writes meanwhile would be missing.
+    // Would miss concurrent writes of a running server.
     let claims = Claims { _claims: [claim(from)?, claim(to)?] };
     let target = open_registry(to)?;
     let content = source.content()?;
@@ -53,7 +52,7 @@ fn claim(place: &Place) -> Result<Option<Claim>, StorageError> {
     }
 }
 
-/// Whether a folder is that of a server.
+/// Whether a folder belongs to a server.
 pub fn is_of_server(folder: &Path) -> bool {
     folder.join(REGISTRY).is_file()
 }

@@ -1,4 +1,4 @@
-//! Connections that read, each used by one request at a time.
+//! Pool of read connections, each used by one request at a time.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -9,13 +9,13 @@ use tokio::{sync::Semaphore, task, time::timeout};
 
 use super::{Databases, StorageError, source::Source};
 
-/// Connections that are kept while nobody uses them.
+/// Maximum idle connections.
 const IDLE_MAX: usize = 8;
 
-/// Connections at once. A server of PostgreSQL has 100 unless told otherwise, for all its clients.
+/// Maximum concurrent connections. A PostgreSQL server has 100 by default, for all its clients.
 const AT_ONCE: usize = 16;
 
-/// How long a request waits for one of them.
+/// How long a request waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! Reading from a replica, as far as it has come.
+//! Reads from a replica, with bounded staleness.
 
 use std::{
     collections::VecDeque,
@@ -13,13 +13,13 @@ use wingbeat_sql::PostgresUrl;
 
 use super::{Databases, StorageError, readers::Readers, source::Source, view::Position};
 
-/// How far behind a replica may be that is read.
+/// Maximum replication lag for reads.
 const BEHIND_MAX: Duration = Duration::from_secs(10);
 
-/// How far apart places are that are remembered.
+/// Minimum interval between recorded positions.
 const APART: Duration = Duration::from_secs(1);
 
-/// A replica, and what was written to its primary.
+/// A replica, and the writes to its primary.
 #[derive(Debug)]
 pub(super) struct Replica {
     readers: Readers,
@@ -27,12 +27,12 @@ pub(super) struct Replica {
     is_missing: Arc<AtomicBool>,
 }
 
-/// Places in the log of a primary to which this server wrote.
+/// Log positions of a primary after this server's writes.
 #[derive(Debug, Default)]
 struct Written {
-    /// The last one that is older than a replica may be.
+    /// The newest position older than the maximum lag.
     old: Position,
-    /// Younger ones with their times, oldest first.
+    /// Newer ones with their times, oldest first.
     recent: VecDeque<(Instant, Position)>,
 }
 
@@ -45,19 +45,19 @@ impl Replica {
         }
     }
 
-    /// Notes that the primary was written to.
+    /// Records a write to the primary.
     pub(super) fn note(&self, position: Position) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         written.note(Instant::now(), position);
     }
 
-    /// The newest place that was noted.
+    /// The newest recorded position.
     pub(super) fn newest(&self) -> Position {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         written.recent.back().map_or(written.old, |(_, position)| *position)
     }
 
-    /// Runs a job on the replica, if that can be reached and has come to a place; gives it back otherwise.
+    /// Runs a job on the replica if it is reachable and has replayed a position; returns the job otherwise.
     pub(super) async fn run<T, E, J>(&self, at_least: Position, job: J) -> Result<Result<T, E>, J>
     where
         T: Send + 'static,
@@ -72,7 +72,7 @@ impl Replica {
         let job = Arc::new(Mutex::new(Some(job)));
         let own = Arc::clone(&job);
         let is_missing = Arc::clone(&self.is_missing);
-        // The job is run where the replica has come far enough, and is still there otherwise.
+        // The job is taken if the replica has replayed far enough.
         let ran = self
             .readers
             .run(move |databases| {
@@ -96,7 +96,7 @@ impl Replica {
         }
     }
 
-    /// Says once that the replica is not there.
+    /// Logs once that the replica is unavailable.
     fn miss(&self, error: &StorageError) {
         if !self.is_missing.swap(true, Ordering::Relaxed) {
             tracing::warn!("the replica cannot be read, so pages read from the primary: {error}");
@@ -116,7 +116,7 @@ impl Written {
         }
     }
 
-    /// What a replica must have come to.
+    /// Position that a replica must have replayed.
     fn old(&mut self, now: Instant) -> Position {
         while let Some((time, position)) = self.recent.front().copied() {
             if now.duration_since(time) < BEHIND_MAX {

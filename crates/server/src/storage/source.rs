@@ -1,4 +1,4 @@
-//! Where connections lead, and how they are opened.
+//! Opens database connections.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use wingbeat_track::store::{Store, StoreError};
 use super::{Databases, REGISTRY, RESULTS, StorageError, create_folder};
 use crate::registry::Registry;
 
-/// Where connections lead. Those to PostgreSQL are opened anew by themselves when they are lost.
+/// Target of connections. Lost PostgreSQL connections are reopened automatically.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     Folder(PathBuf),
@@ -16,18 +16,18 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Whether other servers write there while this one runs.
+    /// Whether other servers write concurrently.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
 
-    /// Opens the databases, makes them where there are none, and brings them to the present version.
+    /// Opens or creates the databases, and migrates them to the current version.
     pub(super) fn make(&self) -> Result<Databases, StorageError> {
         match self {
             Self::Folder(folder) => make_in_folder(folder),
             Self::Postgres(url) => {
                 let registry = Registry::open_at(url)?;
-                // As of a folder: what was restored in part is no new server.
+                // As for a folder: a partial restore is not a new server.
                 let opened = Store::open_postgres(url, !registry.has_reports()?);
                 let results = opened.map_err(|error| match error {
                     StoreError::Missing { path } => StorageError::NoResults { path },
@@ -38,7 +38,7 @@ impl Source {
         }
     }
 
-    /// Opens databases that are there and are of the present version.
+    /// Opens existing databases of the current version.
     pub(super) fn open(&self) -> Result<Databases, StorageError> {
         match self {
             Self::Folder(folder) => Ok(Databases {
@@ -57,7 +57,7 @@ fn make_in_folder(folder: &Path) -> Result<Databases, StorageError> {
     create_folder(folder)?;
     let results = folder.join(RESULTS);
     let registry = Registry::open(&folder.join(REGISTRY))?;
-    // A folder that was restored in part would look like a server that nobody has sent anything to.
+    // A partially restored folder would look like a server without results.
     if !results.exists() && registry.has_reports()? {
         return Err(StorageError::NoResults { path: results });
     }

@@ -1,8 +1,8 @@
-//! Which database a request reads: the primary, or a replica that has what its sender wrote.
+//! Selects the database of a request: the primary, or a replica that includes the client's own writes.
 //!
-//! A replica follows its primary, mostly by milliseconds. Whoever changed something on a page gets a cookie with
-//! the place in the primary's log where the change stands, and pages read from the replica only once it has come
-//! that far; until then, and where it cannot be reached, they read from the primary.
+//! A replica typically lags by milliseconds. After a change on a page, the browser gets a cookie with its position in
+//! the primary's log, and pages read from the replica only once it has replayed that position; until then, and while it
+//! is unreachable, they read from the primary.
 
 use std::future::Future;
 
@@ -12,28 +12,28 @@ tokio::task_local! {
     static REPLICA: Position;
 }
 
-/// A place in the log of a primary. 0 is before everything.
+/// A log position of a primary. 0 is before everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Position(pub(crate) u64);
 
-/// The cookie with the place of what a browser wrote last.
+/// Cookie with the position of a browser's last write.
 const COOKIE: &str = "wingbeat-written";
 
-/// How long it is sent, in seconds. A replica that is farther behind is not read at all.
+/// Lifetime of the cookie in seconds. A replica with a larger lag is not used at all.
 const COOKIE_AGE_S: u64 = 60;
 
-/// Has reads go to a replica, once that has come to a place.
+/// Allows reads from a replica that has replayed a position.
 pub(crate) async fn of_replica<T>(at_least: Position, work: impl Future<Output = T>) -> T {
     REPLICA.scope(at_least, work).await
 }
 
-/// The place that a replica must have come to, to be read; none where the primary is to be read.
+/// Position that the replica must have replayed; none to read from the primary.
 pub(super) fn replica() -> Option<Position> {
     REPLICA.try_with(|at_least| *at_least).ok()
 }
 
 impl Position {
-    /// What a browser says that it wrote.
+    /// The position in a browser's cookie.
     pub(crate) fn of_cookie(headers: &HeaderMap) -> Self {
         let values = headers.get_all(header::COOKIE).into_iter().filter_map(|it| it.to_str().ok());
         let mut pairs =
@@ -43,7 +43,7 @@ impl Position {
         Self(number.unwrap_or_default())
     }
 
-    /// What tells a browser to say so.
+    /// `Set-Cookie` header with the position.
     pub(crate) fn cookie(self) -> Option<HeaderValue> {
         let number = self.0;
         let text =

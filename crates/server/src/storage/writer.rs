@@ -1,4 +1,4 @@
-//! The thread that writes.
+//! The writer thread.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,30 +13,29 @@ use tokio::sync::{
 
 use super::{Databases, StorageError};
 
-/// Writes that may wait. Each waits for those before it: a report of 1,000 metrics takes some 15 ms.
+/// Maximum queued writes. Each waits for those before it: a report of 1,000 metrics takes about 15 ms.
 const QUEUE: usize = 256;
 
-/// How long nobody tries again to reach a database that could not be reached: what waits is refused meanwhile,
-/// and its clients come again.
+/// Delay before retrying an unreachable database. Queued writes are refused in the meantime, and their clients retry.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Does something, and gives what tells it to whoever asked.
+/// Performs a write, and returns the callback that reports it.
 type Job = Box<dyn FnOnce(Result<&mut Databases, StorageError>) -> Tell + Send>;
 
 type Tell = Box<dyn FnOnce()>;
 
-/// Is told after each write, before whoever asked for it.
+/// Called after each write, before it is reported.
 type Done = Box<dyn Fn(&Databases) + Send>;
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    /// There until the writer ends.
+    /// Present until the writer stops.
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Starts the thread. It ends when the last sender is gone and all jobs are done.
+    /// Starts the thread. It ends when the last sender is dropped and all jobs are done.
     pub(super) fn start(databases: Databases, done: Done) -> Result<Self, StorageError> {
         let (jobs, mut waiting) = mpsc::channel::<Job>(QUEUE);
         let mut turns = Turns { databases, done, lost: None };
@@ -50,12 +49,12 @@ impl Writer {
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
-    /// Jobs that wait.
+    /// Number of queued jobs.
     pub(super) fn waiting(&self) -> usize {
         self.jobs.as_ref().map_or(0, |jobs| jobs.max_capacity() - jobs.capacity())
     }
 
-    /// Runs a job and waits for what it returns.
+    /// Runs a job and waits for its result.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Databases) -> T + Send + 'static,
@@ -63,7 +62,7 @@ impl Writer {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |databases| {
             let done = databases.map(job);
-            // Who asked may be gone; what was written stays.
+            // The requester may be gone; the write stays.
             Box::new(move || drop(answer.send(done)))
         });
         let jobs = self.jobs.as_ref().ok_or(StorageError::Stopping)?;
@@ -75,11 +74,11 @@ impl Writer {
     }
 }
 
-/// What writes one after the other: of all servers of one database, not of this one alone.
+/// Serializes writes across all servers of a database.
 struct Turns {
     databases: Databases,
     done: Done,
-    /// When the database could not be reached.
+    /// When the database became unreachable.
     lost: Option<Instant>,
 }
 
@@ -88,8 +87,7 @@ impl Turns {
         if let Err(error) = self.begin() {
             return job(Err(error))();
         }
-        // One request that fails in an unforeseen way must not end all others. Its transaction is
-        // rolled back as it is dropped.
+        // A panic in one request must not end all others. Dropping its transaction rolls it back.
         let tell = catch_unwind(AssertUnwindSafe(|| job(Ok(&mut self.databases))));
         (self.done)(&self.databases);
         match tell {
@@ -97,7 +95,7 @@ impl Turns {
             Err(_) => tracing::error!("a write failed in an unforeseen way; it was rolled back"),
         }
         if let Err(error) = self.databases.registry.end_turn() {
-            // With the connection the turn ended too.
+            // The lock was lost with the connection.
             tracing::warn!("the connection that writes was lost: {error}");
         }
     }
@@ -115,14 +113,14 @@ impl Turns {
 }
 
 impl Drop for Writer {
-    /// Waits for the jobs that are there already.
+    /// Waits for the queued jobs.
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take()
-            // The last job may have been the last that held the storage.
+            // The last job may have held the last handle of the storage.
             && thread.thread().id() != thread::current().id()
         {
-            // A panic was caught and logged there.
+            // Panics were caught and logged in the thread.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What every answer has, and what no request may exceed.
+//! Properties of every response, and limits of requests.
 
 use std::io::Write as _;
 
@@ -79,13 +79,13 @@ async fn bodies_are_bounded_packed_and_unpacked() {
     check(body(11_000), None, StatusCode::PAYLOAD_TOO_LARGE).await;
     check(packed(&body(9_000)), Some("gzip"), StatusCode::CREATED).await;
     check(packed(&body(11_000)), Some("gzip"), StatusCode::PAYLOAD_TOO_LARGE).await;
-    // 100 MB of spaces in 100 kB: more than the bound as it is, and far more unpacked.
+    // 100 MB of spaces in 100 kB: above the limit compressed, and far above it decompressed.
     check(packed(&body(100_000_000)), Some("gzip"), StatusCode::PAYLOAD_TOO_LARGE).await;
-    // 8 MB of spaces in 8 kB: only the unpacked body is too large.
+    // 8 MB of spaces in 8 kB: only the decompressed body is too large.
     let bomb = packed(&body(8_000_000));
     assert!(bomb.len() < 10_000, "{}", bomb.len());
     check(bomb, Some("gzip"), StatusCode::PAYLOAD_TOO_LARGE).await;
-    // A route that reads its body by itself says the same.
+    // A route that reads its own body gives the same error.
     let ask = Ask::json(Method::PATCH, "/v0/projects/own", "").key(key.as_str());
     let answer =
         server.ask(ask.header("content-encoding", "gzip").body(packed(&body(8_000_000)))).await;
@@ -108,7 +108,7 @@ async fn writes_beyond_the_queue_are_refused_and_nothing_of_them_stays() {
     let stuck = tokio::spawn(async move {
         let stuck = move |_: &mut Databases| {
             begin.send(()).expect("the test waits");
-            // Until the test says so, or ends.
+            // Until the test sends, or ends.
             let _ = wait.recv();
             Ok::<_, StorageError>(())
         };
@@ -132,7 +132,7 @@ async fn writes_beyond_the_queue_are_refused_and_nothing_of_them_stays() {
                 refused += 1;
                 assert_eq!(answer.header("retry-after"), "1");
                 assert!(answer.message().contains("try again"));
-                // The queue has 256 places.
+                // The queue holds 256 jobs.
                 if refused == 144 {
                     go_on.send(()).expect("it waits");
                 }

@@ -1,4 +1,4 @@
-//! Links, and what admins do to users.
+//! Invitation links, and administration of users.
 
 use axum::http::StatusCode;
 use time::Duration;
@@ -6,7 +6,7 @@ use wingbeat_server::{access::digest, registry::Role};
 
 use super::support::{Answer, Ask, Server, now};
 
-/// The link in a page, as a path.
+/// Path of the link in a page.
 fn link(page: &Answer) -> String {
     let (_, after) = page.body.split_once("/auth/invite/").expect("a link");
     let end = after.find(['<', '"']).expect("an end");

@@ -1,4 +1,4 @@
-//! Keys by the API and by the page.
+//! Keys by the API and on pages.
 
 use axum::http::{Method, StatusCode};
 use time::Duration;
@@ -40,7 +40,7 @@ async fn keys_of_projects_are_made_listed_renamed_and_revoked() {
     assert!(viewed.get("key").is_none() && viewed.get("token").is_none(), "{viewed}");
     assert_eq!(ask(Method::PATCH, &one, "{\"name\": \"nightly\"}").await.json()["name"], "nightly");
     assert_eq!(ask(Method::PATCH, &one, "{\"name\": \" \"}").await.status, StatusCode::BAD_REQUEST);
-    // The key sees its project, in both forms, and makes no keys.
+    // The key can read its project, in both forms, and cannot create keys.
     for form in [&text, &token] {
         let seen = server.ask(Ask::get("/v0/projects/own/keys").key(form)).await;
         assert_eq!(seen.status, StatusCode::FORBIDDEN, "{}", seen.body);
@@ -84,7 +84,7 @@ async fn users_make_their_keys_in_a_browser_alone() {
     let made = check(make().cookie(&cookie), StatusCode::CREATED).await.json();
     assert_eq!(made["user"], ada.uuid.to_string());
     assert!(made["key"].as_str().is_some_and(|key| key.starts_with("bencher_user_")));
-    // A key reads and revokes the keys of its user, its own included.
+    // A key can list and revoke its user's keys, including itself.
     let listed = check(Ask::get("/v0/users/ada/keys").key(key.as_str()), StatusCode::OK).await;
     assert_eq!(listed.json().as_array().map(Vec::len), Some(2));
     let own = format!("/v0/users/ada/keys/{key_id}");

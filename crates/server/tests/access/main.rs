@@ -1,4 +1,4 @@
-//! Who may do what, and how somebody proves to be who: through the router, with databases in a folder.
+//! Authentication and authorization: through the router, with databases in a folder.
 
 mod bounds;
 mod invitations;

@@ -1,4 +1,4 @@
-//! Profiles that are pushed: by whom, for which project, in which forms, and what is refused in which words.
+//! Pushed profiles: permissions, projects, encodings, and error messages.
 
 use axum::http::{Method, StatusCode};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -12,7 +12,7 @@ use super::support::{Answer, Ask, Server, now};
 
 const PATH: &str = "/push.v1.PusherService/Push";
 
-/// A profile that a service took just now, with half of it marked.
+/// A current profile of a service; half of it is labelled.
 fn profile() -> Profile {
     let text = ["", "cpu", "nanoseconds", "main", "hot", "tag", "<b>"];
     let sample =
@@ -54,7 +54,7 @@ fn usual() -> Ask {
     push("application/proto", request(profile().encode_to_vec(), &[]).encode_to_vec())
 }
 
-/// The code and the message of an error, as Connect has them.
+/// Code and message of a Connect error.
 fn error(answer: &Answer) -> (StatusCode, String, String) {
     let json = answer.json();
     let text = |name: &str| json[name].as_str().unwrap_or_default().to_owned();
@@ -88,7 +88,7 @@ async fn keys_say_which_project_a_profile_belongs_to() {
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
     assert_eq!(services("other").await, 1);
 
-    // Without a name, that of a user is for one that is kept for profiles.
+    // Without a project, a user's key uses the default project of profiles.
     let answer = server.ask(usual().key(of_member.as_str())).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
     let page = server.ask(Ask::get("/perf/profiles/profiles").key(of_member.as_str())).await;
@@ -198,13 +198,13 @@ async fn what_is_refused_is_said_in_the_words_of_the_protocol() {
     let large = request(vec![0; 100_000], &[]);
     check(proto(&large), 413, "resource_exhausted", "larger than this server takes").await;
     check(Ask::get(PATH), 405, "unimplemented", "there is no GET").await;
-    // One wrong profile keeps the others of its request out.
+    // One invalid profile rejects the whole request.
     let mut both = request(profile().encode_to_vec(), &[]);
     both.series.push(request(b"x".to_vec(), &[]).series.remove(0));
     check(proto(&both), 400, wrong, "no pprof profile").await;
     let page = server.ask(Ask::get("/perf/own/profiles")).await;
     assert!(page.body.contains("Nobody has pushed any yet"), "{}", page.body);
-    // A push without samples is no error.
+    // A push without samples is valid.
     let idle = Profile { sample: vec![], ..profile() };
     let ask = proto(&request(idle.encode_to_vec(), &[])).key(key.as_str());
     assert_eq!(server.ask(ask).await.status, StatusCode::OK);

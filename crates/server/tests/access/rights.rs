@@ -1,4 +1,4 @@
-//! Each kind of caller on each route. What is expected follows from the route's right.
+//! Each kind of caller on each route. Expectations follow from the route's right.
 
 use axum::{Router, http::StatusCode, routing::any};
 use time::Duration;
@@ -10,21 +10,21 @@ use wingbeat_server::{
 
 use super::support::{Ask, Server, send};
 
-/// Who asks. Of users, each signs in by a browser and by a key.
+/// The caller. Each user role authenticates by session and by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Anonymous,
     Reader,
     Member,
     Admin,
-    /// The key of the project that the path names.
+    /// Key of the project in the path.
     OwnKey,
     OtherKey,
-    /// A key that is revoked, expired, of a user who is locked out, or made up.
+    /// A revoked, expired or invented key, or one of a locked user.
     BadKey,
 }
 
-/// What a caller sends, and who that is.
+/// Credentials, and whose they are.
 struct Credential {
     who: Who,
     name: &'static str,
@@ -33,7 +33,7 @@ struct Credential {
 
 const THROUGH: &str = "let through";
 
-/// What becomes of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Through,
@@ -65,7 +65,7 @@ fn expected(route: &Route, who: Who, visibility: Visibility) -> Outcome {
     }
 }
 
-/// All that somebody can present, where the path names the first project.
+/// All credentials, for paths that name the first project.
 fn credentials(server: &Server, own: i64, other: i64) -> Vec<Credential> {
     let long = Duration::hours(1);
     let bearer = |key: &str| Some(("authorization", format!("Bearer {key}")));
@@ -117,7 +117,7 @@ fn credentials(server: &Server, own: i64, other: i64) -> Vec<Credential> {
     all
 }
 
-/// A path with its names filled in.
+/// A path with its parameters filled in.
 fn filled(path: &str, project: &str) -> String {
     let parts = path.split('/').map(|part| match part {
         "{project}" => project,
@@ -167,7 +167,7 @@ async fn each_caller_on_each_route() {
 
 #[test]
 fn what_changes_something_demands_a_right() {
-    // These check by themselves: a password, a link, a cookie; or they only answer where keys are made.
+    // These check by themselves: a password, a link, a cookie; or they only say where to create keys.
     let without = [
         "/auth/login",
         "/auth/logout",
@@ -217,10 +217,10 @@ async fn other_sites_cannot_use_a_cookie() {
     check(make().cookie(&cookie).header("sec-fetch-site", "same-site"), refused).await;
     check(make().cookie(&cookie).header("origin", "https://evil.example"), refused).await;
     check(make().cookie(&cookie), refused).await;
-    // A client with a key is no browser that somebody else could use.
+    // A client with a key is not subject to CSRF.
     check(make().key(key.as_str()), made).await;
     check(make().key(key.as_str()).header("origin", "https://evil.example"), made).await;
-    // Reading changes nothing, and other sites do not see the answer.
+    // Reads change nothing, and other sites cannot see the response.
     check(Ask::get(&path).cookie(&cookie).header("sec-fetch-site", "cross-site"), StatusCode::OK)
         .await;
 }

@@ -1,4 +1,4 @@
-//! Signing in and out with a browser.
+//! Sign-in and sign-out with a browser.
 
 use axum::http::StatusCode;
 use time::Duration;
@@ -86,7 +86,7 @@ async fn guesses_are_limited_by_account_and_by_address() {
     server.user_with_password("ada", Role::Reader).await;
     let from = async |address: &str, email: &str, password: &str| {
         let form = Ask::form("/auth/login", &[("email", email), ("password", password)]);
-        // What stands left of the proxy's entry is the client's own.
+        // Entries left of the proxy's are client-supplied.
         let form =
             form.header("x-forwarded-for", &format!("192.0.2.{}, {address}", password.len()));
         server.ask(form).await

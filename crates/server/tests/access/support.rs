@@ -18,7 +18,7 @@ use wingbeat_track::model::ProjectName;
 
 use crate::place::{Kept, open};
 
-/// A password of all users here.
+/// Password of all users here.
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
 pub(crate) struct Server {
@@ -27,7 +27,7 @@ pub(crate) struct Server {
     pub(crate) kept: Kept,
 }
 
-/// An answer that was read to its end.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -35,7 +35,7 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// A request that is put together.
+/// A request under construction.
 pub(crate) struct Ask(axum::http::request::Builder, Body);
 
 impl Server {
@@ -75,7 +75,7 @@ impl Server {
         self.kept.registry(|registry| registry.create_project(&new, now())).expect("made")
     }
 
-    /// A key that lasts so long.
+    /// A key with this lifetime.
     pub(crate) fn key(&self, owner: KeyOwner, lifetime: Duration) -> (KeyText, uuid::Uuid) {
         let kind = match owner {
             KeyOwner::User(_) => KeyKind::User,
@@ -88,7 +88,7 @@ impl Server {
         (text, key.uuid)
     }
 
-    /// The cookie of a browser that is signed in so long.
+    /// Cookie of a session with this lifetime.
     pub(crate) fn session(&self, user: &User, lifetime: Duration) -> String {
         let secret = random_text().expect("random");
         let expires = now() + lifetime;
@@ -122,7 +122,7 @@ impl Ask {
         Self::new(Method::GET, path)
     }
 
-    /// A form, as a browser sends it from one of our pages.
+    /// A form, as a browser submits it from one of our pages.
     pub(crate) fn form(path: &str, fields: &[(&str, &str)]) -> Self {
         let pair = |(name, value): &(&str, &str)| {
             let value = value.replace('%', "%25").replace('+', "%2B").replace('&', "%26");
@@ -161,7 +161,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().expect("text"))
     }
 
-    /// The cookie that the answer sets, as a browser sends it back.
+    /// The cookie that the response sets, as a browser returns it.
     pub(crate) fn cookie(&self) -> String {
         self.header("set-cookie").split(';').next().unwrap_or_default().to_owned()
     }
@@ -170,7 +170,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    /// The message of an error of the API.
+    /// Message of an API error.
     pub(crate) fn message(&self) -> String {
         let json = self.json();
         assert!(json["request_id"].is_string(), "{json}");

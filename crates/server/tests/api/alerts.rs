@@ -9,7 +9,7 @@ use crate::support::{Server, run, with};
 
 const ALERTS: &str = "/v0/projects/parser/alerts";
 
-/// A server with three alerts, one a day.
+/// A server with three alerts, one per day.
 async fn server() -> Server {
     let server = Server::new();
     let models = json!({ "models": { "latency": { "test": "static", "upper_boundary": 10.0 } } });

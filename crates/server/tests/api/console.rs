@@ -1,4 +1,4 @@
-//! Pages and forms, where what they show is decided and not only drawn.
+//! Behaviour of pages and forms beyond their layout.
 
 use axum::http::{Method, StatusCode};
 use serde_json::json;
@@ -29,14 +29,14 @@ async fn a_branch_is_compared_with_the_report_that_it_began_from() {
     let check = async |before: &str, expected: &JsonReport, has_note: bool| {
         let path = format!("/perf/parser/compare/{before}..feature");
         let page = server.page(&path, StatusCode::OK).await;
-        // The link that exchanges both sides names what is compared.
+        // The link that swaps both sides names the reports compared.
         let sides = format!("compare/{}..{}", feature.uuid, expected.uuid);
         assert!(page.contains(&sides), "{before}: {page}");
         let note = format!("compare/{}..{}", newest.uuid, feature.uuid);
         assert_eq!(page.contains(&note), has_note, "{before}: {page}");
     };
     check("main", &start, true).await;
-    // Whoever names a report or a commit gets that one.
+    // A report or commit resolves to itself.
     check(&newest.uuid.to_string(), &newest, false).await;
     check(&format!("{:040x}", 2), &newest, false).await;
     let page = server.page("/perf/parser/compare/feature..main", StatusCode::OK).await;
@@ -145,7 +145,7 @@ async fn an_admin_deletes_a_project_by_its_name() {
     let right = server.form("/perf/parser/delete", &[("slug", "parser")]).await;
     assert_eq!(right.status, StatusCode::SEE_OTHER);
     server.page("/perf/parser", StatusCode::NOT_FOUND).await;
-    // The same name begins anew.
+    // The branch restarts under the same name.
     let again = server.report("main", 1, 100.0).await;
     server.page(&format!("/perf/parser/reports/{}", again.uuid), StatusCode::OK).await;
     server.page(&format!("/perf/parser/reports/{}", report.uuid), StatusCode::NOT_FOUND).await;

@@ -1,4 +1,4 @@
-//! The API as the `bencher` client sees it: each route's answer in its typed shape, and each refusal.
+//! The API as the `bencher` client sees it: typed responses and errors of each route.
 
 mod alerts;
 mod console;

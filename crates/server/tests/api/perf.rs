@@ -133,6 +133,6 @@ async fn what_is_refused() {
     check("").await;
     check(&query(&[&main], &[0]).replacen("branches=", "branches=main,", 1)).await;
     check(&format!("{}&start_time=now", query(&[&main], &[0]))).await;
-    // A millisecond before the year 0, which an answer could not repeat.
+    // A millisecond before the year 0, which a response could not represent.
     check(&format!("{}&end_time=-62167219200001", query(&[&main], &[0]))).await;
 }

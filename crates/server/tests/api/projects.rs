@@ -1,4 +1,4 @@
-//! Projects, the organization, and what the server says of itself.
+//! Projects, the organization, and the server's metadata.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Reports: pages of lists, views, deletion.
+//! Reports: pagination, views, deletion.
 
 use axum::http::{Method, StatusCode};
 use serde_json::json;

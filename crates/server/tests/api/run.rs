@@ -1,4 +1,4 @@
-//! `POST /v0/run`: what it makes, judges and refuses.
+//! `POST /v0/run`: creation, judgement and errors.
 
 use axum::http::{Method, StatusCode};
 use serde_json::json;
@@ -84,7 +84,7 @@ async fn what_the_client_leaves_out_comes_from_its_context() {
 #[tokio::test]
 async fn a_regression_raises_an_alert_without_any_threshold() {
     let server = Server::new();
-    // The article's case: steady values, and then a commit that makes it slower.
+    // The article's case: steady values, then a slower commit.
     for day in 0..20 {
         let report = server.report("main", day, 100.0 + (day % 5) as f64 * 0.2).await;
         assert_eq!(report.counts.alerts.total, 0, "day {day}");
@@ -107,7 +107,7 @@ async fn thresholds_are_kept_from_run_to_run() {
         json!({ "models": { "latency": { "test": "percentage", "upper_boundary": 0.1 } } });
     let first = with(run("main", 0, 100.0), json!({ "thresholds": models }));
     let _: JsonReport = server.post("/v0/run", &first).await;
-    // No flags any more.
+    // Flags are no longer given.
     let report = server.report("main", 1, 111.0).await;
     assert_eq!(report.counts.alerts.total, 1);
     let alert = &report.alerts.as_deref().expect("alerts")[0];
@@ -121,7 +121,7 @@ async fn thresholds_are_kept_from_run_to_run() {
     let next = with(run("main", 2, 111.0), json!({ "thresholds": wider }));
     let report: JsonReport = server.post("/v0/run", &next).await;
     assert_eq!(report.counts.alerts.total, 0);
-    // The first report was judged by the model of its time.
+    // The first report was judged by the model active then.
     let first: JsonReport =
         server.get(&format!("/v0/projects/parser/reports/{}", alert.report)).await;
     let first = first.alerts.expect("alerts")[0].threshold.model.clone().expect("a model");
@@ -190,7 +190,7 @@ async fn a_renamed_benchmark_goes_on_as_the_same_series() {
     assert_eq!(second.counts.alerts.total, 1, "its history is that of the old name");
     let found = &second.results.as_deref().expect("results")[0][0].benchmark;
     assert_eq!((found.uuid, found.name.as_str()), (benchmark.uuid, "read"));
-    // The old name is free for another one.
+    // The old name is available again.
     let third = server.report("main", 2, 1.0).await;
     assert_ne!(third.results.expect("results")[0][0].benchmark.uuid, benchmark.uuid);
 }
@@ -225,7 +225,7 @@ async fn outputs_of_tools_are_read_and_folded_here() {
     assert_eq!(results.len(), 1, "two iterations became one");
     let metric = results[0][0].measures[0].metric;
     assert_eq!((metric.value, metric.upper_value), (100.0, Some(105.0)));
-    // The language's name, which the client still takes.
+    // The language's name, which the client still accepts.
     let unfolded = with(body, json!({ "settings": { "adapter": "rust" } }));
     let report: JsonReport = server.post("/v0/run", &unfolded).await;
     assert_eq!(report.results.expect("results").len(), 2);
@@ -284,7 +284,8 @@ async fn who_may_send_results() {
     open.project("secret", Visibility::Internal);
     check(&open, "new", None, made).await;
     check(&open, "new", None, made).await;
-    // Who sent no key could see nothing else; what a key makes is seen by users and keys.
+    // Without a key, results are public, because the sender could not see them otherwise; a keyed run creates an
+    // internal project.
     check(&open, "kept", Some(&open.key), made).await;
     let visibility = async |slug: &str| {
         open.get::<JsonProject>(&format!("/v0/projects/{slug}")).await.visibility
@@ -294,7 +295,7 @@ async fn who_may_send_results() {
     check(&open, "secret", None, StatusCode::UNAUTHORIZED).await;
 }
 
-/// A run of one benchmark with these values of measures.
+/// A run of one benchmark with these measures.
 fn measured(day: i64, measures: serde_json::Value) -> serde_json::Value {
     let results = json!({ "b": measures }).to_string();
     with(run("main", day, 0.0), json!({ "results": [results] }))
@@ -324,9 +325,9 @@ async fn measures_are_known_by_their_names() {
     assert_eq!(count as usize, names.len(), "{measures:#?}");
     let slugs: std::collections::HashSet<_> = measures.iter().map(|it| &it.slug).collect();
     assert_eq!(slugs.len(), names.len());
-    // The client reads names of 64 bytes.
+    // The client accepts names of up to 64 bytes.
     assert!(measures.iter().all(|it| it.name.len() <= 64 && it.units.len() <= 64));
-    // A renamed measure goes on by the name that results have for it.
+    // A renamed measure continues under its name in the results.
     let one = format!("{path}/read-bytes");
     let renamed: JsonMeasure = server.patch(&one, json!({ "name": "Bytes read" })).await;
     let body = measured(30, json!({ "read_bytes": value, "read-bytes": value }));

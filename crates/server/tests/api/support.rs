@@ -1,4 +1,4 @@
-//! A server in a folder with one user, whose key is sent unless a request says otherwise.
+//! A server in a folder with one user, whose key is sent by default.
 
 use axum::{
     Router,
@@ -21,12 +21,12 @@ use crate::place::{Kept, open};
 
 pub(crate) struct Server {
     router: Router,
-    /// That of a member of the server.
+    /// Key of a member.
     pub(crate) key: String,
     pub(crate) kept: Kept,
 }
 
-/// An answer that was read to its end.
+/// A complete response.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -49,7 +49,7 @@ impl Server {
         server
     }
 
-    /// The key of a new user.
+    /// Key of a new user.
     pub(crate) fn key_of(&self, name: &str, role: Role) -> String {
         let email = format!("{name}@example.org");
         let new = NewUser { name: name.to_owned(), email, role };
@@ -61,7 +61,7 @@ impl Server {
         self.new_key(KeyOwner::User(user.id), KeyKind::User)
     }
 
-    /// The key of a project.
+    /// Key of a project.
     pub(crate) fn key_of_project(&self, project: &str) -> String {
         let project = self
             .kept
@@ -85,7 +85,7 @@ impl Server {
         self.kept.registry(|registry| registry.create_project(&new, now())).expect("made");
     }
 
-    /// Sends a request with a key, or without one.
+    /// Sends a request with or without a key.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -104,7 +104,7 @@ impl Server {
         self.answered(request.body(body).expect("a request")).await
     }
 
-    /// Sends a form, as a page of ours does.
+    /// Submits a form like one of our pages.
     pub(crate) async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let pair = |(name, value): &(&str, &str)| format!("{name}={}", value.replace(' ', "+"));
         let body = fields.iter().map(pair).collect::<Vec<_>>().join("&");
@@ -131,7 +131,7 @@ impl Server {
         self.ask(Method::GET, path, None).await.of(StatusCode::OK)
     }
 
-    /// A list with the count of all its pages.
+    /// A list with its total count.
     pub(crate) async fn list<T: DeserializeOwned>(&self, path: &str) -> (Vec<T>, u64) {
         let answer = self.ask(Method::GET, path, None).await;
         let count = answer.headers.get("x-total-count").expect("a count");
@@ -159,7 +159,7 @@ impl Server {
         assert_eq!((answer.status, answer.body), (StatusCode::NO_CONTENT, Vec::new()), "{path}");
     }
 
-    /// Sends what is to be refused. The sentence that says why.
+    /// Sends a request that must fail; returns the error message.
     pub(crate) async fn refused(
         &self,
         method: Method,
@@ -170,13 +170,13 @@ impl Server {
         self.ask(method, path, body).await.refusal(status)
     }
 
-    /// Posts values of a benchmark `parse` on a branch, and gives the report.
+    /// Posts values of a benchmark `parse` on a branch; returns the report.
     pub(crate) async fn report(&self, branch: &str, day: i64, value: f64) -> JsonReport {
         self.post("/v0/run", run(branch, day, value)).await
     }
 }
 
-/// A run for the project `parser`, so many days after some time.
+/// A run for the project `parser`, this many days after a fixed time.
 pub(crate) fn run(branch: &str, day: i64, value: f64) -> serde_json::Value {
     let start = OffsetDateTime::UNIX_EPOCH + Duration::days(20_000 + day);
     let time = |time: OffsetDateTime| serde_json::to_value(Time(time)).expect("JSON");
@@ -193,7 +193,7 @@ pub(crate) fn run(branch: &str, day: i64, value: f64) -> serde_json::Value {
     })
 }
 
-/// The same with other members in place of some.
+/// The run with some members replaced.
 pub(crate) fn with(mut run: serde_json::Value, more: serde_json::Value) -> serde_json::Value {
     let serde_json::Value::Object(more) = more else { panic!("{more} is no object") };
     for (member, value) in more {
@@ -212,7 +212,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
-    /// The message of an error, in the shape that the client demands.
+    /// Message of an error, in the client's format.
     pub(crate) fn refusal(&self, status: StatusCode) -> String {
         #[derive(serde::Deserialize)]
         struct Refusal {
@@ -225,7 +225,7 @@ impl Answer {
     }
 }
 
-/// The benchmarks of alerts.
+/// Benchmarks of alerts.
 pub(crate) fn benchmarks(alerts: &[JsonAlert]) -> Vec<&str> {
     alerts.iter().map(|alert| alert.benchmark.name.as_str()).collect()
 }

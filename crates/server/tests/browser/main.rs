@@ -1,5 +1,5 @@
-//! Each page in a real browser: Debian's chromium, driven by playwright-core, which `cargo xtask setup`
-//! installs. `pages.mjs` has what is looked at.
+//! Tests each page in a real browser: Debian's chromium, driven by playwright-core, which `cargo xtask setup` installs.
+//! `pages.mjs` has the checks.
 
 #[path = "../../examples/demo/invented/mod.rs"]
 mod invented;
@@ -18,14 +18,14 @@ use wingbeat_server::{App, service::serve, settings::Settings};
 /// Days of history: enough for changes of level on both sides.
 const DAYS: i64 = 90;
 
-/// Places where distributions put it.
+/// Install paths of distributions.
 const BROWSERS: [&str; 2] = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser")
 }
 
-/// What is missing to run the tests, and how to get it.
+/// A missing test dependency, and how to get it.
 fn missing() -> Option<&'static str> {
     let runs = |name: &str| Command::new(name).arg("--version").output().is_ok();
     if !BROWSERS.iter().any(|path| Path::new(path).exists()) {
@@ -69,7 +69,7 @@ fn pages_in_a_browser() -> Result<(), Box<dyn Error>> {
         .arg(invitation)
         .env("BROWSER", browser.copied().unwrap_or_default())
         .status()?;
-    // The server may have ended by itself.
+    // The server may have stopped by itself.
     let _ = stop.send(());
     assert!(status.success(), "pages.mjs found something, see above");
     Ok(())

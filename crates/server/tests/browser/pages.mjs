@@ -1,6 +1,6 @@
-// Looks at each page of a server in a browser: no error, no foreign request, nothing wider than the window,
-// in both widths and colour schemes, with hostile names, with the keyboard alone, and without JavaScript.
-// `node pages.mjs URL INVITATION [FOLDER-FOR-PICTURES]` (or the folder in PICTURES); exits with 1 if something is wrong.
+// Checks each page of a server in a browser: no errors, no foreign requests, no horizontal overflow, in both widths and
+// colour schemes, with hostile names, with the keyboard alone, and without JavaScript. `node pages.mjs URL INVITATION
+// [FOLDER-FOR-PICTURES]` (or the folder in PICTURES); exits with 1 on failure.
 import { chromium } from "playwright-core";
 
 const [base, invitation, pictures = process.env.PICTURES] = process.argv.slice(2);
@@ -10,12 +10,12 @@ const browser = await chromium.launch({
     "--disable-component-update", "--disable-sync"],
 });
 const faults = [];
-// The cookies of the admin, once there is one.
+// Cookies of the admin, after sign-in.
 let signedIn;
 let looks = 0;
 const check = (is, what) => { looks++; if (!is) faults.push(what); };
 
-// A page that notes all that goes wrong on it. `mayFail` is for pages that tell an error.
+// A page that records all errors. `mayFail` is for error pages.
 async function open(path, options = {}, mayFail = false) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, storageState: signedIn, ...options });
   const page = await context.newPage();
@@ -49,7 +49,7 @@ const report = await addressIn(`${article}/reports?branch=tidy-fibonacci`, /\/pe
 const alert = await addressIn(`${article}/alerts`, /\/perf\/fun-xdp\/alerts\/[0-9a-f-]{36}/);
 const hostileReport = await addressIn(`${hostile}/reports`, /\/perf\/hostile\/reports\/[0-9a-f-]{36}/);
 const hostileAlert = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/hostile\/alerts\/[0-9a-f-]{36}/);
-// An alert and a comparison with profiles: of what was slow in the newest branch.
+// An alert and a comparison with profiles, of the regression in the newest branch.
 const causes = await addressIn(`${article}/compare/main..tidy-fibonacci`, /\/perf\/fun-xdp\/compare\/[0-9a-f.-]+\/cause\?[^"]*/);
 const explained = await addressIn(`${article}/alerts?status=all`, /\/perf\/fun-xdp\/alerts\/[0-9a-f-]{36}(?="><bdi class="name">queue\/push)/);
 const hostileCause = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/hostile\/alerts\/[0-9a-f-]{36}(?="><bdi class="name">right-to-left)/);
@@ -77,7 +77,7 @@ const pages = {
   "no-profiles": "/perf/large/profiles", "hostile-profiles": `${hostile}/profiles`, "hostile-service": hostileService, "hostile-service-compare": hostileCompare,
   "hostile-names": `${hostile}/benchmarks`, "hostile-compare": `${hostile}/compare/main..main?show=all`,
 };
-// Pages that are there for who is signed in.
+// Pages for signed-in users.
 const own = {
   "signed-in": article, "alert-of-member": alert, settings: `${article}/settings`, threshold: `${article}/thresholds/add`, benchmark: `${article}/benchmarks/fun_xdp_v3`, keys: `${article}/keys`,
   "hostile-settings": `${hostile}/settings`, account: "/console/account", users: "/console/users",
@@ -111,7 +111,7 @@ async function lookAt(name, path, mayFail) {
   }
 }
 
-// All that a mouse can reach, Tab reaches, with a visible sign.
+// Everything reachable by mouse is reachable by Tab, with a visible focus.
 async function keyboard() {
   const { page, name, close } = await open(article);
   await page.keyboard.press("Tab");
@@ -165,7 +165,7 @@ async function zoom() {
   await close();
 }
 
-// A heading sorts without asking the server, and with it where there is no script.
+// A header sorts on the client, and on the server without a script.
 async function sorting() {
   const first = (page) => page.locator("table tbody tr").first().locator("th").textContent();
   const { page, name, close } = await open(`${article}?measure=latency&testbed=ci-runner`);
@@ -185,7 +185,7 @@ async function sorting() {
   await plain.close();
 }
 
-// The flame graph of an alert's cause: zoom and search by mouse and by keys, and the address shows the same again.
+// The flame graph of an alert's cause: zoom and search by mouse and by keys; the address restores the view.
 async function flame() {
   const { page, name, close } = await open(explained);
   const picture = page.locator("svg.flame"), frames = picture.locator("svg.frame:not([hidden])");
@@ -227,7 +227,7 @@ async function flame() {
   await plain.close();
 }
 
-// Pages work without a script, pictures included.
+// Pages work without a script, including pictures.
 async function withoutScript() {
   for (const path of [`${article}/plot?benchmark=fun_xdp_v3`, alert, report]) {
     const { page, name, close } = await open(path, { javaScriptEnabled: false });
@@ -237,7 +237,7 @@ async function withoutScript() {
   }
 }
 
-// The timeline: a time is drawn over it, or a bar is followed; the flame graph below is looked closer at.
+// The timeline: select by dragging, or follow a bar; zoom the flame graph below.
 async function timeline() {
   const { page, name, close } = await open(`${article}/profiles/packet-filter?last=3h`);
   check(await page.getByText("Drag over the bars").isVisible(), `${name}: nothing says that the bars take a drag`);
@@ -274,7 +274,7 @@ async function timeline() {
   check(bytes[0] === 0x1f && bytes[1] === 0x8b, `${name}: the download is no gzip`);
 }
 
-// Becomes the admin, and does what only people with rights do.
+// Becomes the admin, and performs privileged actions.
 async function sign() {
   const { page, close } = await open(new URL(invitation).pathname);
   await page.locator("[name=name]").fill("Ada");
@@ -327,7 +327,8 @@ async function change() {
   await close();
 }
 
-// A new name is on each page that has the thing, and is found; the old one is on none, and its addresses live on.
+// A new name appears on each page of the thing, and is searchable; the old one appears nowhere, but its addresses still
+// work.
 async function rename() {
   const { page, name, close } = await open(`${article}/benchmarks/fun_xdp_v3`);
   for (const [kind, stored, now] of [["benchmarks", "fun_xdp_v3", "classifier/third"], ["testbeds", "ci-runner", "the-rack"],
@@ -350,7 +351,7 @@ async function rename() {
     [`${article}/benchmarks`, ["classifier/third"]], [`${article}/thresholds/add`, ["Time per packet", "the-rack"]],
   ]) {
     await page.goto(base + path);
-    // Names of addresses are the old ones; those that people read are not.
+    // Addresses have the old names; visible text does not.
     const [text, chosen] = await page.evaluate(() => [document.body.innerText + document.title,
       [...document.querySelectorAll("option")].map((one) => one.textContent).join("\n")]);
     for (const wanted of names) check((text + chosen).includes(wanted), `${path}: has no ${wanted}`);
@@ -363,7 +364,7 @@ async function rename() {
   await close();
 }
 
-// A plot is pinned, linked, opened and removed.
+// Pins, links, opens and removes a plot.
 async function pins() {
   const { page, name, close } = await open(`${article}/plot?benchmark=fun_xdp_*&measure=latency&measure=instructions`);
   await page.getByText("Pin this plot").click();
@@ -388,7 +389,7 @@ async function pins() {
   await close();
 }
 
-// A report is deleted: a reason is asked for, and no list has it afterwards.
+// Withdraws a report: requires a reason, and removes it from lists.
 async function withdraw() {
   const { page, name, close } = await open(report);
   await page.getByText("Delete this report").click();
@@ -402,7 +403,7 @@ async function withdraw() {
   await gone.close();
 }
 
-// The client's addresses with UUIDs lead to readable ones.
+// The client's addresses with UUIDs redirect to readable ones.
 async function addresses() {
   const listed = async (kind, name) => {
     const all = await (await fetch(`${base}/v0/projects/fun-xdp/${kind}?per_page=255`)).json();

@@ -1,4 +1,4 @@
-//! Pictures of causes, asked for one by one: what they are, what they hold, and where there is none.
+//! Pictures of causes, requested individually: content, type, and errors.
 
 use std::error::Error;
 
@@ -19,13 +19,13 @@ async fn get(router: &Router, path: &str) -> (StatusCode, HeaderMap, String) {
     (parts.status, parts.headers, String::from_utf8(body.to_vec()).expect("text"))
 }
 
-/// The addresses of a page that begin so.
+/// Links of a page with this prefix.
 fn addresses<'p>(page: &'p str, begin: &str) -> Vec<&'p str> {
     let links = page.split("href=\"").filter_map(|rest| rest.split_once('"'));
     links.map(|(address, _)| address).filter(|it| it.starts_with(begin)).collect()
 }
 
-/// All pictures at an address with their query: harmless, bounded, and of functions.
+/// Checks all pictures at an address with their query: harmless, bounded, and with functions.
 async fn check_pictures(router: &Router, base: &str, query: &str) {
     for view in ["difference", "vanished", "before", "after"] {
         let (status, headers, svg) = get(router, &format!("{base}/cause/{view}.svg{query}")).await;

@@ -1,4 +1,4 @@
-//! Clients of other makers push to a server on this machine, and its pages show what they did.
+//! Third-party clients push to a local server, and its pages show their profiles.
 
 use std::{error::Error, path::Path, process::Command};
 
@@ -45,7 +45,7 @@ async fn page(router: &Router, path: &str) -> String {
     page
 }
 
-/// Of a frame of a flame graph, its part in percent.
+/// Percentage of a frame in a flame graph.
 fn part(page: &str, frame: &str) -> f64 {
     let told = page.split_once(&format!("<title>{frame}\n")).map(|(_, rest)| rest);
     let told = told.and_then(|rest| rest.split_once("</title>")).map_or("", |(told, _)| told);
@@ -53,7 +53,7 @@ fn part(page: &str, frame: &str) -> f64 {
     part.and_then(|part| part.parse().ok()).unwrap_or(0.0)
 }
 
-/// A server with a project, on a port of its own, until it is dropped.
+/// A server with a project, on a free port, until dropped.
 struct Server {
     runtime: tokio::runtime::Runtime,
     app: App,
@@ -77,7 +77,7 @@ impl Server {
         Ok(Self { runtime, app, url, key, stop: Some(stop), _folder: folder })
     }
 
-    /// Runs a client with the address and the key.
+    /// Runs a client with the server's address and the key.
     fn run(&self, command: &mut Command) -> Result<(), Box<dyn Error>> {
         let status = command.arg(&self.url).arg(self.key.as_str()).status()?;
         assert!(status.success(), "{command:?}");
@@ -91,7 +91,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The server may have ended by itself.
+        // The server may have stopped by itself.
         let _ = self.stop.take().map(|stop| stop.send(()));
     }
 }

@@ -1,5 +1,4 @@
-//! Where the servers of tests keep everything: in a folder, or, when the tests are run once more, in a database of
-//! PostgreSQL.
+//! Location of the test servers' data: a folder, or in a second run of the tests, a PostgreSQL database.
 
 use std::{
     env,
@@ -15,10 +14,10 @@ use wingbeat_server::{
     storage::open_registry,
 };
 
-/// Is set where the tests are run once more.
+/// Set in the second run.
 const ENGINE: &str = "WINGBEAT_TEST_ENGINE";
 
-/// A new place, and what lasts as long as it is used.
+/// A new location, with the guards that keep it alive.
 pub(crate) struct Kept {
     pub(crate) place: Place,
     folder: TempDir,
@@ -37,12 +36,12 @@ impl Kept {
         Self { place, folder }
     }
 
-    /// Settings for the place, with the defaults of everything else.
+    /// Settings for the location, with defaults otherwise.
     pub(crate) fn settings(&self) -> Settings {
         Settings { files: self.folder.path().to_owned(), ..Settings::of(self.place.clone()) }
     }
 
-    /// Asks the registry, or changes it.
+    /// Reads or changes the registry.
     pub(crate) fn registry<T: Send>(&self, ask: impl FnOnce(&Registry) -> T + Send) -> T {
         apart(|| ask(&open_registry(&self.place).expect("opened")))
     }
@@ -53,12 +52,12 @@ pub(crate) fn open(settings: Settings) -> App {
     apart(|| App::open(settings).expect("opened"))
 }
 
-/// Connections to PostgreSQL block, which no thread may do that drives others.
+/// Runs on another thread: PostgreSQL connections block, which async threads must not.
 fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join().expect("no panic"))
 }
 
-/// All tests of this program once more.
+/// Runs all tests of this program again.
 #[test]
 fn on_postgres() {
     if env::var_os(ENGINE).is_some() || wingbeat_postgres::cluster().is_none() {

@@ -1,5 +1,4 @@
-//! The native route as a client of ours uses it, against a real server on loopback: reports whole, stores sent
-//! and fetched.
+//! The native API with our own client, against a real server on loopback: whole reports, import and export of stores.
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
@@ -33,7 +32,7 @@ struct Server {
 }
 
 impl Server {
-    /// A server on loopback, with the key of a user of that role.
+    /// A server on loopback, with the key of a user of this role.
     fn start(role: Role) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let key = key(&folder, role);
@@ -60,7 +59,7 @@ impl Server {
         Self { host, folder, runtime: Some(runtime), stop: Some(stop) }
     }
 
-    /// The store of the server, as another process would see it.
+    /// The server's store, as another process would see it.
     fn results(&self) -> Store {
         Store::open_existing(self.folder.path().join("results.db")).expect("a store")
     }
@@ -106,7 +105,7 @@ fn benchmark(name: &str) -> BenchmarkName {
     BenchmarkName::new(name).expect("a name")
 }
 
-/// A report with everything that a report can have besides verdicts.
+/// A report with everything except verdicts.
 fn report(second: i64, value: f64) -> Report {
     let mut results = Results::default();
     for name in ["a", "b c"] {
@@ -146,7 +145,7 @@ fn store(folder: &TempDir, name: &str) -> Store {
     Store::open(folder.path().join(name)).expect("a store")
 }
 
-/// All of a store that does not depend on how things came into it.
+/// Everything in a store that does not depend on the order of insertion.
 fn content(store: &Store) -> BTreeSet<String> {
     let mut lines = Vec::new();
     store.export_to(&mut lines, false).expect("exported");
@@ -159,7 +158,7 @@ fn a_report_arrives_whole_and_is_judged() {
     assert!(server.host.is_wingbeat());
     let limit = ThresholdModel::new(Test::Percentage).within(None, Some(0.1));
     let measure = Slug::of("latency");
-    // Bencher's format has no thresholds for some benchmarks alone.
+    // Bencher's format has no thresholds for individual benchmarks.
     let threshold =
         Threshold { measure: measure.clone(), benchmark: Some("b*".to_owned()), model: limit };
     let thresholds = [threshold];
@@ -186,15 +185,15 @@ fn a_report_arrives_whole_and_is_judged() {
     assert_eq!(of_b, 1, "{:#?}", judged.verdicts);
     assert_eq!(answer.alerts_total as usize, judged.alerts.len());
     let url = answer.report_url.expect("a link");
-    // What a key made is not for everybody.
+    // A project created with a key is not public.
     let path = format!("/console/projects/project/reports/{}", slow.uuid);
     assert!(url.ends_with(&path), "{url}");
-    // What the format of the `bencher` client leaves out is there.
+    // Includes what the format of the `bencher` client omits.
     let stored = server.results().report(slow.uuid).expect("read").expect("stored");
     assert_eq!(stored.iterations, slow.iterations);
     assert_eq!((&stored.environment, &stored.hash), (&slow.environment, &slow.hash));
     assert_eq!(stored.verdicts, judged.verdicts);
-    // The same report again is the same answer.
+    // Sending the same report again gives the same response.
     let (again, judged_again) = send(&slow);
     assert_eq!((again.uuid, again.alerts_total), (slow.uuid, answer.alerts_total));
     assert_eq!(judged_again.expect("the report").verdicts, judged.verdicts);
@@ -202,7 +201,7 @@ fn a_report_arrives_whole_and_is_judged() {
     assert_eq!(all.len(), 8);
 }
 
-/// Each client tells its own measures apart, and the server those of all.
+/// Clients distinguish their own measures, and the server those of all clients.
 #[test]
 fn measures_of_clients_are_known_by_their_names() {
     let server = Server::start(Role::Member);
@@ -252,7 +251,7 @@ fn a_store_goes_there_and_comes_back() {
     assert_eq!(content(&server.results()), content(&here));
 
     let mut there = store(&folder, "there.db");
-    // One that was cut off had some of it.
+    // An interrupted client has sent some of them.
     for second in 100..=200 {
         there.insert(&with_alert(report(second, 1.0))).expect("stored");
     }
@@ -261,7 +260,7 @@ fn a_store_goes_there_and_comes_back() {
     assert_eq!(content(&there), content(&here));
     let done = server.pull(&mut there);
     assert_eq!((done.new, done.already_there), (0, 452));
-    // What is new on the server is fetched alone.
+    // Fetches only what is new on the server.
     server.host.send_whole(&Submission::of(&report(1000, 1.0)), &mut |_| {}).expect("sent");
     let done = server.pull(&mut there);
     assert_eq!((done.new, done.already_there), (1, 452));

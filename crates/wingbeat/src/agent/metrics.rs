@@ -1,4 +1,4 @@
-//! The agent's own figures over HTTP.
+//! The agent's own metrics over HTTP.
 
 use std::{
     net::SocketAddr,
@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use wingbeat_agent::Metrics;
 
-/// Serves `/metrics` and `/healthz` until the process ends: where it listens.
+/// Serves `/metrics` and `/healthz` until the process ends; returns the address.
 pub(super) fn serve(
     address: SocketAddr,
     metrics: Arc<Mutex<Metrics>>,

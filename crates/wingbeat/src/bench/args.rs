@@ -1,4 +1,4 @@
-//! Flags of `wingbeat bench`, and those that it shares with `annotate`.
+//! Flags of `wingbeat bench`, partly shared with `annotate`.
 
 use std::{convert::Infallible, path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `wingbeat bench`: flags in, calls, text out.
+//! `wingbeat bench`: parses flags, calls the library, prints text.
 
 mod args;
 mod profiles;
@@ -25,14 +25,14 @@ use crate::{
     },
 };
 
-/// How often the time that has passed is drawn anew.
+/// Redraw interval of the elapsed time.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 
-/// What to do for more than the end of the verifier's log.
+/// Hint below a truncated verifier log.
 const ALL_OF_THE_LOG: &str = "-v prints all of the verifier's log";
 
-/// Measures and writes. The exit code is 1 when something failed, returned what it should not, or, with
-/// `--err`, became worse or contradicts itself; else 0.
+/// Measures and writes. The exit code is 1 if something failed, returned an unexpected value, or, with `--err`, became
+/// worse or contradicts itself; otherwise 0.
 pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let spec = args.inputs.spec(&args.object)?;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         }
     };
     if verbose {
-        // The verifier's whole logs; the results have only their ends.
+        // The full verifier logs; the results have only their ends.
         for Failure { name, log, .. } in &done.report.failures {
             if let Some(log) = log {
                 message!("the verifier's log of {name}:\n{}\n", log.trim_end());
@@ -77,14 +77,14 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     if let Some(folder) = folder {
         profiles::write(&folder, &done.report.cases)?;
     }
-    // A table without a row says nothing that the errors do not say.
+    // A table without rows adds nothing to the errors.
     let is_empty = done.report.cases.is_empty() && done.report.verified.is_empty();
     let is_human = args.format() == report::Format::Human;
     if output.is_some() || !is_human || !is_empty {
         deliver(output, &text, is_human, quiet)?;
     }
     if !is_human && !quiet {
-        // Machine formats have no room for these, and nobody should miss them.
+        // Machine formats cannot express these, and they must not be missed.
         for warning in &done.report.warnings {
             warning!("{warning}");
         }
@@ -103,17 +103,17 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     Ok(exit_code(&done, args.err))
 }
 
-/// What came out.
+/// The result.
 struct Done {
     report: BenchReport,
-    /// The text, where it is not that of the report alone.
+    /// The text, if not derived from the report alone.
     text: Option<String>,
-    /// Whether anything was compared, if only by what the verifier told.
+    /// Whether anything was compared, even if only verifier statistics.
     is_compared: bool,
     is_worse: bool,
 }
 
-/// What came out of a comparison.
+/// Result of a comparison.
 fn compared(found: Comparison, format: report::Format, style: Style) -> anyhow::Result<Done> {
     let text = report::write_comparison(format, &found, style)?;
     let mut measures = found.cases.iter().flat_map(|case| &case.measures);
@@ -122,7 +122,7 @@ fn compared(found: Comparison, format: report::Format, style: Style) -> anyhow::
     Ok(Done { report: found.report, text: Some(text), is_compared, is_worse })
 }
 
-/// Figures that veristat, or an earlier run, has written.
+/// Reads verifier statistics written by veristat, or by an earlier run.
 fn veristat_rows(csv: &Path) -> anyhow::Result<Vec<veristat::VeristatRow>> {
     let bytes = std::fs::read(csv).with_context(|| format!("cannot read {}", csv.display()))?;
     veristat::read(&bytes).with_context(|| csv.display().to_string())
@@ -153,7 +153,7 @@ fn against_veristat(
     })
 }
 
-/// The plan that the flags mean, and what there is to say about the inputs.
+/// The plan given by the flags, and messages about the inputs.
 fn plan(args: &BenchArgs, profiles: bool) -> anyhow::Result<(Plan, Vec<String>)> {
     let (inputs, warnings) = args.inputs.load()?;
     let plan = Plan {
@@ -174,14 +174,14 @@ fn plan(args: &BenchArgs, profiles: bool) -> anyhow::Result<(Plan, Vec<String>)>
 }
 
 impl InputArgs {
-    /// The object, with the types that are given for its sections, and its variables set.
+    /// The object, with program types given for its sections, and its variables set.
     pub(crate) fn spec(&self, object: &Path) -> anyhow::Result<Spec> {
         let spec = Spec::read_with(object, &self.r#type)?;
         spec.check(&self.r#type)?;
         Ok(spec.with_globals(&self.program_data)?)
     }
 
-    /// The inputs, with warnings in words.
+    /// The inputs, with warnings.
     pub(crate) fn load(&self) -> anyhow::Result<(Vec<input::Input>, Vec<String>)> {
         let options = input::Options { packets_max: self.packets };
         let loaded = input::load_all(&self.input, &options)?;
@@ -189,16 +189,16 @@ impl InputArgs {
         Ok((loaded.inputs, warnings))
     }
 
-    /// The context structure; empty without one.
+    /// The context structure; empty if not given.
     pub(crate) fn context(&self) -> anyhow::Result<Vec<u8>> {
         Ok(self.ctx.as_deref().map(input::load_bytes).transpose()?.unwrap_or_default())
     }
 }
 
-/// With `-v` the whole log of the verifier goes before the error.
+/// With `-v`, prints the full verifier log before the error.
 pub(crate) fn told<T>(found: Result<T, BenchError>, verbose: bool) -> anyhow::Result<T> {
     if let Err(error @ BenchError::Load(LoadError::Rejected { rejection, .. })) = &found {
-        // The kernel's bare "permission denied" after the end of the log would only mislead.
+        // After the end of the log, the kernel's bare "permission denied" would be misleading.
         if !verbose {
             bail!("{error}\n{ALL_OF_THE_LOG}");
         }
@@ -208,7 +208,7 @@ pub(crate) fn told<T>(found: Result<T, BenchError>, verbose: bool) -> anyhow::Re
     Ok(found?)
 }
 
-/// Measures with a bar on a terminal, and stops at a signal with what there is.
+/// Measures with a progress bar on a terminal, and stops at a signal with partial results.
 pub(crate) fn with_progress<T>(
     quiet: bool,
     measure: impl FnOnce(&Watcher<'_>) -> Result<T, BenchError>,
@@ -217,7 +217,7 @@ pub(crate) fn with_progress<T>(
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {elapsed:>4} {msg}") {
         bar.set_style(style);
     }
-    // A load may take seconds, in which nobody calls `show`.
+    // A load may take seconds without a call of `show`.
     bar.enable_steady_tick(REDRAW_EVERY);
     let show = |progress: &Progress| {
         let total = u64::try_from(progress.total.as_millis()).unwrap_or(u64::MAX);
@@ -239,12 +239,12 @@ fn style(is_file: bool, verbose: bool) -> Style {
     }
 }
 
-/// How errors look on stderr. Escape sequences are taken out where it takes none.
+/// Style of errors on stderr. Removes escape sequences if unsupported.
 fn style_of_messages() -> Style {
     Style { has_colours: true, is_verbose: false, width: width_of(io::stderr()) }
 }
 
-/// `is_strict` if what is worse, or contradicts itself, is a failure.
+/// `is_strict` turns regressions and contradictions into failures.
 fn exit_code(done: &Done, is_strict: bool) -> ExitCode {
     let report = &done.report;
     let is_unmet = report.cases.iter().any(|case| case.outcome.unmet_expectation.is_some());

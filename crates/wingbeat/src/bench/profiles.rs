@@ -1,4 +1,4 @@
-//! `wingbeat bench --profiles DIR`: a file for each case, named after its benchmark, as `wingbeat run` looks for them.
+//! `wingbeat bench --profiles DIR`: one file per case, named after its benchmark, where `wingbeat run` looks for it.
 
 use std::{
     collections::HashSet,
@@ -13,7 +13,7 @@ use wingbeat_track::run::left_profiles::{VARIABLE, file_name};
 use super::BenchArgs;
 use crate::shell::warning;
 
-/// The folder that the flag names, or the variable, which `wingbeat run` sets. It is there afterwards.
+/// Folder of the flag, or of the variable set by `wingbeat run`. Creates it.
 pub(super) fn folder(args: &BenchArgs) -> anyhow::Result<Option<PathBuf>> {
     let variable = || env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let Some(folder) = args.profiles.clone().or_else(variable) else { return Ok(None) };
@@ -22,11 +22,11 @@ pub(super) fn folder(args: &BenchArgs) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(folder))
 }
 
-/// Writes the profiles of those cases that have one.
+/// Writes the profiles of the cases that have one.
 pub(super) fn write(folder: &Path, cases: &[Case]) -> anyhow::Result<()> {
     let mut names = HashSet::new();
     for case in cases {
-        // As the adapters for these results tell two cases of one name apart.
+        // Numbers cases of the same name like the adapters.
         let numbered = |number: usize| match number {
             1 => case.name.clone(),
             _ => format!("{}#{number}", case.name),

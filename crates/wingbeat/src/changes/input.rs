@@ -1,36 +1,36 @@
-//! Series from bytes: CSV or JSON, told apart by the first character. Pure.
+//! Parses series: CSV or JSON, detected by the first character. Pure.
 //!
-//! Either every value is understood, or there is one sentence that says where the first is that is not.
+//! Either every value is valid, or the error names the first invalid position.
 
 mod csv;
 mod json;
 
 use std::{fmt, str};
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Input {
-    /// In the order of the file; no two have the same name.
+    /// In the order of the file, with distinct names.
     pub(crate) series: Vec<Series>,
-    /// What the points are called, dates or commits, where the file says so. One for each point.
+    /// Labels of the points (dates or commits), if the file has any. One for each point.
     pub(crate) labels: Option<Vec<String>>,
-    /// Which columns were taken for labels, and why: one might have been meant as a series.
+    /// Which columns were taken as labels, and why: one might have been intended as a series.
     pub(crate) remark: Option<String>,
 }
 
 /// A series of values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
-    /// Its name; not empty.
+    /// Non-empty name.
     pub(crate) name: String,
-    /// Finite numbers, and NaN where there is none.
+    /// Finite numbers, and NaN for gaps.
     pub(crate) values: Vec<f64>,
 }
 
-/// Why a file is no series, and where.
+/// Why and where a file is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InputError {
-    /// Line and column, from 1. The column counts the cells in CSV, and bytes elsewhere.
+    /// Line and column, from 1. The column counts cells in CSV, and bytes elsewhere.
     pub(crate) place: Option<(u64, usize)>,
     pub(crate) problem: String,
 }
@@ -56,7 +56,7 @@ impl InputError {
     }
 }
 
-/// What is wrong with the name of a series, if it would break a table.
+/// Rejects series names that would break a table.
 fn check_name(name: &str) -> Result<(), String> {
     match name.chars().find(|c| c.is_control()) {
         Some(c) => Err(format!("the name {name:?} of a series holds the control character {c:?}")),
@@ -64,7 +64,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Reads CSV or JSON, in UTF-8: all series, or `only` those of these names if there are any.
+/// Parses CSV or JSON in UTF-8: all series, or if given `only` those of these names.
 pub(crate) fn parse(bytes: &[u8], only: &[String]) -> Result<Input, InputError> {
     let text = str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];

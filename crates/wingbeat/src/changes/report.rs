@@ -1,4 +1,4 @@
-//! What was found, as a table or as JSON. Pure.
+//! Formats change points as a table or as JSON. Pure.
 
 use std::fmt::Write as _;
 
@@ -12,15 +12,14 @@ use wingbeat_text::{Paint, Side, exponential, grouped, or_dash, paragraph, round
 use super::Found;
 use crate::shell::json_text;
 
-/// A line for each change, in columns; then how many series have none. Names are shortened as far as it
-/// takes to fit them into that many columns.
+/// A table with one line per change, followed by the number of series without any. Shortens names to fit the width.
 pub(super) fn human(found: &[Found], labels: Option<&[String]>, width: usize) -> String {
     let mut lines: Vec<Vec<String>> = Vec::new();
     for Found { series, changes } in found {
         for change in changes {
             let (before, after) = levels(change);
             let mut line = vec![series.name.clone(), change.index.to_string()];
-            // A label may be anything, also more than a line.
+            // A label may be anything, even several lines.
             line.extend(
                 labels.map(|labels| label(labels, change.index).replace(char::is_control, " ")),
             );
@@ -42,13 +41,13 @@ pub(super) fn human(found: &[Found], labels: Option<&[String]>, width: usize) ->
         let gap = if lines.is_empty() { "" } else { "\n" };
         let short = short(found).map_or_else(String::new, |short| format!("; {short}"));
         let told = paragraph(&format!("no change in {quiet} of {all} series{short}"), 2, width);
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{gap}{told}");
     }
     text
 }
 
-/// How many series are too short for a change, as a sentence.
+/// Sentence about the number of series that are too short for a change.
 pub(super) fn short(found: &[Found]) -> Option<String> {
     let short = found.iter().filter(|found| found.is_short()).count();
     let has = if short == 1 { "has" } else { "have" };
@@ -64,7 +63,7 @@ fn label(labels: &[String], index: usize) -> &str {
     labels.get(index).map_or("", String::as_str)
 }
 
-/// Both levels with as many digits as it takes to tell them apart by two.
+/// Both levels, with enough digits to show their difference to two digits.
 fn levels(change: &Change) -> (String, String) {
     let (before, after) = (change.before, change.after);
     let largest = before.abs().max(after.abs());
@@ -80,7 +79,7 @@ fn chance(p: f64) -> String {
     if p < 1e-9 { "<1e−9".to_owned() } else { exponential(p, 1) }
 }
 
-/// `{"series": {"name": [{"index", "before", "after", "change", "p"}]}}`, all series in their order.
+/// `{"series": {"name": [{"index", "before", "after", "change", "p"}]}}`, all series in order.
 pub(super) fn json(found: &[Found], labels: Option<&[String]>) -> anyhow::Result<String> {
     json_text(1, &Json { series: JsonSeries { found, labels } })
 }

@@ -1,4 +1,4 @@
-//! What is shown while the runs go on.
+//! Progress output during the runs.
 
 use std::{
     io::{self, Write as _},
@@ -11,7 +11,7 @@ use wingbeat_track::compare::Event;
 
 use crate::shell::{message, progress_target, warning_text};
 
-/// A bar on a terminal; with `-v` also what the command prints.
+/// A progress bar on a terminal; with `-v` also the command's output.
 pub(super) struct Shown {
     bar: ProgressBar,
     time: Duration,
@@ -36,7 +36,7 @@ impl Shown {
             Event::Output(side, stdout, stderr) if self.verbose => {
                 message!("{}:", side.name());
                 let mut terminal = io::stderr().lock();
-                // Whoever closed stderr does not want to see it.
+                // Ignores a closed stderr.
                 let _ = terminal.write_all(stdout).and_then(|()| terminal.write_all(stderr));
             }
             Event::Output(..) => {}

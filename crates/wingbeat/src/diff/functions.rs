@@ -1,4 +1,4 @@
-//! Which functions changed between two profiles, as a table and as data.
+//! Functions that changed between two profiles, as a table and as data.
 
 use serde::Serialize;
 use wingbeat_text::{Column, Paint, Table, cut, or_dash, share};
@@ -6,20 +6,20 @@ use wingbeat_track::explain::{Change, Explained, Explanation, Quote, sentences, 
 
 use crate::shell::{print, print_json, row_width};
 
-/// Changes when a field is renamed or removed.
+/// Incremented when a field is renamed or removed.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Functions of the table; the data have all.
+/// Rows of the table; the data have all.
 const FUNCTIONS_MAX: usize = 25;
 
-/// What is shown of two profiles.
+/// The comparison to show.
 pub(super) struct Shown<'a> {
     pub(super) explanation: &'a Explanation,
-    /// Of what the values are: `parse latency`, or the profiles.
+    /// Subject of the values: `parse latency`, or the profiles.
     pub(super) title: String,
     pub(super) unit: String,
     pub(super) write: &'a dyn Fn(f64) -> String,
-    /// What the store and the repository know beyond both profiles.
+    /// Additional context from the store and the repository.
     pub(super) explained: Option<Explained>,
 }
 
@@ -50,7 +50,7 @@ struct Function<'a> {
     function: &'a str,
     #[serde(flatten)]
     change: Difference,
-    /// Of the change of the whole.
+    /// Share of the total change.
     change_share: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Two profiles that a store keeps: of an alert, or of two reports.
+//! Two stored profiles: of an alert, or of two reports.
 
 use anyhow::Context as _;
 use wingbeat_profile::diff::{Stacks, read_stacks};
@@ -65,7 +65,7 @@ impl Kept {
         Ok(Self { store, benchmark, pair })
     }
 
-    /// Prints which functions changed, by `print`.
+    /// Prints the changed functions with `print`.
     pub(super) fn show(
         &self,
         print: impl FnOnce(&Shown<'_>) -> anyhow::Result<()>,

@@ -1,4 +1,4 @@
-//! The findings for scripts. Fields are added, never renamed or removed, as long as `schema_version` stays the same.
+//! The findings as JSON. Within a `schema_version`, fields are added, but never renamed or removed.
 
 use serde::Serialize;
 use serde_json::json;
@@ -10,7 +10,7 @@ use wingbeat_bpf::{
 /// 2: `mend` became `next_step`.
 pub(super) const SCHEMA_VERSION: u32 = 2;
 
-/// A finding, and what this kernel should have answered.
+/// A finding, and the kernel's expected answer.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     #[serde(flatten)]

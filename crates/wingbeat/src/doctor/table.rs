@@ -1,6 +1,6 @@
-//! The findings for people: a line for each, and under it the next step.
+//! The findings as text: one line each, followed by the next step.
 //!
-//! Commands stand on a line of their own and are never broken, so that they can be copied.
+//! Commands are on separate, unwrapped lines, so that they can be copied.
 
 use std::io::{self, Write};
 
@@ -15,10 +15,10 @@ use wingbeat_text::paragraph;
 const STATUS_WIDTH: usize = 7;
 const NAME_WIDTH: usize = 19;
 
-/// Wide enough for most texts, and for a terminal that is not narrow.
+/// Wide enough for most texts, and fits most terminals.
 const LINE_WIDTH: usize = 100;
 
-/// Writes a heading, the table, what its brackets mean, and one sentence that sums it up.
+/// Writes a heading, the table, a legend of its brackets, and a summary sentence.
 pub(super) fn write(findings: &[Finding], mut out: impl Write) -> io::Result<()> {
     let concerns: Vec<_> = findings.iter().map(concerns).collect();
     let concerns_width = concerns.iter().map(String::len).max().unwrap_or(0);
@@ -44,14 +44,14 @@ pub(super) fn write(findings: &[Finding], mut out: impl Write) -> io::Result<()>
     writeln!(out, "{}", verdict(findings))
 }
 
-/// What to do; when an `earlier` finding has the same remedy, a pointer to it.
+/// The next step, or a reference to an `earlier` finding with the same one.
 fn write_next_step(
     finding: &Finding,
     earlier: Option<&Finding>,
     indent: usize,
     mut out: impl Write,
 ) -> io::Result<()> {
-    // Commands begin under the name, so that they have room.
+    // Commands are indented less, to have room.
     let start = STATUS_WIDTH + 2;
     match (&finding.next_step, earlier) {
         (None, _) => Ok(()),
@@ -67,7 +67,7 @@ fn write_next_step(
     }
 }
 
-/// Whether profiling is possible, and if not because of what.
+/// Whether profiling is possible, or what prevents it.
 fn verdict(findings: &[Finding]) -> String {
     if can(Verb::Profile, findings) {
         return "`wingbeat profile` can run here.".to_owned();
@@ -77,7 +77,7 @@ fn verdict(findings: &[Finding]) -> String {
     format!("`wingbeat profile` cannot run here: see {}.", names.join(", "))
 }
 
-/// The verbs that a finding matters to; those that can do without it in brackets.
+/// The verbs affected by a finding; those that work without it in brackets.
 fn concerns(finding: &Finding) -> String {
     let all = [Verb::Profile, Verb::Heap, Verb::Bench, Verb::Annotate, Verb::Live, Verb::Top];
     if finding.needed_by == all {

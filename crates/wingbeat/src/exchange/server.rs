@@ -1,5 +1,4 @@
-//! `wingbeat export --host` and `wingbeat import --host`: a store and a wingbeat server give each other what
-//! the other has not.
+//! `wingbeat export --host` and `wingbeat import --host`: synchronizes a store with a wingbeat server.
 
 use std::{env, process::ExitCode, time::Duration};
 
@@ -17,7 +16,7 @@ use crate::{
     store::{StoreArgs, check},
 };
 
-/// Time for one request, with all attempts.
+/// Time limit of a request with all retries.
 const TOTAL: Duration = Duration::from_mins(5);
 
 const ATTEMPTS: u32 = 10;
@@ -56,7 +55,7 @@ impl ServerArgs {
     }
 }
 
-/// Sends what the server has not.
+/// Sends entries that the server lacks.
 pub(super) fn push(args: &ServerArgs, store: &Store, quiet: bool) -> anyhow::Result<ExitCode> {
     let host = args.host()?;
     let mut projects = store.projects()?;
@@ -71,7 +70,7 @@ pub(super) fn push(args: &ServerArgs, store: &Store, quiet: bool) -> anyhow::Res
     Ok(tell(&all, &format!("sent {} to {}", documents(all.new), host.url), quiet))
 }
 
-/// Fetches what the store has not.
+/// Fetches entries that the store lacks.
 pub(super) fn pull(args: &ServerArgs, store: &StoreArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let host = args.host()?;
     let mut on_retry = |retry: &_| tell_retry(retry, quiet);
@@ -95,7 +94,7 @@ fn add(all: &mut Exchanged, one: Exchanged) {
     all.damaged.extend(one.damaged);
 }
 
-/// Says what was done. What is missing makes the exit code 1.
+/// Prints the outcome. Missing entries make the exit code 1.
 fn tell(all: &Exchanged, what: &str, quiet: bool) -> ExitCode {
     for refused in &all.refused {
         warning!("{} was refused: {}", refused.uuid, refused.reason);

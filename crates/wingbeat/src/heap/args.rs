@@ -55,8 +55,8 @@ pub(crate) struct HeapArgs {
 }
 
 impl HeapArgs {
-    /// The files to write: a flame graph if one is to be opened and no file is named. None if none of those that are
-    /// named is one.
+    /// The output files: a flame graph if it is to be opened and no file is given. None if no given file is a flame
+    /// graph.
     pub(super) fn outputs(&self) -> Option<Vec<PathBuf>> {
         let named = &self.output;
         match self.receiver.open && !named.iter().any(|path| is_picture(path)) {
@@ -78,7 +78,7 @@ pub(crate) enum Show {
     Total,
 }
 
-/// A format of files about the heap.
+/// Format of a heap profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeapFormat {
     Dhat,
@@ -87,7 +87,7 @@ pub(crate) enum HeapFormat {
     Folded,
 }
 
-/// The suffixes that name a format.
+/// File suffixes of the formats.
 const SUFFIXES: [(&str, HeapFormat); 4] = [
     (".json", HeapFormat::Dhat),
     (".pb.gz", HeapFormat::Pprof),

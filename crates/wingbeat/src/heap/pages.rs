@@ -1,5 +1,5 @@
-//! `wingbeat profile --mode pages`: where memory grows, without an allocator and symbols of one: who touches it first,
-//! by samples of page faults, and who asks the kernel for address space.
+//! `wingbeat profile --mode pages`: where memory grows, without relying on an allocator or its symbols: samples page
+//! faults (first touch), and counts system calls for address space.
 
 use std::{io::Write, process::ExitCode};
 
@@ -26,7 +26,7 @@ use crate::{
     shell::{error, interruptible_by_socket, message, target_text, warning},
 };
 
-/// Records page faults and calls for address space, and writes the files.
+/// Records page faults and address space calls, and writes the files.
 pub(crate) fn run(
     options: &Options,
     outputs: Vec<(PendingFile, HeapFormat)>,
@@ -38,7 +38,7 @@ pub(crate) fn run(
     let profile = symbolize(&recording, &DebugFiles::default(), &mut |_, _| {}).profile;
     let shown = shown(&profile, show);
     let is_missing = shown.sites.is_empty();
-    // It has both, touched and mapped.
+    // The file has both: touched and mapped.
     let outputs: Vec<_> = outputs
         .into_iter()
         .filter(|(_, format)| !is_missing || *format == HeapFormat::Pprof && !profile.is_empty())
@@ -74,7 +74,7 @@ fn nothing(show: Memory) -> &'static str {
     }
 }
 
-/// The profile whose places are those to be drawn, and what was live at their end is what is drawn of them.
+/// The profile of the selected places, with the amounts live at the end as values.
 fn shown(profile: &Profile, show: Memory) -> Profile {
     let mut shown = profile.clone();
     let mapped = shown.mapped.take().unwrap_or_default();
@@ -115,7 +115,7 @@ fn write(
     shown: &Profile,
     facts: &HeapFacts,
 ) {
-    // What is drawn of places is no fact about them.
+    // The chosen drawing is not part of the facts.
     let in_dhat = match facts.peak_ns {
         Some(_) => &Profile { sites: profile.mapped_sites().to_vec(), ..profile.clone() },
         None => profile,

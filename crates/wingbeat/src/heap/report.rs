@@ -1,4 +1,4 @@
-//! The text after a recording: what was allocated, how much is left, who did it, and what it cost.
+//! The text after a recording: amounts allocated, amounts left, callers, and cost.
 
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::{
@@ -11,19 +11,19 @@ use wingbeat_text::{Warning, bytes, duration, grouped, plural, share, shortened}
 
 use crate::shell::{message, target_text, warning};
 
-/// Places of a table.
+/// Rows of a table.
 const ROWS: usize = 10;
-/// Names longer than this are cut in the middle.
+/// Longer names are cut in the middle.
 const NAME_WIDTH_MAX: usize = 70;
 
-/// How a figure lies to the truth.
+/// Relation of a figure to the true value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// It is exact, or has an interval.
+    /// Exact, or with an interval.
     None,
     AtLeast,
     AtMost,
-    /// Some of it is missing, and some too much.
+    /// With errors in both directions.
     About,
 }
 
@@ -37,14 +37,14 @@ impl Bound {
         }
     }
 
-    /// That of all that was allocated, and that of what was live.
+    /// Bounds of the total, and of the live amount.
     fn of_all(accounts: &HeapAccounts) -> (Self, Self) {
         let is_least = accounts.allocations_lost + accounts.late > 0;
         let is_most = accounts.frees_lost > 0;
         (Self::of(is_least, false), Self::of(is_least || accounts.untracked > 0, is_most))
     }
 
-    /// In words, and what the interval is worth.
+    /// As text, with the interval's validity applied.
     fn text(self, amount: Amount) -> (&'static str, Amount) {
         let exact = Amount { variance: 0.0, ..amount };
         match self {
@@ -87,7 +87,7 @@ pub(super) fn print(
     self::outputs(outputs);
 }
 
-/// The files that were written.
+/// Prints the written files.
 pub(super) fn outputs(outputs: &[Output]) {
     for output in outputs {
         message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
@@ -102,7 +102,7 @@ fn figures(profile: &Profile, accounts: &HeapAccounts, verbose: bool) {
     };
     let seconds = meta.duration_ns as f64 / 1e9;
     message!("{} {} in {seconds:.2} s: {how}", "heap".bold(), target_text(&meta.target));
-    // What calls asked for that got nothing may be anything.
+    // Requested sizes of failed calls are arbitrary.
     let (asked, failed) = match accounts.failed {
         0 => (format!(" of {}", bytes(accounts.allocated_bytes)), String::new()),
         failed => (String::new(), format!(", of which {} got no block", grouped(failed))),
@@ -153,7 +153,7 @@ pub(super) fn nothing(recording: &Finished, accounts: &HeapAccounts) -> String {
     }
 }
 
-/// How far the stacks of taken blocks reach.
+/// Completeness of the sampled blocks' stacks.
 fn stacks(profile: &Profile) {
     let (mut complete, mut all) = (0, 0);
     for site in &profile.sites {
@@ -201,7 +201,7 @@ pub(super) fn table(title: &str, noun: &str, bound: Bound, rows: &[Row]) {
     }
 }
 
-/// A place in words: function, file and line, who called it, and what it called.
+/// A place as text: function, file and line, caller, and callees.
 fn place_text(Row { place, others, .. }: &Row) -> String {
     let mut text = shortened(&place.function, NAME_WIDTH_MAX);
     if let Some(file) = &place.file {
@@ -240,12 +240,12 @@ fn leaks(profile: &Profile, bound: Bound, places: &[PlaceSum]) {
     }
 }
 
-/// Fewer samples than this say little about any one place, and every allocation is taken as well if that costs at most
-/// this share of a CPU.
+/// With fewer samples, results per place are unreliable. Suggests sampling every allocation if that costs at most this
+/// share of a CPU.
 const ROUGH_BELOW: u64 = 20;
 const EXACT_SHARE_MAX: f64 = 0.05;
 
-/// Few samples, where all allocations could be taken.
+/// Too few samples, although all allocations could be sampled.
 fn rough(recording: &Finished, accounts: &HeapAccounts) -> Option<Warning> {
     let exact_ns = accounts.allocations as f64 * SAMPLE_NS;
     let exact_share = exact_ns / recording.meta.duration_ns.max(1) as f64;
@@ -258,10 +258,10 @@ fn rough(recording: &Finished, accounts: &HeapAccounts) -> Option<Warning> {
     })
 }
 
-/// Share of the sampled calls that may end in no way that is known before that is told.
+/// Share of sampled calls with unknown ends above which to warn.
 const UNENDED_SHARE_MAX: f64 = 0.05;
 
-/// Calls whose end was not seen: each block has a call, and each call an end.
+/// Calls without an observed end: each block has a call, and each call an end.
 fn unended(accounts: &HeapAccounts) -> Option<Warning> {
     let sampled = accounts.taken + accounts.failed + accounts.unended;
     let is_many = accounts.unended as f64 > sampled as f64 * UNENDED_SHARE_MAX;
@@ -277,10 +277,10 @@ fn unended(accounts: &HeapAccounts) -> Option<Warning> {
     })
 }
 
-/// Growth of a target's memory that its allocator does not explain is told from this on, bytes.
+/// Unexplained growth of the target's memory, in bytes, above which to warn.
 const GROWN_MIN_BYTES: u64 = 16_000_000;
 
-/// Memory that grew, and hardly by what the probes saw.
+/// Memory growth that the probes mostly did not see.
 fn elsewhere(recording: &Finished, accounts: &HeapAccounts) -> Option<Warning> {
     let (grown, seen) = (recording.grown_bytes, accounts.peak.bytes());
     (grown >= GROWN_MIN_BYTES && grown / 4 > seen).then(|| {

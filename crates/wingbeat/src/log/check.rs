@@ -1,4 +1,4 @@
-//! `wingbeat log --check`: what of a store is damaged, and what can be saved.
+//! `wingbeat log --check`: finds damage in a store, and what can be recovered.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub(super) fn run(store: &Store, format: Format, quiet: bool) -> anyhow::Result<
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A line for each damaged place.
+/// One line per damaged entry.
 fn list(damaged: &[Damaged]) -> String {
     let mut text = String::new();
     for Damaged { report, benchmark, measure, what } in damaged {

@@ -8,10 +8,10 @@ use wingbeat_track::{
 
 use crate::{shell::print_json, store::rfc3339};
 
-/// Of the list, of a report, and of a check. Changes when a field is renamed or removed.
+/// Of the list, of a report, and of a check. Incremented when a field is renamed or removed.
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
-/// A report, with what is stored beside it.
+/// A report with its related entries.
 #[derive(Serialize)]
 pub(super) struct Whole<'a> {
     #[serde(flatten)]

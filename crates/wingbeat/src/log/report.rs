@@ -1,4 +1,4 @@
-//! One report whole, as text.
+//! A whole report, as text.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use wingbeat_track::{
 
 use crate::store::{id::short, minute};
 
-/// The report, no line of its tables wider than `width`.
+/// The report, with tables limited to `width`.
 pub(super) fn text(
     report: &Report,
     profiles: &[ProfileInfo],
@@ -62,7 +62,7 @@ pub(super) fn text(
     blocks.join("\n")
 }
 
-/// Whether a verdict has more to say than its word.
+/// Whether a verdict has details to show.
 fn is_loud(verdict: &Verdict) -> bool {
     let is_quiet = matches!(
         verdict.outcome,

@@ -1,4 +1,4 @@
-//! The list on terminals of some widths.
+//! The list at several terminal widths.
 
 use time::OffsetDateTime;
 use unicode_width::UnicodeWidthStr as _;

@@ -1,4 +1,4 @@
-//! What a plot shows, as JSON. docs/plot.md describes the fields.
+//! A plot's data as JSON. docs/plot.md describes the fields.
 
 use serde::Serialize;
 use wingbeat_track::{

@@ -117,7 +117,7 @@ pub(crate) struct ProfileArgs {
     pub command: Vec<OsString>,
 }
 
-/// Flags that mean nothing for what was recorded before.
+/// Flags that do not apply to saved windows.
 const OF_RECORDINGS: [&str; 14] = [
     "frequency",
     "duration",
@@ -136,7 +136,6 @@ const OF_RECORDINGS: [&str; 14] = [
 ];
 
 impl ProfileArgs {
-    /// What is measured.
     pub(crate) fn mode(&self) -> ProfileMode {
         self.given_mode.unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Debug information from servers, if they are to be asked: between the recording and the names.
+//! Downloads debug information from debuginfod servers, between recording and symbolization.
 
 use std::os::fd::BorrowedFd;
 
@@ -12,8 +12,8 @@ use wingbeat_profile::{
 use super::{progress, wrong_usage};
 use crate::shell::forget_signals;
 
-/// The client for `--debuginfod` with these values, by the environment; `None` without the flag. What is
-/// wrong with them is told before anything is recorded.
+/// The client for `--debuginfod` with these values and the environment; `None` without the flag. Reports invalid values
+/// before the recording.
 pub(super) fn client(given: &[String]) -> Option<Debuginfod> {
     if given.is_empty() {
         return None;
@@ -24,8 +24,8 @@ pub(super) fn client(given: &[String]) -> Option<Debuginfod> {
     }
 }
 
-/// Downloads what the recording lacks. A signal ends that, and the output is written without the rest; the
-/// one that ended the recording does not count.
+/// Downloads missing debug information. A signal stops it, and the output is written without the rest; the signal that
+/// ended the recording does not count.
 pub(super) fn fetch(
     client: &Debuginfod,
     recording: &Finished,

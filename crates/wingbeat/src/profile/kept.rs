@@ -1,4 +1,4 @@
-//! `wingbeat profile --from`: what the agent kept, as what `profile` writes.
+//! `wingbeat profile --from`: merges the agent's saved windows into the outputs of `profile`.
 
 mod report;
 
@@ -34,7 +34,7 @@ use crate::{
     shell::{message, warning},
 };
 
-/// Files that are warned of one by one; the others are a number.
+/// Maximum files with a warning each; the rest are counted.
 const WARNINGS_MAX: usize = 3;
 
 /// Width of the list of services in a message, in characters.
@@ -79,17 +79,17 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is to be read.
+/// The windows to read.
 struct Chosen {
     entries: Vec<Entry>,
     mode: Mode,
-    /// What was kept, too, of the same time.
+    /// Other modes saved over the same time.
     others: Vec<Mode>,
 }
 
 fn choose(args: &ProfileArgs, folder: &Path) -> anyhow::Result<Chosen> {
     let since = args.since.unwrap_or(SystemTime::UNIX_EPOCH);
-    // Without any limit all is shown, also what a clock wrote that was ahead.
+    // Without a limit, includes windows from a clock that was ahead.
     let newest = match args.since {
         None => {
             Ring::range(folder)?.and_then(|(_, newest)| newest.checked_add(Duration::from_secs(2)))
@@ -120,7 +120,7 @@ fn choose(args: &ProfileArgs, folder: &Path) -> anyhow::Result<Chosen> {
     let kinds: Vec<Kind> =
         Kind::ALL.into_iter().filter(|kind| entries.iter().any(|it| it.kind == *kind)).collect();
     let mode = args.given_mode.map(Mode::from);
-    // In the order of `Kind::ALL`, time on the CPU is the first.
+    // In the order of `Kind::ALL`, on-CPU time is the first.
     let Some(mode) = mode.or_else(|| kinds.first().map(|kind| mode_of(*kind))) else {
         bail!("there is no profile of that time");
     };
@@ -134,7 +134,7 @@ fn choose(args: &ProfileArgs, folder: &Path) -> anyhow::Result<Chosen> {
             names.join(" and ")
         );
     }
-    // Without the flag it is told what else there is.
+    // Without the flag, mentions the other modes.
     let others = if args.given_mode.is_some() { Vec::new() } else { others };
     Ok(Chosen { entries, mode, others })
 }
@@ -154,7 +154,7 @@ fn mode_of(kind: Kind) -> Mode {
     }
 }
 
-/// Why there is nothing: what there is instead.
+/// Why nothing matches, with the alternatives.
 fn nothing(
     folder: &Path,
     (since, until): (SystemTime, SystemTime),
@@ -181,7 +181,7 @@ fn nothing(
     })
 }
 
-/// The services with most profiles.
+/// The services with the most profiles.
 fn services(entries: &[Entry]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for service in entries.iter().filter_map(|entry| entry.labels.get("service_name")) {
@@ -193,7 +193,7 @@ fn services(entries: &[Entry]) -> String {
     listed(&names, SERVICES_WIDTH)
 }
 
-/// The files that are left out, and why.
+/// Omitted files, with reasons.
 type Skipped = Vec<String>;
 
 fn read(chosen: &Chosen, has_timeline: bool, quiet: bool) -> (Merge, Skipped) {
@@ -227,7 +227,7 @@ fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What stands for processes: the service, and its program if that is not called the same.
+/// Process name: the service, and its program if named differently.
 fn process(entry: &Entry) -> String {
     let label = |name: &str| entry.labels.get(name).map(String::as_str).filter(|it| !it.is_empty());
     match (label("service_name"), label("process_executable_name")) {
@@ -239,7 +239,7 @@ fn process(entry: &Entry) -> String {
     }
 }
 
-/// For titles: whose profile, and of when.
+/// For titles: the source of the profile, and its time.
 fn target(args: &ProfileArgs, folder: &Path, entries: &[Entry]) -> String {
     let start = entries.iter().map(|it| it.start).min();
     let end = entries.iter().filter_map(|it| it.start.checked_add(it.duration)).max();
@@ -260,7 +260,7 @@ fn day(time: SystemTime) -> String {
     OffsetDateTime::from(time).format(format).unwrap_or_default()
 }
 
-/// The profile whose bytes are those to be drawn.
+/// The profile with the selected bytes as values.
 fn shown(profile: &Profile, show: Memory) -> Profile {
     let mut shown = profile.clone();
     for weight in shown.sums.iter_mut().map(|sum| &mut sum.weight) {

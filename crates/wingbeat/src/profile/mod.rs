@@ -1,4 +1,4 @@
-//! `wingbeat profile`: flags in, calls, text out.
+//! `wingbeat profile`: parses flags, calls the library, prints text.
 
 mod args;
 mod download;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         None => (&profile, 0),
     };
     cost.symbolize_done();
-    // Without samples there is nothing to draw: the report says why, and no file is touched.
+    // Without samples there is nothing to draw: the report says why, and no file is written.
     let mut written = Written::default();
     if !shown.is_empty() {
         let by_thread = args.by_thread.then(|| shown.by_thread());
@@ -103,7 +103,7 @@ fn write_json(document: &Document, writer: &mut dyn io::Write) -> io::Result<()>
     writer.write_all(b"\n")
 }
 
-/// Writes a profile, in formats that do not tell threads apart `by_thread` instead.
+/// Writes a profile; uses `by_thread` for formats that do not separate threads.
 fn write(
     written: &mut Written,
     outputs: Vec<(PendingFile, Format)>,
@@ -120,7 +120,7 @@ fn write(
     }
 }
 
-/// Samples of page faults are about memory, as the heap is.
+/// Page fault samples are about memory, like heap profiles.
 fn pages(
     args: &ProfileArgs,
     options: &Options,
@@ -135,9 +135,9 @@ fn pages(
     heap::pages::run(options, outputs, args.show.unwrap_or_default(), receiver, quiet)
 }
 
-/// Flags of one mode mean nothing in others, and those of kept windows nothing in a recording.
+/// Rejects flags of other modes, and flags of saved windows in a recording.
 pub(crate) fn check_flags(args: &ProfileArgs) {
-    // clap does not demand `--from` beside `--all`, which excludes it.
+    // clap does not require `--from` for these if `--all` is given, which conflicts with it.
     let of_kept = [
         (args.since.is_some(), "--since"),
         (args.until.is_some(), "--until"),
@@ -193,14 +193,14 @@ pub(crate) fn check_flags(args: &ProfileArgs) {
     }
 }
 
-/// Two outputs are not one file.
+/// Rejects two outputs in one file.
 fn check_outputs<'a>(files: impl Iterator<Item = &'a PendingFile>) {
     if let Some(text) = given_twice(files) {
         wrong_usage(ErrorKind::ArgumentConflict, text);
     }
 }
 
-/// Ends with a message about the flags.
+/// Exits with a usage error.
 fn wrong_usage(kind: ErrorKind, text: String) -> ! {
     let command = Command::new("profile").bin_name("wingbeat profile");
     ProfileArgs::augment_args(command).error(kind, text).exit()
@@ -232,7 +232,7 @@ fn options(args: &ProfileArgs) -> Options {
     }
 }
 
-/// The files to write: formats known, paths writable, before anything is recorded.
+/// The output files, with known formats and writable paths, checked before the recording.
 fn pending_outputs(
     paths: &[PathBuf],
     receiver: &Receiver,
@@ -240,14 +240,14 @@ fn pending_outputs(
     paths.iter().map(|path| Ok((receiver.file(path)?, Format::from_path(path)?))).collect()
 }
 
-/// Records until the end, showing how it goes if somebody watches.
+/// Records until the end, with progress on a terminal.
 fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Result<Finished> {
     let shares_terminal = matches!(options.targets, Targets::Command(_));
     let line = progress::Recording::new(quiet || shares_terminal);
     Ok(session::record(options, stop, &mut |progress| line.show(progress))?)
 }
 
-/// Gives names to a recording, showing how it goes if it takes long.
+/// Symbolizes a recording, with progress if it takes long.
 fn name(recording: &Finished, debug_files: &DebugFiles, quiet: bool) -> Symbolized {
     let bar = progress::Symbolizing::new(quiet);
     symbolize(recording, debug_files, &mut |done, total| bar.show(done, total))

@@ -1,4 +1,4 @@
-//! What moves on the terminal while one waits.
+//! Progress output on a terminal.
 
 use std::{sync::mpsc, thread, time::Duration};
 
@@ -8,17 +8,16 @@ use wingbeat_text::bytes;
 
 use crate::shell::progress_target;
 
-/// Symbolizing is silent for as long as nobody gets impatient.
+/// Delay before showing progress of symbolization.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Then something moves this often.
+/// Redraw interval afterwards.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The line during a recording: elapsed, samples, lost.
 pub(crate) struct Recording(ProgressBar);
 
 impl Recording {
-    /// A command that was launched shares the terminal, and its output must not be torn by ours:
-    /// the line is hidden then.
+    /// A launched command shares the terminal, and its output must not be garbled: hides the line then.
     pub(crate) fn new(hidden: bool) -> Self {
         let bar = ProgressBar::with_draw_target(None, progress_target(hidden));
         bar.set_style(style("{spinner} {msg}"));
@@ -41,7 +40,7 @@ impl Drop for Recording {
     }
 }
 
-/// The line while debug information is downloaded.
+/// The line during downloads of debug information.
 pub(super) struct Downloading(ProgressBar);
 
 impl Downloading {
@@ -67,10 +66,10 @@ impl Drop for Downloading {
     }
 }
 
-/// The bar while names are looked up.
+/// The bar during symbolization.
 pub(super) struct Symbolizing {
     bar: ProgressBar,
-    /// Shows the bar when patience is over; ends when the sender is dropped.
+    /// Shows the bar after the delay; ends when the sender is dropped.
     timer: Option<(mpsc::Sender<()>, thread::JoinHandle<()>)>,
 }
 
@@ -79,15 +78,15 @@ impl Symbolizing {
         Self::of("{spinner} symbolizing {pos}/{len} addresses", hidden)
     }
 
-    /// The same for something else that may take long.
+    /// The same for another long operation.
     pub(super) fn of(text: &'static str, hidden: bool) -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
         bar.set_style(style(text));
         let timer = (!hidden).then(|| {
             let (sender, receiver) = mpsc::channel();
             let bar = bar.clone();
-            // A thread of its own: reading the debug information of a large file may take seconds
-            // before the first name is there.
+            // On a separate thread: reading the debug information of a large file may take seconds before the first
+            // symbol.
             let timer = thread::spawn(move || {
                 if receiver.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
                     bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -109,7 +108,7 @@ impl Drop for Symbolizing {
     fn drop(&mut self) {
         if let Some((sender, timer)) = self.timer.take() {
             drop(sender);
-            // It cannot panic, and if it did there would be no bar to clear.
+            // Cannot panic, and if it did there would be no bar to clear.
             let _ = timer.join();
         }
         self.bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! The text after a recording: what was taken, where the time went, what to know, what was written.
+//! The text after a recording: samples, top functions, warnings, files written.
 
 mod off_cpu;
 
@@ -19,11 +19,10 @@ use crate::shell::{error, message, target_text, warning};
 
 /// Functions per table.
 const ROWS: usize = 10;
-/// Names longer than this are cut in the middle; the files hold them whole.
+/// Longer names are cut in the middle; the files have them whole.
 const NAME_WIDTH_MAX: usize = 90;
 
-/// Prints everything to stderr, without the figures if they are printed as JSON; with `quiet` only what
-/// makes the run a failure.
+/// Prints everything to stderr, without the figures if they are printed as JSON; with `quiet` only failures.
 pub(super) fn print(
     summary: &Summary,
     profile: &Profile,
@@ -135,7 +134,7 @@ fn accounts(summary: &Summary, verbose: bool) {
     }
 }
 
-/// What only `-v` shows.
+/// Details for `-v`.
 fn details(summary: &Summary) {
     for BrokenIn { reason, file, count, .. } in &summary.stacks.broken_by_file {
         message!("  broken  {count} by {reason} in {file}");
@@ -155,7 +154,7 @@ fn details(summary: &Summary) {
     message!("  kernel  {}", summary.kernel);
 }
 
-/// What came of asking servers for debug information.
+/// Results of debuginfod requests.
 fn downloads(account: &Account, verbose: bool) {
     let count = |outcome| account.count(outcome);
     message!(

@@ -280,7 +280,7 @@ pub(crate) enum ProfileArg {
     Wall,
 }
 
-/// How one result is made of several.
+/// How to combine several results into one.
 fn fold() -> impl TypedValueParser<Value = Fold> {
     PossibleValuesParser::new(["min", "max", "mean", "median"]).map(|name| match &*name {
         "min" => Fold::Min,
@@ -302,9 +302,9 @@ impl MockArgs {
         }
     }
 
-    /// Whether it is to fail this time.
+    /// Whether to fail this time.
     pub(crate) fn fails(&self) -> bool {
-        // Not the draws that the values come from: else only some values would be seen to fail.
+        // A separate generator: otherwise failures would correlate with values.
         let mut random = Random::new(self.seed.unwrap_or_else(time_seed) ^ u64::MAX);
         self.fail || (self.flaky && random.unit() < 0.5)
     }

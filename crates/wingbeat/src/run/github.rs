@@ -1,4 +1,4 @@
-//! What a run tells GitHub Actions.
+//! Output of a run for GitHub Actions.
 
 use std::env;
 
@@ -7,7 +7,7 @@ use wingbeat_track::github::{Actions, Message, Options};
 use super::args::RunArgs;
 use crate::shell::{message, warning};
 
-/// Summary, annotations, comment and check run, if this is a job of GitHub's. Nothing of it fails the run.
+/// Writes summary, annotations, comment and check run in a GitHub job. Errors do not fail the run.
 pub(super) fn tell_actions(args: &RunArgs, message: impl FnOnce(Option<&str>) -> Message) {
     let Some(actions) = Actions::from_env(|name| env::var(name).ok()) else { return };
     let options = Options {

@@ -1,5 +1,5 @@
-//! Ctrl-C and its kin: the command is told, its end is awaited, and then this process dies of the same
-//! signal, so that a shell's loop ends too. Where results are kept, it stores and tells them before. A
+//! Handling of Ctrl-C and other signals: passes the signal to the command, waits for its end, and then terminates this
+//! process by the same signal, so that a shell's loop ends too. If results are kept, stores and prints them first. A
 //! second signal does not wait.
 
 use std::{
@@ -27,7 +27,7 @@ use wingbeat_track::run::{CommandError, Interrupt, RunError};
 
 use crate::shell::{ENDING, error, message, write_signals};
 
-/// Watches for signals from now on.
+/// Handles signals from now on.
 pub(super) fn watch() -> anyhow::Result<Interrupt> {
     let interrupt = Interrupt::default();
     let watched: Vec<i32> = ENDING.into_iter().filter(|&signal| !is_ignored(signal)).collect();
@@ -36,14 +36,14 @@ pub(super) fn watch() -> anyhow::Result<Interrupt> {
         flag::register_usize(signal, interrupt.signal(), number)
             .context("cannot handle signals")?;
     }
-    // After the numbers: what reads of a signal finds its number.
+    // Registered after the numbers: a reader of the socket finds the signal's number.
     let (ours, signalled) = UnixStream::pair().context("cannot make a socket for signals")?;
     write_signals(&watched, &signalled).context("cannot handle signals")?;
     let watched = interrupt.clone();
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
-            // Kept open: without a signal that is watched there is nothing to read, rather than an end.
+            // Kept open, so that a read blocks instead of returning EOF when no signal is handled.
             let _signalled = signalled;
             end(&watched, ours);
         })
@@ -51,7 +51,7 @@ pub(super) fn watch() -> anyhow::Result<Interrupt> {
     Ok(interrupt)
 }
 
-/// What was found. After a signal that is nothing, and the thread that waits for signals ends the process.
+/// The result. After a signal it never returns, and the signal thread ends the process.
 pub(super) fn or_die<T>(found: Result<T, RunError>) -> Result<T, RunError> {
     match found {
         Err(RunError::Command(CommandError::Interrupted { .. })) => loop {
@@ -61,14 +61,14 @@ pub(super) fn or_die<T>(found: Result<T, RunError>) -> Result<T, RunError> {
     }
 }
 
-/// Dies of the signal that has come meanwhile, if results were kept in spite of it.
+/// Terminates by a signal received in the meantime, if results were kept despite it.
 pub(super) fn die_if_raised(interrupt: &Interrupt) {
     if interrupt.keeps_results() && interrupt.is_raised() {
         die(interrupt);
     }
 }
 
-/// Waits for a signal, then for the end of the command, and ends the process.
+/// Waits for a signal, then for the end of the command, and terminates the process.
 fn end(interrupt: &Interrupt, mut signals: UnixStream) {
     let mut one = [0];
     if signals.read_exact(&mut one).is_err() {
@@ -80,7 +80,7 @@ fn end(interrupt: &Interrupt, mut signals: UnixStream) {
         if let Some(child) = interrupt.child() {
             pass_on(&child, &signal);
         }
-        // The end comes by itself, or with a second signal.
+        // Terminated by itself, or by a second signal.
         if signals.read_exact(&mut one).is_err() {
             return;
         }
@@ -96,15 +96,15 @@ fn end(interrupt: &Interrupt, mut signals: UnixStream) {
 
 fn die(interrupt: &Interrupt) {
     let number = i32::try_from(interrupt.signal().load(Ordering::Relaxed)).unwrap_or(SIGTERM);
-    // It does not come back, because these signals end a process unless somebody handles them.
+    // Does not return: the default action of these signals is termination.
     let _ = emulate_default_handler(number);
 }
 
-/// A terminal tells everybody in the foreground, `kill` only the process that it names.
+/// A terminal signals the whole foreground process group, `kill` only the given process.
 fn pass_on(child: &OwnedFd, signal: &Arc<AtomicUsize>) {
     let number = i32::try_from(signal.load(Ordering::Relaxed)).unwrap_or_default();
     let signal = Signal::from_named_raw(number).unwrap_or(Signal::TERM);
-    // One that has ended by itself need not be told.
+    // The command may have ended already.
     let _ = pidfd_send_signal(child, signal);
 }
 
@@ -123,7 +123,7 @@ fn has_ended(child: &OwnedFd, signals: &UnixStream) -> bool {
     }
 }
 
-/// Whether whoever started us wants the signal to be without effect, as `nohup` does.
+/// Whether the parent set the signal to be ignored, like `nohup`.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! `--host`: the report goes to a Bencher server instead of the store.
+//! `--host`: sends the report to a Bencher server instead of the store.
 
 use std::{collections::BTreeMap, env, process::ExitCode, time::Duration};
 
@@ -18,10 +18,10 @@ use super::{
 };
 use crate::shell::{message, print, warning};
 
-/// Time for everything, the pauses included.
+/// Total time limit, including delays between retries.
 const TOTAL: Duration = Duration::from_mins(5);
 
-/// The server, if the user names one.
+/// The server, if given.
 pub(super) fn host(args: &RunArgs) -> anyhow::Result<Option<Host>> {
     let Some(url) = args.host.host.clone().or_else(|| variable("HOST")) else { return Ok(None) };
     let key = match args.host.key.as_ref().or(args.host.token.as_ref()) {
@@ -41,7 +41,7 @@ pub(super) fn host(args: &RunArgs) -> anyhow::Result<Option<Host>> {
 const NOT_CONFIRMED: &str = "--confirm measured nothing again: the server judges, when the command has ended; \
                              several iterations (--iter 3 --fold min) are less sensitive to spikes";
 
-/// Sends the report and tells the answer.
+/// Sends the report and prints the response.
 pub(super) fn send(
     args: &RunArgs,
     host: &Host,
@@ -112,7 +112,7 @@ pub(super) fn send(
     Ok(exit_code(args, answer.alerts_total, finding, &answer.notices))
 }
 
-/// Says that an attempt failed, and when the next one begins.
+/// Reports a failed attempt and the delay before the next.
 pub(crate) fn tell_retry(retry: &Retry, quiet: bool) {
     if !quiet {
         let (attempt, attempts) = (retry.attempt, retry.attempts);
@@ -121,7 +121,7 @@ pub(crate) fn tell_retry(retry: &Retry, quiet: bool) {
     }
 }
 
-/// What Bencher calls context.
+/// Bencher's run context.
 fn context() -> BTreeMap<String, String> {
     let mut context = BTreeMap::new();
     let mut put = |key: &str, value: Option<String>| {

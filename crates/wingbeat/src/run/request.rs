@@ -1,4 +1,4 @@
-//! From flags, the environment and `wingbeat.toml` to a request.
+//! Converts flags, the environment and `wingbeat.toml` to a request.
 
 use std::{env, path::Path};
 
@@ -15,12 +15,12 @@ use wingbeat_track::{
 use super::{args::RunArgs, thresholds::thresholds};
 use crate::line::refuse_flags_behind;
 
-/// The request that the flags make.
+/// The request given by the flags.
 pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Request> {
     let directory = env::current_dir().context("cannot determine the current folder")?;
     let config = Config::find(&directory)?;
     let named = thresholds(&args.thresholds)?;
-    // What the command line says of a measure stands for all that the file says of it.
+    // A measure on the command line overrides the file's whole threshold for it.
     let mut all = config.thresholds;
     all.retain(|known| named.iter().all(|new| new.measure != known.measure));
     all.extend(named);
@@ -70,7 +70,7 @@ pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Re
     })
 }
 
-/// A variable of ours, or else Bencher's of the same meaning. An empty one is none.
+/// One of our variables, or Bencher's equivalent. Ignores empty ones.
 pub(super) fn variable(name: &str) -> Option<String> {
     ["WINGBEAT", "BENCHER"]
         .iter()
@@ -78,12 +78,12 @@ pub(super) fn variable(name: &str) -> Option<String> {
         .find(|value| !value.is_empty())
 }
 
-/// The first of these variables that says something.
+/// The first non-empty of these variables.
 fn first(names: &[&str]) -> Option<String> {
     names.iter().filter_map(|name| env::var(name).ok()).find(|value| !value.is_empty())
 }
 
-/// The project that is meant: as said, as the environment or the configuration has it, or the repository.
+/// The project: from the flag, the environment, the configuration, or the repository.
 pub(crate) fn project(
     named: Option<&ProjectName>,
     config: Option<ProjectName>,
@@ -103,7 +103,7 @@ pub(crate) fn project(
     Ok(ProjectName::new(Slug::of(&name).as_str())?)
 }
 
-/// The services that run jobs check out a commit rather than a branch, and tell the branch besides.
+/// CI services check out a commit instead of a branch, and provide the branch in variables.
 fn branch(
     args: &RunArgs,
     directory: &Path,
@@ -126,11 +126,11 @@ fn branch(
     Ok(BranchName::new(name.as_deref().unwrap_or(BRANCH))?)
 }
 
-/// The branch where nothing tells.
+/// Default branch.
 const BRANCH: &str = "main";
 
-/// The full hash of a commit that a flag names, by which it is looked for later. A commit that git does
-/// not know here has to be a hash at least; an empty text is none.
+/// Full hash of a commit given by a flag, for later lookups. A commit unknown to git must at least be a hash; an empty
+/// text means none.
 fn commit(flag: &str, said: Option<&str>, directory: &Path) -> anyhow::Result<Option<String>> {
     let Some(said) = said.filter(|said| !said.is_empty()) else { return Ok(None) };
     if let Some(hash) = git::resolve(directory, said) {
@@ -147,13 +147,13 @@ fn commit(flag: &str, said: Option<&str>, directory: &Path) -> anyhow::Result<Op
     }
 }
 
-/// The shortest beginning of a hash that git takes.
+/// Shortest hash prefix that git accepts.
 const HASH_MIN: usize = 4;
 
 /// Digits of a SHA-256.
 const HASH_MAX: usize = 64;
 
-/// An empty start point is none: jobs pass a variable that is empty where there is no pull request.
+/// An empty start point means none: jobs pass an empty variable outside pull requests.
 fn start_point(args: &RunArgs) -> anyhow::Result<Option<BranchName>> {
     let named = args.start_point.as_deref().filter(|name| !name.is_empty());
     Ok(named.map(BranchName::new).transpose()?)
@@ -166,7 +166,7 @@ fn testbed(args: &RunArgs, config: Option<TestbedName>) -> anyhow::Result<Testbe
     match (variable("TESTBED"), config) {
         (Some(name), _) => Ok(TestbedName::new(name)?),
         (None, Some(testbed)) => Ok(testbed),
-        // As Bencher calls a machine that has no name.
+        // Bencher's name for a machine without a name.
         (None, None) => Ok(TestbedName::new("Linux")?),
     }
 }

@@ -1,4 +1,4 @@
-//! `wingbeat run --profile`: a command that `wingbeat profile` samples, as far as it is the benchmark.
+//! `wingbeat run --profile`: samples the benchmark command with `wingbeat profile`.
 
 use std::{ffi::OsString, os::fd::AsFd as _, time::Duration};
 
@@ -18,10 +18,10 @@ use wingbeat_track::{
 use super::args::ProfileArg;
 use crate::shell::{ENDING, signal_socket};
 
-/// Of a benchmark of three seconds, some three thousand samples.
+/// About three thousand samples in a benchmark of three seconds.
 const FREQUENCY_HZ: u64 = 999;
 
-/// A benchmark that runs longer is ended: its samples are enough.
+/// Longer benchmarks are stopped, with enough samples.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// The profiler, as a sampler of benchmarks.
@@ -31,7 +31,7 @@ pub(super) struct Profiler {
 }
 
 impl ProfileArg {
-    /// What samples; `None` where nothing does.
+    /// The sampler; `None` if disabled.
     pub(super) fn profiler(self) -> Option<Profiler> {
         let (mode, kind) = match self {
             Self::Cpu => (Mode::OnCpu, ProfileKind::Cpu),
@@ -42,7 +42,7 @@ impl ProfileArg {
         Some(Profiler { mode, kind })
     }
 
-    /// Whether exact profiles are kept that the command leaves.
+    /// Whether to keep exact profiles written by the command.
     pub(super) fn takes_exact(self) -> bool {
         matches!(self, Self::Auto | Self::Instructions)
     }

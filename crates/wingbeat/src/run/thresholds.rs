@@ -1,5 +1,4 @@
-//! Thresholds on the command line, as Bencher has them: the n-th setting belongs to the n-th measure, and
-//! `_` leaves one out.
+//! Thresholds on the command line, like Bencher's: the n-th setting belongs to the n-th measure, and `_` skips one.
 
 use std::{collections::HashSet, str::FromStr};
 
@@ -9,10 +8,10 @@ use wingbeat_track::model::{Measure, Threshold, ThresholdModel, threshold::Test}
 use super::args::ThresholdArgs;
 use crate::values::fraction;
 
-/// What leaves a setting out.
+/// Skips a setting.
 const ELISION: &str = "_";
 
-/// The thresholds that the flags name.
+/// The thresholds given by flags.
 pub(super) fn thresholds(args: &ThresholdArgs) -> anyhow::Result<Vec<Threshold>> {
     let count = args.measure.len();
     let lists = [
@@ -68,7 +67,7 @@ where
     }
 }
 
-/// A boundary, which `5%` gives as well as `0.05`, unless it is a value of the measure.
+/// A boundary, as `5%` or `0.05`, unless it is a value of the measure.
 fn boundary(
     flag: &str,
     values: &[String],

@@ -1,4 +1,4 @@
-//! `wingbeat serve backup`: a copy of both databases.
+//! `wingbeat serve backup`: backs up both databases.
 
 use std::path::PathBuf;
 

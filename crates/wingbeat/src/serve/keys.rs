@@ -1,4 +1,4 @@
-//! `wingbeat serve key`: keys without a browser.
+//! `wingbeat serve key`: manages keys without a browser.
 
 use clap::{Args, Subcommand};
 use time::OffsetDateTime;

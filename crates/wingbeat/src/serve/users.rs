@@ -1,4 +1,4 @@
-//! `wingbeat serve user`: users without a browser, for the first start and for emergencies.
+//! `wingbeat serve user`: manages users without a browser, for the first start and for emergencies.
 
 use clap::{Args, Subcommand, ValueEnum};
 use time::OffsetDateTime;
@@ -166,7 +166,7 @@ fn reset(args: &OneArgs, quiet: bool) -> anyhow::Result<()> {
     print_link(&settings, &registry, &user, quiet)
 }
 
-/// Makes a link for a user, which voids earlier ones, and prints it to stdout.
+/// Creates a link for a user, which invalidates earlier ones, and prints it to stdout.
 fn print_link(
     settings: &Settings,
     registry: &Registry,

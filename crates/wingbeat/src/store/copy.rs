@@ -1,4 +1,4 @@
-//! `wingbeat store`: whole stores. `copy` moves one to another engine, `rename` names its parts.
+//! `wingbeat store`: operations on whole stores. `copy` copies one to another engine, `rename` renames its parts.
 
 use std::{
     path::{Path, PathBuf},
@@ -56,7 +56,7 @@ enum Format {
     Json,
 }
 
-/// Steps of which progress tells, of a hundred.
+/// Progress interval in percent.
 const STEP_PERCENT: usize = 10;
 
 pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode> {
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode>
 }
 
 fn copy(args: &CopyArgs, quiet: bool) -> anyhow::Result<ExitCode> {
-    // No server begins at either place until all is copied.
+    // No server can start at either location until all is copied.
     let (server, _claims) = copy_server(&args.from, &args.to)?.unzip();
     let from = Store::open_existing(store_of(&args.from))?;
     let mut to = Store::open(store_of(&args.to))?;
@@ -78,7 +78,7 @@ fn copy(args: &CopyArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             Progress::Compared(done, all) => (done, all, "compared"),
         };
         let percent = done * 100 / all.max(1) / STEP_PERCENT * STEP_PERCENT;
-        // The second pass begins anew.
+        // The second pass restarts at zero.
         if !quiet && percent != told && all > 1_000 {
             message!("{what} {done} of {all} documents");
             told = percent;
@@ -108,7 +108,7 @@ fn copy(args: &CopyArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies what a server knows besides results, if that is there and the target is no single file.
+/// Copies a server's registry, if there is one and the target is not a single file.
 fn copy_server(from: &Path, to: &Path) -> anyhow::Result<Option<(Content, Claims)>> {
     let source = match place_of(from)? {
         Some(place) => place,
@@ -124,7 +124,7 @@ fn copy_server(from: &Path, to: &Path) -> anyhow::Result<Option<(Content, Claims
     Ok(copy_registry(&source, &target)?)
 }
 
-/// The database that a text names.
+/// The database given by a text.
 fn place_of(path: &Path) -> anyhow::Result<Option<Place>> {
     match path.to_str().filter(|text| PostgresUrl::is_meant(text)) {
         Some(text) => {

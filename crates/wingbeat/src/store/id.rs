@@ -1,17 +1,17 @@
-//! UUIDs as people say them: by their last digits, since those of one day begin alike.
+//! Abbreviated UUIDs: by their last digits, since those of one day share a prefix.
 
 use anyhow::bail;
 use uuid::Uuid;
 
 pub(crate) use wingbeat_track::output::short_id as short;
 
-/// Fewer digits are a typing error.
+/// Fewer digits are a typo.
 const LENGTH_MIN: usize = 4;
 
-/// Candidates that are told.
+/// Maximum candidates listed.
 const CANDIDATES_MAX: usize = 8;
 
-/// A UUID, or digits that it begins or ends with.
+/// A UUID, or its first or last digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part(String);
 
@@ -31,7 +31,7 @@ impl std::str::FromStr for Part {
 }
 
 impl Part {
-    /// The UUID, if it is whole.
+    /// The UUID, if complete.
     pub(crate) fn whole(&self) -> Option<Uuid> {
         (self.0.len() == 32).then(|| Uuid::try_parse(&self.0).ok()).flatten()
     }
@@ -41,8 +41,7 @@ impl Part {
         digits.starts_with(&self.0) || digits.ends_with(&self.0)
     }
 
-    /// The one that it fits. `what` and `list` are for the message: what is looked for, and which
-    /// command lists them.
+    /// The only match. For messages, `what` names the kind, and `list` the command that lists them.
     pub(crate) fn find<T>(
         &self,
         all: &[T],

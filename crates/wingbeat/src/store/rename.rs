@@ -1,4 +1,4 @@
-//! `wingbeat store rename`: another name for a branch, a testbed or a benchmark.
+//! `wingbeat store rename`: renames a branch, testbed or benchmark.
 
 use std::process::ExitCode;
 

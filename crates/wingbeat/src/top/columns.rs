@@ -1,5 +1,4 @@
-//! The columns of the table: what stands in them, how they are sorted, and which give way when the
-//! terminal is narrow.
+//! Columns of the table: contents, sort order, and which are dropped on narrow terminals.
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
@@ -10,7 +9,7 @@ use wingbeat_bench::live::{
 };
 use wingbeat_text::{cut, decimal, or_dash, printable};
 
-/// A column, in the order of the screen.
+/// A column, in screen order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Column {
     Id,
@@ -25,21 +24,20 @@ pub(crate) enum Column {
 /// Cells between two columns.
 pub(crate) const GAP: usize = 2;
 
-/// Owners get at least this much, or nothing.
+/// Minimum width of the owners, below which they are dropped.
 const OWNERS_WIDTH_MIN: usize = 8;
 
-/// Names keep this much as long as a column can go instead: one long name is no reason to show no
-/// figures.
+/// Names keep this width as long as another column can be dropped: one long name must not hide all figures.
 const NAME_WIDTH_KEPT: usize = 24;
 
-/// Columns that give way on a narrow terminal after the owners, the first first. Name and CPU stay.
+/// Columns dropped on a narrow terminal after the owners, in this order. Name and CPU stay.
 const GIVE_WAY: [Column; 4] = [Column::Type, Column::Id, Column::Runs, Column::Time];
 
 impl Column {
     pub(crate) const ALL: [Self; 7] =
         [Self::Id, Self::Type, Self::Name, Self::Owners, Self::Runs, Self::Time, Self::Cpu];
 
-    /// Its name for `--sort`, what stands above it, and the key that sorts by it, a letter of that.
+    /// Name for `--sort`, heading, and the key that sorts by it, a letter of the heading.
     fn words(self) -> (&'static str, &'static str, char) {
         match self {
             Self::Id => ("id", "id", 'i'),
@@ -64,12 +62,12 @@ impl Column {
         self.words().2
     }
 
-    /// Numbers stand to the right.
+    /// Numbers are right-aligned.
     pub(crate) fn is_number(self) -> bool {
         matches!(self, Self::Id | Self::Runs | Self::Time | Self::Cpu)
     }
 
-    /// What it says about a program.
+    /// Cell of a program.
     pub(crate) fn cell(self, program: &ProgramReport) -> String {
         match self {
             Self::Id => program.id.to_string(),
@@ -82,7 +80,7 @@ impl Column {
         }
     }
 
-    /// What it says about all programs that are shown; without a total, before there is one.
+    /// Cell of the total over all shown programs; empty before the first measurement.
     pub(crate) fn total(self, total: Option<&Total>) -> String {
         match (self, total) {
             (Self::Name, _) => "total".to_owned(),
@@ -92,7 +90,7 @@ impl Column {
         }
     }
 
-    /// The column to the left or right, for sorting; the first and the last have none beyond.
+    /// The next column to the left or right, for sorting; stops at the first and last.
     pub(crate) fn neighbour(self, to_the_right: bool) -> Self {
         let position = Self::ALL.iter().position(|&column| column == self).unwrap_or(0);
         let next = if to_the_right { position.checked_add(1) } else { position.checked_sub(1) };
@@ -121,7 +119,7 @@ impl FromStr for Column {
     }
 }
 
-/// An order of programs.
+/// A sort order of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sort {
     pub(crate) column: Column,
@@ -129,13 +127,12 @@ pub(crate) struct Sort {
 }
 
 impl Sort {
-    /// By a column, in its usual direction: the largest figures first, texts and ids as they are read.
+    /// By a column, in its default direction: figures descending, texts and ids ascending.
     pub(crate) fn by(column: Column) -> Self {
         Self { column, descending: matches!(column, Column::Runs | Column::Time | Column::Cpu) }
     }
 
-    /// Programs of equal rank stand by ascending id, so that rows do not dance. What is not known
-    /// stands last.
+    /// Ties are ordered by ascending id, so that rows stay stable. Unknown values come last.
     pub(crate) fn compare(self, a: &ProgramReport, b: &ProgramReport) -> Ordering {
         let text = |of: fn(&ProgramReport) -> String| self.directed(of(a).cmp(&of(b)));
         let figure = |of: fn(&ProgramReport) -> Option<f64>| match (of(a), of(b)) {
@@ -161,9 +158,9 @@ impl Sort {
 
 /// The columns that fit into `width` cells, with their widths.
 ///
-/// Each is as wide as what stands in it. When that is too much, owners are cut first and then left out,
-/// then long names are cut, then columns give way one by one, and only then are short names cut. Room
-/// that is left goes back to the names.
+/// Each is as wide as its contents. If that is too much, first owners are shortened and then dropped, then long names
+/// are shortened, then columns are dropped one by one, and only then short names are shortened. Remaining room goes to
+/// the names.
 pub(crate) fn layout(
     width: usize,
     programs: &[&ProgramReport],
@@ -208,8 +205,7 @@ fn shrink(columns: &mut [(Column, usize)], column: Column, excess: usize, least:
     }
 }
 
-/// The first of several wordings, from the longest to the shortest, that fits into `width` cells; else
-/// the last, cut.
+/// The first of several texts, from longest to shortest, that fits into `width` cells; otherwise the last, truncated.
 pub(crate) fn fitting(wordings: &[&str], width: usize) -> String {
     let fits = wordings.iter().find(|text| text.width() <= width);
     cut(fits.or(wordings.last()).copied().unwrap_or_default(), width)

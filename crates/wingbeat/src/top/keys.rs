@@ -1,10 +1,10 @@
-//! What keys mean.
+//! Key bindings.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::columns::Column;
 
-/// What a key asks for.
+/// Action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Quit,
@@ -13,25 +13,25 @@ pub(crate) enum Step {
         to_the_right: bool,
     },
     Reverse,
-    /// Moves the selection by so many rows.
+    /// Moves the selection by some rows.
     Move(isize),
     First,
     Last,
-    /// Begins to type a filter.
+    /// Starts typing a filter.
     Filter,
     Type(char),
     Erase,
     EraseAll,
-    /// Ends typing; the filter stays.
+    /// Confirms the filter.
     Keep,
-    /// Ends typing; the filter is what it was before.
+    /// Cancels typing; restores the previous filter.
     Discard,
 }
 
-/// Rows that a page has, whatever the screen.
+/// Rows of a page, regardless of the screen.
 const PAGE: isize = 10;
 
-/// What `key` asks for, while a filter is being `typed` or not; `None` if nothing.
+/// Action of `key`, which depends on whether a filter is being `typed`; `None` if unbound.
 pub(crate) fn step(key: KeyEvent, typed: bool) -> Option<Step> {
     if key.kind == KeyEventKind::Release {
         return None;

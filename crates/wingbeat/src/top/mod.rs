@@ -1,8 +1,8 @@
-//! `wingbeat top`: what all loaded programs cost now.
+//! `wingbeat top`: cost of all loaded programs now.
 //!
-//! [`state`] is what the screen is about and how keys change it, [`screen`] draws it, [`columns`] says
-//! what stands where; none of them touches terminal or kernel. [`terminal`] is the terminal's modes,
-//! and [`session`] the loop between keys, clock and kernel.
+//! [`state`] has the model and its updates by keys, [`screen`] draws it, [`columns`] lays out the table; none of them
+//! touches terminal or kernel. [`terminal`] sets the terminal's modes, and [`session`] is the event loop over keys,
+//! clock and kernel.
 
 mod columns;
 mod keys;
@@ -30,7 +30,7 @@ use crate::{
     values::{TableFormat, duration},
 };
 
-/// Shortest time between two readings: below it, looking would be the load.
+/// Shortest interval between two readings: below it, reading itself would be the load.
 const DELAY_MIN: Duration = Duration::from_millis(50);
 
 /// Flags of `wingbeat top`.
@@ -67,7 +67,7 @@ fn delay(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Shows the table until somebody ends it, or prints it once.
+/// Shows the table until the user quits, or prints it once.
 pub(crate) fn run(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if args.once {
         return once(args, quiet);
@@ -86,7 +86,7 @@ fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let report = watch.next_report()?;
     let loaded = report.programs.len();
     let report = arranged(report, Sort::by(args.sort), &args.filter);
-    // The switch goes back before anybody can make us wait.
+    // Disables statistics before any output can block.
     drop(watch);
     if !quiet {
         for warning in &report.warnings {
@@ -107,7 +107,7 @@ fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The report with the wanted programs only, in order; the total is theirs.
+/// The report with the selected programs, sorted; the total covers only these.
 fn arranged(mut report: LiveReport, sort: Sort, filter: &str) -> LiveReport {
     report.programs.retain(|program| is_wanted(program, filter));
     report.programs.sort_by(|a, b| sort.compare(a, b));

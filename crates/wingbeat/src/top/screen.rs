@@ -18,7 +18,7 @@ use super::{
     state::State,
 };
 
-/// Rows below which the curve is left out.
+/// Rows below which the curve is omitted.
 const HEIGHT_WITH_CURVE: u16 = 16;
 
 /// Rows of the curve, its heading, and the line below it.
@@ -32,14 +32,13 @@ const KEYS: [&str; 3] = [
     "q quit  / filter  < > column",
 ];
 
-/// Lines that a warning may take where there is room for the curve, too: the longest is whole on a
-/// terminal of 60 columns.
+/// Maximum lines of a warning on a terminal tall enough for the curve: the longest fits on 60 columns.
 const WARNING_LINES_MAX: usize = 6;
 
-/// How things look.
+/// Drawing style.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
-    /// Without it there is bold, underlined and reversed text only.
+    /// Otherwise only bold, underlined and reversed text.
     pub(crate) has_colors: bool,
 }
 
@@ -71,7 +70,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
     frame.render_widget(footer_line(state, usize::from(footer.width), look), footer);
 }
 
-/// The first warning, broken into a few lines where there is room, else cut.
+/// The first warning, wrapped if there is room, otherwise truncated.
 fn warning_lines(state: &State, width: usize, has_room: bool) -> Vec<String> {
     let Some(first) = state.report.warnings.first() else { return Vec::new() };
     let lines_max = if has_room { WARNING_LINES_MAX } else { 1 };
@@ -127,7 +126,7 @@ fn draw_table(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
         frame.render_widget(Paragraph::new(format!("\n{text}")), area);
         return;
     }
-    // The total stands right below the last program.
+    // The total is directly below the last program.
     let height =
         u16::try_from(rows.len() + 2).map_or(area.height, |height| area.height.min(height));
     let area = Rect { height, ..area };
@@ -135,7 +134,7 @@ fn draw_table(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
     let columns = layout(usize::from(area.width), &rows, &total);
     let head = Row::new(columns.iter().map(|&(column, width)| heading(state, column, width)))
         .style(look.colored(Color::Cyan).add_modifier(Modifier::BOLD));
-    // Nothing has been measured yet: then there is no total either.
+    // Before the first measurement there is no total.
     let total = (state.report.duration_ns > 0).then_some(total);
     let foot =
         columns.iter().map(|&(column, width)| cell(column, &column.total(total.as_ref()), width));
@@ -162,7 +161,7 @@ fn draw_table(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
     frame.render_stateful_widget(table, area, &mut selection);
 }
 
-/// The heading of a column: its key underlined, and an arrow when it is sorted by.
+/// The heading of a column: its key underlined, with an arrow if sorted by it.
 fn heading(state: &State, column: Column, width: usize) -> Cell<'static> {
     let heading = column.heading();
     let at = heading.to_lowercase().find(column.key()).unwrap_or(0);
@@ -191,7 +190,7 @@ fn alignment(column: Column) -> Alignment {
     if column.is_number() { Alignment::Right } else { Alignment::Left }
 }
 
-/// The curve of what is selected, and what has no column.
+/// The curve of the selection, and values without a column.
 fn draw_details(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
     let [_, heading, curve, facts] = Layout::vertical([
         Constraint::Length(1),

@@ -1,4 +1,4 @@
-//! The loop between keys, signals, clock and kernel.
+//! The event loop over keys, signals, clock and kernel.
 
 use std::{
     io,
@@ -28,19 +28,19 @@ use crate::shell::{ENDING, signal_socket, stdout_has_colours};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wake {
     Time,
-    /// There is a key, or the terminal has another size.
+    /// A key, or a resize of the terminal.
     Terminal,
-    /// A signal, or the terminal is gone.
+    /// A signal, or the terminal was closed.
     End,
 }
 
-/// Signals, each on a socket of its own kind.
+/// Signals, one socket per kind.
 struct Signals {
     end: UnixStream,
     resize: UnixStream,
 }
 
-/// Shows the table until `q`, Ctrl-C or a signal. The terminal is given back first, statistics last.
+/// Shows the table until `q`, Ctrl-C or a signal. Restores the terminal first, and statistics last.
 pub(super) fn run(
     mut watch: Watch,
     delay: Duration,
@@ -59,7 +59,7 @@ pub(super) fn run(
             Wake::End => return Ok(()),
             Wake::Time => {
                 state.take(watch.next_report()?);
-                // Late readings are not made up for.
+                // Late readings are skipped.
                 due = (due + delay).max(Instant::now());
             }
             Wake::Terminal => {
@@ -78,7 +78,7 @@ impl Signals {
         Ok(Self { end, resize })
     }
 
-    /// Empties the socket, so that it wakes for the next change of size only.
+    /// Drains the socket, so that only the next resize wakes.
     fn forget_resizes(&self) {
         use io::Read as _;
         let mut bytes = [0; 64];
@@ -113,7 +113,7 @@ fn wait(screen: &Screen, signals: &Signals, due: Instant) -> io::Result<Wake> {
     })
 }
 
-/// Takes in the keys that are there. Changes of size need no more than the next drawing.
+/// Handles pending keys. A resize needs no more than the next redraw.
 fn handle_keys(state: &mut State) -> anyhow::Result<Flow> {
     while event::poll(Duration::ZERO).context("cannot read keys")? {
         let Event::Key(key) = event::read().context("cannot read keys")? else { continue };

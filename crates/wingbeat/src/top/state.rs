@@ -1,4 +1,4 @@
-//! What the screen is about, and how keys and new figures change it.
+//! State of the screen, and its updates by keys and measurements.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -9,36 +9,36 @@ use wingbeat_bench::live::{LiveReport, ProgramReport, Total};
 
 use super::{columns::Sort, keys::Step};
 
-/// Readings that are remembered for the curve: more than the widest terminal has cells.
+/// Readings kept for the curve: more than the widest terminal has cells.
 const HISTORY_MAX: usize = 512;
 
-/// Characters that a filter may have.
+/// Maximum characters of a filter.
 const FILTER_MAX: usize = 64;
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     Continue,
     Quit,
 }
 
-/// What the screen is about.
+/// State of the screen.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) report: LiveReport,
     pub(crate) sort: Sort,
     pub(crate) filter: String,
-    /// The filter that was in force when typing began; `Some` while it goes on.
+    /// The filter before typing began; `Some` while typing.
     pub(crate) typing_over: Option<String>,
-    /// Id of the selected program. It stays selected wherever its row moves.
+    /// Id of the selected program. The selection follows its row.
     pub(crate) selected: Option<u32>,
-    /// Runs per second of each program, the oldest first.
+    /// Runs per second of each program, oldest first.
     history: HashMap<u32, VecDeque<f64>>,
     total_history: VecDeque<f64>,
 }
 
 impl State {
-    /// Begins with programs whose rates are not known yet.
+    /// Starts with programs whose rates are not known yet.
     pub(crate) fn new(first: LiveReport, sort: Sort, filter: String) -> Self {
         Self {
             report: first,
@@ -51,10 +51,10 @@ impl State {
         }
     }
 
-    /// Takes in new figures.
+    /// Applies a new measurement.
     pub(crate) fn take(&mut self, report: LiveReport) {
         let position = self.position();
-        // Before the rest: an id that was given anew begins a history of its own.
+        // First: a reused id starts a new history.
         for vanished in &report.vanished {
             self.history.remove(&vanished.id);
         }
@@ -68,7 +68,7 @@ impl State {
         self.select_again(position);
     }
 
-    /// The programs that the filter lets through, in order.
+    /// The programs that match the filter, sorted.
     pub(crate) fn rows(&self) -> Vec<&ProgramReport> {
         let mut rows: Vec<_> = self
             .report
@@ -92,12 +92,12 @@ impl State {
         self.rows().iter().position(|program| program.id == selected)
     }
 
-    /// The selected program, if it is shown.
+    /// The selected program, if visible.
     pub(crate) fn selected(&self) -> Option<&ProgramReport> {
         self.rows().get(self.position()?).copied()
     }
 
-    /// Runs per second of the selected program, else of all, the oldest first.
+    /// Runs per second of the selected program, or of all, oldest first.
     pub(crate) fn history(&self) -> Vec<f64> {
         let history = match self.selected() {
             Some(program) => self.history.get(&program.id),
@@ -106,7 +106,7 @@ impl State {
         history.into_iter().flatten().copied().collect()
     }
 
-    /// Does what a key asks for.
+    /// Applies an action.
     pub(crate) fn apply(&mut self, step: Step) -> Flow {
         let position = self.position();
         match step {
@@ -137,14 +137,14 @@ impl State {
         Flow::Continue
     }
 
-    /// Selects a row, or the last one when there are fewer.
+    /// Selects a row, or the last one if there are fewer.
     fn select(&mut self, row: usize) {
         let rows = self.rows();
         let row = row.min(rows.len().saturating_sub(1));
         self.selected = rows.get(row).map(|program| program.id);
     }
 
-    /// When the selected program is gone, what stands at its place now is selected.
+    /// If the selected program is gone, selects the one now at its position.
     fn select_again(&mut self, position: Option<usize>) {
         let is_loaded = |id: u32| self.report.programs.iter().any(|program| program.id == id);
         match (self.selected, position) {
@@ -155,7 +155,7 @@ impl State {
     }
 }
 
-/// Whether `filter` is in the name, the type or the owners of a program, in whatever case.
+/// Whether a program's name, type or owners contain `filter`, case-insensitively.
 pub(crate) fn is_wanted(program: &ProgramReport, filter: &str) -> bool {
     let filter = filter.to_lowercase();
     let has = |text: &str| text.to_lowercase().contains(&filter);

@@ -1,4 +1,4 @@
-//! The terminal's modes: taken on, and given back in whatever way this ends.
+//! Terminal modes, restored on every exit path.
 
 use std::{
     fs::File,
@@ -17,13 +17,13 @@ use ratatui::{
     },
 };
 
-/// A screen of its own on the terminal. Dropped, everything is as it was.
+/// The alternate screen of a terminal. Dropping it restores everything.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     keys: Keys,
 }
 
-/// Where keys come from.
+/// Source of keys.
 enum Keys {
     Stdin(Stdin),
     /// Standard input is something else.
@@ -31,13 +31,13 @@ enum Keys {
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     pub(crate) fn open(has_colors: bool) -> io::Result<Self> {
         let keys = match stdin().is_terminal() {
             true => Keys::Stdin(stdin()),
             false => Keys::Terminal(File::open("/dev/tty")?),
         };
-        // The flag has been weighed against NO_COLOR and the terminal already.
+        // The flag, NO_COLOR and the terminal have been taken into account already.
         force_color_output(has_colors);
         enable_raw_mode()?;
         let open = || {
@@ -53,13 +53,13 @@ impl Screen {
         }
     }
 
-    /// Draws a picture.
+    /// Draws a frame.
     pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         self.terminal.draw(picture).map(drop)
     }
 }
 
-/// What becomes readable when keys are pressed.
+/// Becomes readable when keys are pressed.
 impl AsFd for Screen {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.keys {
@@ -75,7 +75,7 @@ impl Drop for Screen {
     }
 }
 
-/// A terminal that is gone needs nothing back.
+/// Restores the terminal. Ignores errors of a closed one.
 fn give_back() {
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();

@@ -1,4 +1,4 @@
-//! What the agent records beside what runs: time off the CPU, and page faults.
+//! Other data that the agent records: off-CPU time, and page faults.
 
 use std::{
     path::Path,
@@ -13,10 +13,10 @@ use crate::{
     target::{Background, build, turn_in_folder},
 };
 
-/// Sleeps for 0.7 s again and again, so that windows begin and end in sleeps.
+/// Sleeps for 0.7 s repeatedly, so that windows begin and end in sleeps.
 const NAPS: &str = "OWN void nap(void) { doze(700000000); } int main(void) { for (;;) nap(); }";
 
-/// Has nothing to do.
+/// Always idle.
 const IDLE: &str = "int main(void) { for (;;) doze(2000000000); }";
 
 /// Touches 1 MiB of new memory 20 times a second.
@@ -54,7 +54,7 @@ fn time_off_the_cpu_and_page_faults_are_kept_beside_samples() {
     assert_eq!(naps.len(), 2, "{naps:?}");
     for entry in naps {
         assert!(strings(&entry.path).iter().any(|text| text == "nap"), "{entry:?}");
-        // A sleep is divided between the windows that it is in.
+        // A sleep is split between the windows that it spans.
         let share = sum(&entry.path) as f64 / entry.duration.as_nanos() as f64;
         assert!((0.95..1.01).contains(&share), "{share} of {entry:?}");
     }
@@ -88,7 +88,7 @@ fn an_agent_that_costs_too_much_records_fewer_blocks() {
         |it: &&Entry| it.labels["process_executable_name"] == "dozes" && it.kind == Kind::OffCpu;
     let mut entries: Vec<&Entry> = listing.entries.iter().filter(is_it).collect();
     entries.sort_by_key(|entry| entry.start);
-    // Of blocks that are too short, there is the sum alone, as one frame.
+    // Blocks below the limit are aggregated in a single frame.
     let depths: Vec<usize> = entries.iter().map(|entry| depth_of_most(&entry.path)).collect();
     assert!(matches!(depths[..], [first, .., 1] if first > 1), "{depths:?}");
 }

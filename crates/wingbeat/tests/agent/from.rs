@@ -1,4 +1,4 @@
-//! `wingbeat profile --from`: of windows that were kept, without rights and without an agent.
+//! `wingbeat profile --from`: reads saved windows, without privileges and without an agent.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::ran::Ran;
 /// 2026-11-27T23:00:00Z.
 const BEGIN: Duration = Duration::from_secs(1_795_820_400);
 
-/// A file with one function, and this weight.
+/// A file with one function of this weight.
 fn pprof(function: &str, mode: Mode, weight: Weight) -> Vec<u8> {
     let line = Line { function: 0, file: None, line: None };
     let name = String::new();

@@ -1,4 +1,4 @@
-//! `wingbeat agent` on the real kernel: windows that are kept and pushed, its limits, wrong usage.
+//! `wingbeat agent` on the real kernel: saved and pushed windows, limits, wrong usage.
 
 mod beside;
 mod from;
@@ -34,7 +34,7 @@ service_name = 'load-{executable}'
 labels = { team = '{path.2}' }
 ";
 
-/// The figure of a line such as `until now 3 files read for names, those of 2 were on disk`.
+/// The number in a line such as `until now 3 files read for names, those of 2 were on disk`.
 fn loaded(text: &str) -> u64 {
     let found = text.lines().rev().find_map(|line| line.split_once("those of "));
     let figure = found.and_then(|(_, rest)| rest.split(' ').next());
@@ -74,15 +74,15 @@ fn windows_are_kept_and_pushed_by_who_was_sampled() {
         sampled_ns += sum(&entry.path);
         time += entry.duration;
     }
-    // One window begins where the other ended: nothing that is sampled is in neither's time.
+    // Windows are contiguous: no sample falls between them.
     let end = first.start + first.duration;
     let apart = second.start.duration_since(end).unwrap_or_else(|early| early.duration());
     assert!(apart < Duration::from_millis(20), "{apart:?}: {listing:?}");
-    // It had about as much of a CPU before and after the windows.
+    // Its CPU share before and after the windows is about the same.
     let share = sampled_ns as f64 / time.as_nanos() as f64;
     let is_near = (0.7..1.3).contains(&(share / expected)) && share < 1.05;
     assert!(is_near, "{share}, and the kernel says {expected}: {entries:?}");
-    // All that was sampled has a host and a service.
+    // Every sample has a host and a service.
     let all = listing.entries.iter();
     assert!(all.clone().all(|it| it.labels.contains_key("host_name")), "{listing:?}");
     assert!(all.clone().all(|it| !it.labels["service_name"].is_empty()), "{listing:?}");
@@ -105,12 +105,12 @@ fn windows_are_kept_and_pushed_by_who_was_sampled() {
     let is_work = |line: &str| line.starts_with("load-busy (busy);") && line.contains("busy_work");
     assert!(text.lines().any(is_work), "{text}");
 
-    // The next one need not read the file of `busy` again.
+    // The next agent need not read the file of `busy` again.
     let ran = run(&["-d", "1s", "--window", "1s"]);
     assert!(loaded(&ran.stderr) > 0, "{}", ran.stderr);
 }
 
-/// From the first window on, on a machine that has much more to do than it can.
+/// From the first window on, on an overloaded machine.
 #[test]
 fn a_window_has_all_samples_of_its_time() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
@@ -142,7 +142,7 @@ fn an_engine_that_is_down_and_an_agent_that_costs_too_much() {
     let target = format!("pyroscope={}", engine.url());
     // A window in which nothing ran is not pushed.
     let _busy = busy(folder.path());
-    // Nobody listens there any more, and who comes next does.
+    // The engine stops, and another one starts later.
     let address = engine.stop();
     let spool = folder.path().join("spool");
     let run = |words: &[&str]| {
@@ -156,13 +156,13 @@ fn an_engine_that_is_down_and_an_agent_that_costs_too_much() {
         "it records at 9 Hz from now on",
         "not pushed yet",
     ]);
-    // Once meanwhile, and once at the end.
+    // Once in between, and once at the end.
     let warnings = ran.stderr.matches("refused the connection").count();
     assert_eq!(warnings, 2, "{}", ran.stderr);
-    // Without a folder for what waits, all is lost.
+    // Without a spool folder, all is lost.
     let mut alone = agent(&["--window", "1s", "-d", "1s", "--push", &target]);
     Ran::of(&mut alone).ended_with(1).tells("no window was delivered");
-    // A window that waits costs nothing else.
+    // A queued window costs nothing else.
     let engine = Engine::at(&address);
     run(&["-d", "1s"]).tells("windows pushed");
     assert!(engine.requests().len() >= 4, "{} requests", engine.requests().len());

@@ -1,4 +1,4 @@
-//! What an agent reads again while it runs, and what it sends nobody.
+//! Reloading of an agent's configuration, and data that it sends to nobody.
 
 use std::{
     fs,
@@ -72,7 +72,7 @@ fn a_token_is_not_sent_in_the_open() {
     };
     let refusal = "anybody on the way to parca=http://192.0.2.1:7070 could read the token";
     check("parca=http://192.0.2.1:7070", &[], refusal);
-    // What comes next in these is the folder.
+    // The next argument would be the folder.
     check("parca=http://192.0.2.1:7070", &["--token-over-http"], "/proc/nowhere");
     check("parca=https://192.0.2.1:7070", &[], "/proc/nowhere");
     check("parca=http://127.0.0.1:7070", &[], "/proc/nowhere");

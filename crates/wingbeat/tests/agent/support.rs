@@ -1,4 +1,4 @@
-//! An agent to run, something that it finds, and an engine that takes what it pushes.
+//! An agent, a target, and a server that receives its pushes.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::target::{Background, build_with};
 
-/// Not for these tests: nothing of `wingbeat profile` runs here.
+/// Unused in these tests: `wingbeat profile` does not run here.
 pub(crate) fn check(_summary: &Value, _folded: &[(String, u64)]) {}
 
 pub(crate) fn agent(words: &[&str]) -> Command {
@@ -29,7 +29,7 @@ pub(crate) fn agent(words: &[&str]) -> Command {
     command
 }
 
-/// A process that computes in `busy_work` until it is dropped.
+/// A process that computes in `busy_work` until dropped.
 pub(crate) fn busy(folder: &Path) -> Background {
     Background::start(&busy_program(folder), &[])
 }
@@ -40,7 +40,7 @@ pub(crate) fn busy_program(folder: &Path) -> PathBuf {
     build_with(folder, "busy", source, &[])
 }
 
-/// What a process ran until now, by the kernel's account (proc_pid_stat(5)): in hundredths of a second.
+/// CPU time of a process so far, by the kernel's accounting (proc_pid_stat(5)): in hundredths of a second.
 pub(crate) fn cpu_time(pid: u32) -> Duration {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
     let fields: Vec<&str> = text.rsplit(')').next().expect("a name").split_whitespace().collect();
@@ -48,7 +48,7 @@ pub(crate) fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
-/// A pprof file, as far as it is needed (profile.proto).
+/// The needed part of a pprof file (profile.proto).
 #[derive(Clone, PartialEq, prost::Message)]
 struct Pprof {
     #[prost(message, repeated, tag = "2")]
@@ -84,14 +84,14 @@ pub(crate) fn strings(path: &Path) -> Vec<String> {
     read(path).string_table
 }
 
-/// What a file is about: CPU time, nanoseconds, or the like. Samples have no labels.
+/// Sum of a file's values: CPU time, nanoseconds, or the like. Samples have no labels.
 pub(crate) fn sum(path: &Path) -> i64 {
     let samples = read(path).sample;
     assert!(samples.iter().all(|sample| sample.label.is_empty()), "{samples:?}");
     samples.iter().filter_map(|sample| sample.value.last()).sum()
 }
 
-/// Frames of the stack that most of a file is about.
+/// Depth of a file's heaviest stack.
 pub(crate) fn depth_of_most(path: &Path) -> usize {
     let samples = read(path).sample;
     let most = samples.iter().max_by_key(|sample| sample.value.last());
@@ -101,7 +101,7 @@ pub(crate) fn depth_of_most(path: &Path) -> usize {
 /// Head and body.
 type Request = (String, Vec<u8>);
 
-/// Takes everything, and remembers it.
+/// Accepts and records everything.
 pub(crate) struct Engine {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -114,7 +114,7 @@ impl Engine {
         Self::on(TcpListener::bind("127.0.0.1:0").expect("a port"))
     }
 
-    /// Where another was.
+    /// At the address of a former engine.
     pub(crate) fn at(address: &SocketAddr) -> Self {
         Self::on(TcpListener::bind(address).expect("the port is free again"))
     }
@@ -145,7 +145,7 @@ impl Engine {
         self.requests.lock().expect("the requests").clone()
     }
 
-    /// Where it was.
+    /// Returns its address.
     pub(crate) fn stop(mut self) -> SocketAddr {
         self.is_over.store(true, Ordering::Relaxed);
         let _ = TcpStream::connect(self.address);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Folder, TURNS, executed, looping, probe, turn, turn_with_object};
 
-/// Compares `new.o` with `old.o`, and gives the JSON of it.
+/// Compares `new.o` with `old.o`; returns the JSON.
 fn compared(folder: &Folder, code: i32) -> Value {
     let arguments = ["bench", "new.o", "--against", "old.o", "--time", "12s", "--allow-stats"];
     let more = ["--err", "--threshold", "20", "--format", "json"];

@@ -1,4 +1,4 @@
-//! Bad input gets a message and exit code 1 or 2, never a panic.
+//! Invalid input gets a message and exit code 1 or 2, never a panic.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::{
     support::{Folder, PROGRAM, QUICK, Ran, looping, turn_with_object},
 };
 
-/// Fails unless `wingbeat` ends with this code and says all this.
+/// Checks the exit code of `wingbeat` and its messages.
 #[track_caller]
 fn check(folder: &Folder, arguments: &[&str], code: i32, expected: &[&str]) {
     let found = folder.run(arguments).ended_with(code);
@@ -51,14 +51,14 @@ fn files_that_are_no_objects() {
 fn objects_cut_anywhere() {
     let folder = Folder::new();
     let object = looping(3);
-    // The table of sections is at the end, so that each cut loses some of it.
+    // The section table is at the end, so that each truncation loses some of it.
     for len in (1..object.len()).step_by(61) {
         folder.file("cut.o", &object[..len]);
         check(&folder, &["annotate", "cut.o"], 1, &["error: cut.o "]);
     }
 }
 
-/// The same header in the other byte order, which is all that is read of it.
+/// The same header in the other byte order; nothing else is read.
 fn big_endian(object: &[u8]) -> Vec<u8> {
     let mut object = object.to_vec();
     object[5] = 2;
@@ -71,7 +71,7 @@ fn big_endian(object: &[u8]) -> Vec<u8> {
     object
 }
 
-/// An object with a license alone.
+/// An object with only a license.
 fn no_programs() -> Vec<u8> {
     let mut object = Object::new();
     object.note("license", b"GPL\0");

@@ -1,7 +1,7 @@
-//! `wingbeat bench` and `wingbeat annotate` on the real kernel, with an object of the tests' own.
+//! `wingbeat bench` and `wingbeat annotate` on the real kernel, with a generated object.
 //!
-//! Tests run one at a time, because they measure. They are skipped only when the rights are missing;
-//! with `CI=true` that is a failure. Bad files need no rights, so that those tests are never skipped.
+//! Tests run one at a time, because they measure. They are skipped only without privileges; with `CI=true` that is a
+//! failure. Tests of invalid files need no privileges and are never skipped.
 
 mod against;
 mod annotate;

@@ -1,4 +1,4 @@
-//! What `wingbeat bench` measures, and the forms that it writes it in.
+//! Measurements and output formats of `wingbeat bench`.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ fn the_result_as_json() {
         let latency = &case["latency"]["measured"];
         let ns = |name: &str| latency[name].as_f64().unwrap_or_else(|| panic!("{name}: {latency}"));
         assert!(ns("lower_ns") <= ns("median_ns") && ns("median_ns") <= ns("upper_ns"));
-        // Turns of two instructions: no CPU does ten of them in a nanosecond.
+        // Iterations of two instructions: no CPU does ten of them in a nanosecond.
         assert!(ns("median_ns") > f64::from(TURNS) / 10.0, "{latency}");
         let single = &case["distribution"]["measured"];
         assert!(single["p50_ns"].as_f64() <= single["p99_ns"].as_f64(), "{single}");
@@ -53,7 +53,7 @@ fn an_unexpected_return_value_fails() {
     let said = expecting("1").ended_with(1).said();
     assert!(said.contains("returned XDP_PASS (2), but 1 was expected"), "{said}");
     expecting("XDP_PASS").ended_with(0);
-    // The same number, of another type.
+    // The same value, of another type.
     let said = expecting("TC_ACT_SHOT").ended_with(1).said();
     assert!(said.contains("returned XDP_PASS (2), but TC_ACT_SHOT (2) was expected"), "{said}");
 }
@@ -89,7 +89,7 @@ fn the_forms_of_the_result() {
     assert_eq!(named("file_name"), Some("looping.o"), "{table}");
     assert_eq!(named("prog_name"), Some(PROGRAM), "{table}");
     let verified = named("total_insns").and_then(|text| text.parse().ok());
-    // The verifier walks the loop turn by turn.
+    // The verifier walks every iteration of the loop.
     assert!(verified.is_some_and(|insns: u64| insns >= executed(TURNS)), "{table}");
 }
 
@@ -98,7 +98,7 @@ fn what_cannot_be_run_has_the_figures_of_the_verifier() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::new();
     folder.file("probe.o", probe(true));
-    // Nothing was measured, which is no success.
+    // Nothing was measured, which is a failure.
     let bench = |more: &[&str]| folder.run(&[&["bench", "probe.o"], more].concat()).ended_with(1);
     for arguments in [&["--format", "json"][..], &["on_event", "--format", "json"]] {
         let report = bench(arguments).json();
@@ -135,9 +135,9 @@ fn what_the_verifier_rejects_is_told_with_line_and_log() {
     let brief = bench(&[]);
     let said = brief.said();
     assert!(said.contains("the verifier rejects on_event: R1 invalid mem access"), "{said}");
-    // Behind it Linux 6.12 tells the file too, 6.1 does not.
+    // Linux 6.12 appends the file name, 6.1 does not.
     assert!(said.contains("at: return *first;"), "{said}");
-    // The statistics are in the whole log only.
+    // Only the full log has the statistics.
     assert!(!said.contains("processed 2 insns"), "{said}");
     let whole = bench(&["-v"]).stderr;
     assert!(whole.contains("the verifier's log of on_event:\n"), "{whole}");
@@ -147,7 +147,7 @@ fn what_the_verifier_rejects_is_told_with_line_and_log() {
 #[test]
 fn each_packet_of_a_capture_is_an_input() {
     let Some((_turn, folder)) = turn_with_object() else { return };
-    // One packet of IPv6, one of IPv4.
+    // One IPv6 packet, one IPv4.
     let packets = [[0x86, 0xdd], [8, 0]].map(|r#type| {
         let mut packet = [0; 64];
         packet[12..14].copy_from_slice(&r#type);
@@ -184,7 +184,7 @@ fn a_packet_that_is_refused_leaves_the_others() {
     assert!(said.contains("input whole, returned 2"), "{said}");
 }
 
-/// A capture of Ethernet in the classic form.
+/// An Ethernet capture in the classic pcap format.
 pub(super) fn capture(packets: &[[u8; 64]]) -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>();
     let mut file = words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1]);
@@ -201,7 +201,7 @@ fn a_signal_ends_it_with_what_was_measured() {
     let arguments = ["bench", "looping.o", "--time", "60s", "--format", "json", "--allow-stats"];
     let child = started(folder.wingbeat(&arguments));
     wait_for_handler(&child);
-    // Nothing outside tells that the first batch is done. It takes a tenth of this.
+    // The end of the first batch is not observable. It takes a tenth of this.
     thread::sleep(Duration::from_secs(6));
     let signalled = Instant::now();
     let found = stopped(child, Signal::INT);
@@ -215,7 +215,7 @@ fn a_signal_ends_it_with_what_was_measured() {
     assert!(case["latency"]["measured"]["batches"].as_u64().is_some_and(|it| it > 0), "{report}");
 }
 
-/// Waits until SIGINT (2) is caught.
+/// Waits until a SIGINT (2) handler is installed.
 fn wait_for_handler(child: &Child) {
     let is_caught = || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;

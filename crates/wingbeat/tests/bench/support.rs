@@ -1,4 +1,4 @@
-//! Turns, the object to measure, and running wingbeat.
+//! Test lock, the object to measure, and running wingbeat.
 
 use std::{fs, path::PathBuf, process::Command, sync::MutexGuard};
 
@@ -10,40 +10,40 @@ use wingbeat_bpf::code::{Insn, op};
 use crate::object::Program;
 pub(crate) use crate::ran::{Ran, started};
 
-/// Waits for this test's turn; `None` without the rights.
+/// Acquires the test lock; `None` without privileges.
 pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
     crate::ran::turn(check_rights())
 }
 
-/// What the program of [`looping`] is called.
+/// Name of the program of [`looping`].
 pub(crate) const PROGRAM: &str = "count_down";
 
 pub(crate) const PASS: u32 = 2;
 
-/// Measures the object of [`Folder::with_object`] a few times only.
+/// Few repetitions on the object of [`Folder::with_object`].
 pub(crate) const QUICK: [&str; 7] =
     ["bench", "looping.o", "--samples", "3", "--time", "20s", "--allow-stats"];
 
-/// Turns of the loop, where it does not matter how many.
+/// Default iterations of the loop.
 pub(crate) const TURNS: u16 = 300;
 
-/// Instructions that one run of [`looping`] executes on a packet of IPv4.
+/// Instructions that one run of [`looping`] executes on an IPv4 packet.
 pub(crate) fn executed(turns: u16) -> u64 {
     11 + 2 * u64::from(turns)
 }
 
-/// Line of [`looping`] that packets of IPv4 do not reach.
+/// Line of [`looping`] that IPv4 packets do not reach.
 pub(crate) const NEVER_LINE: u32 = 16;
 
 pub(crate) const LOOP_LINE: u32 = 13;
 
-/// An object with one XDP program, which loops `turns` times and lets packets of IPv4 pass.
+/// An object with one XDP program, which loops `turns` times and passes IPv4 packets.
 pub(crate) fn looping(turns: u16) -> Vec<u8> {
     let plain = |opcode, dst, offset, immediate| Insn::new(opcode, dst, 0, offset, immediate);
     let load = |size, dst, src, offset| Insn::new(op::LDX | op::MEM | size, dst, src, offset, 0);
     let mov = op::ALU64 | op::MOV;
     let insns = [
-        // r2 and r3 are the packet's begin and end.
+        // r2 and r3 are the packet's start and end.
         load(op::W, 2, 1, 0),
         load(op::W, 3, 1, 4),
         Insn::new(mov | op::X, 4, 2, 0, 0),
@@ -73,8 +73,8 @@ pub(crate) fn looping(turns: u16) -> Vec<u8> {
     Program { name: PROGRAM, section: "xdp", insns: &insns, lines: &lines, statics }.object()
 }
 
-/// An object with one program of a type that no kernel runs on demand. It returns its context's first
-/// word if `is_sound`, else what that word points to, which the verifier does not let it read.
+/// An object with one program of a type that no kernel runs on demand. It returns its context's first word if
+/// `is_sound`; otherwise it dereferences that word, which the verifier rejects.
 pub(crate) fn probe(is_sound: bool) -> Vec<u8> {
     let load = |dst, src| Insn::new(op::LDX | op::MEM | op::DW, dst, src, 0, 0);
     let again = if is_sound { Insn::new(op::ALU64 | op::MOV, 0, 0, 0, 0) } else { load(0, 1) };
@@ -84,12 +84,12 @@ pub(crate) fn probe(is_sound: bool) -> Vec<u8> {
     Program { name, section, insns: &insns, lines: &lines, statics: &[] }.object()
 }
 
-/// This test's turn, and a folder with the object `looping.o`.
+/// The test lock, and a folder with the object `looping.o`.
 pub(crate) fn turn_with_object() -> Option<(MutexGuard<'static, ()>, Folder)> {
     turn().map(|turn| (turn, Folder::with_object()))
 }
 
-/// A folder with files in it; gone afterwards. Readable by all, for tests without rights.
+/// A temporary folder. World-readable, for tests without privileges.
 pub(crate) struct Folder(pub(crate) TempDir);
 
 impl Folder {
@@ -114,27 +114,27 @@ impl Folder {
         path
     }
 
-    /// What stands in a file that wingbeat wrote.
+    /// Contents of a file written by wingbeat.
     pub(crate) fn text(&self, name: &str) -> String {
         let path = self.path(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// `wingbeat` with arguments, run in this folder.
+    /// `wingbeat` with arguments in this folder.
     pub(crate) fn wingbeat(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
         command.args(arguments).current_dir(self.0.path());
         command
     }
 
-    /// Runs `wingbeat` in this folder to its end.
+    /// Runs `wingbeat` in this folder to completion.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(&mut self.wingbeat(arguments))
     }
 }
 
 impl Ran {
-    /// Everything it said, each run of white space a single space: tables wrap long texts.
+    /// All output, with each run of white space replaced by one space: tables wrap long texts.
     pub(crate) fn said(&self) -> String {
         let both = format!("{} {}", self.stdout, self.stderr);
         both.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Object files with one program, its types and its lines: made here, so that no compiler is needed.
+//! Generates object files with one program, its types and lines, without a compiler.
 
 use wingbeat_bpf::code::Insn;
 
@@ -11,16 +11,16 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(crate) struct Program<'a> {
     pub(crate) name: &'a str,
-    /// Section that it is in, which tells its type.
+    /// Its section, which determines its type.
     pub(crate) section: &'a str,
     pub(crate) insns: &'a [Insn],
     /// Index of the first instruction of each source line, its number, its text.
     pub(crate) lines: &'a [(u32, u32, &'a str)],
-    /// Static functions that the types tell besides, from id 5 on; that of the program is 4.
+    /// Additional static functions in the type information, from id 5 on; the program's is 4.
     pub(crate) statics: &'a [String],
 }
 
-/// Source file that lines belong to.
+/// Source file of the lines.
 pub(crate) const SOURCE: &str = "program.c";
 
 impl Program<'_> {
@@ -46,7 +46,7 @@ impl Program<'_> {
         self.with(&[(".BTF", types.bytes()), (".BTF.ext", extension.bytes())])
     }
 
-    /// The file with these sections besides.
+    /// The file with additional sections.
     pub(crate) fn with(&self, sections: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let mut object = Object::new();
         let code = object.code(self.section);

@@ -1,4 +1,4 @@
-//! What a run of wingbeat left, turns of tests that need rights, and waiting for what others do.
+//! Results of a wingbeat run, the lock of privileged tests, and waiting for conditions.
 
 use std::{
     fmt::Display,
@@ -18,10 +18,10 @@ use std::{
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 
-/// Says to `cargo xtask test` that a failure may be the machine's: see `xtask/src/test/outcome.rs`.
+/// Marks a failure as possibly the machine's for `cargo xtask test`: see `xtask/src/test/outcome.rs`.
 const QUIET: &str = "[this test needs a quiet machine]";
 
-/// Waits for this test's turn; `None` if this machine cannot do it, which in CI is a failure.
+/// Acquires the test lock; `None` if this machine cannot run it, which in CI is a failure.
 pub(crate) fn turn(can: Result<(), impl Display>) -> Option<MutexGuard<'static, ()>> {
     /// One test at a time.
     static TURN: Mutex<()> = Mutex::new(());
@@ -38,16 +38,16 @@ pub(crate) fn turn(can: Result<(), impl Display>) -> Option<MutexGuard<'static, 
 }
 
 pub(crate) struct Ran {
-    /// What was run, for messages.
+    /// The command line, for messages.
     command: String,
-    /// `None` if a signal ended it.
+    /// `None` if ended by a signal.
     pub(crate) code: Option<i32>,
     signal: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Starts a command whose end [`result`] waits for.
+/// Starts a command; [`result`] waits for it.
 pub(crate) fn started(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
@@ -57,19 +57,19 @@ pub(crate) fn result(child: Child) -> Ran {
     child.wait_with_output().expect("it ends").into()
 }
 
-/// Sends it a signal, and waits for the end.
+/// Sends a signal, and waits for the end.
 pub(crate) fn stopped(child: Child, signal: Signal) -> Ran {
     kill_process(Pid::from_child(&child), signal).expect("sent");
     result(child)
 }
 
-/// `wingbeat` as somebody without rights, in a folder that all may read from then on.
+/// `wingbeat` as an unprivileged user, in a folder that becomes world-readable.
 pub(crate) fn without_rights(folder: &Path) -> Command {
-    // The folder of the build may be closed to others.
+    // The build folder may be inaccessible to others.
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("permissions");
     let copy = folder.join("wingbeat");
-    // By a child: a descriptor that is open for writing here while another test forks would make
-    // the copy "busy" for exec.
+    // Copied by a child process: if another test forks while a descriptor is open for writing here, exec of the copy
+    // fails with "busy".
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_wingbeat")).arg(&copy).status();
     assert!(copied.expect("cp").success());
     let mut wingbeat = Command::new(&copy);
@@ -81,13 +81,13 @@ pub(crate) fn without_rights(folder: &Path) -> Command {
 }
 
 impl Ran {
-    /// Runs it to its end, with an empty stdin.
+    /// Runs it to completion, with an empty stdin.
     pub(crate) fn of(command: &mut Command) -> Self {
         let output = command.stdin(Stdio::null()).output().expect("it runs");
         Self { command: format!("{command:?}"), ..output.into() }
     }
 
-    /// Runs it to its end, with this on stdin.
+    /// Runs it to completion, with this on stdin.
     pub(crate) fn with_stdin(mut command: Command, text: &str) -> Self {
         command.stdin(Stdio::piped());
         let mut child = started(command);
@@ -97,55 +97,55 @@ impl Ran {
         result(child)
     }
 
-    /// Fails unless it ended with this code.
+    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn ended_with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self}");
         self
     }
 
-    /// Fails unless this signal ended it.
+    /// Asserts termination by this signal.
     #[track_caller]
     pub(crate) fn ended_by(self, signal: Signal) -> Self {
         assert_eq!(self.signal, Some(signal.as_raw()), "{self}");
         self
     }
 
-    /// Fails unless this is on stderr.
+    /// Asserts that this is on stderr.
     #[track_caller]
     pub(crate) fn tells(self, text: &str) -> Self {
         assert!(self.stderr.contains(text), "{text:?} on stderr: {self}");
         self
     }
 
-    /// Fails unless all this is on stderr.
+    /// Asserts that all this is on stderr.
     #[track_caller]
     pub(crate) fn tells_all(self, texts: &[&str]) -> Self {
         texts.iter().fold(self, |ran, text| ran.tells(text))
     }
 
-    /// Fails unless stderr is a single line.
+    /// Asserts that stderr is a single line.
     #[track_caller]
     pub(crate) fn tells_in_one_line(self) -> Self {
         assert_eq!(self.stderr.lines().count(), 1, "{self}");
         self
     }
 
-    /// Fails unless this is on stdout.
+    /// Asserts that this is on stdout.
     #[track_caller]
     pub(crate) fn prints(self, text: &str) -> Self {
         assert!(self.stdout.contains(text), "{text:?} on stdout: {self}");
         self
     }
 
-    /// Fails if there is anything on stdout.
+    /// Asserts that stdout is empty.
     #[track_caller]
     pub(crate) fn prints_nothing(self) -> Self {
         assert_eq!(self.stdout, "", "{self}");
         self
     }
 
-    /// Fails unless this is among the remarks.
+    /// Asserts that this is among the remarks.
     #[track_caller]
     pub(crate) fn remarks_on(self, text: &str) -> Self {
         assert!(self.remarks().contains(text), "{text:?} among {:?}: {self}", self.remarks());
@@ -157,7 +157,7 @@ impl Ran {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
     }
 
-    /// The remarks of a report in JSON, one a line.
+    /// The remarks of a JSON report, one per line.
     pub(crate) fn remarks(&self) -> String {
         let remarks = self.json()["wingbeat"]["remarks"].clone();
         let remarks: Vec<String> = serde_json::from_value(remarks).expect("texts");
@@ -166,7 +166,7 @@ impl Ran {
 }
 
 impl From<Output> for Ran {
-    /// Checks what must hold for each run.
+    /// Checks the invariants of each run.
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let (stdout, stderr) = (text(output.stdout), text(output.stderr));
@@ -185,7 +185,7 @@ impl Display for Ran {
     }
 }
 
-/// Waits for something, for a minute at most.
+/// Waits for a condition, for up to a minute.
 pub(crate) fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_there() {

@@ -1,5 +1,5 @@
-//! Small C programs as targets, in folders of their own, one test at a time. Shared by the suites that
-//! record on the real kernel.
+//! Small C programs as targets, in separate folders, one test at a time. Shared by the suites that record on the real
+//! kernel.
 
 use std::{
     collections::BTreeMap,
@@ -17,9 +17,9 @@ use wingbeat_bpf::{
 
 use crate::ran::{Ran, without_rights};
 
-/// Waits for this test's turn; `None` if profiling is impossible here.
+/// Acquires the test lock; `None` if profiling is impossible here.
 pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
-    /// Asked once: a probe reads the kernel's types, and this program is not optimized.
+    /// Computed once: a probe reads the kernel's types, and this program is not optimized.
     static CAN_PROFILE: LazyLock<bool> = LazyLock::new(|| can(Verb::Profile, &findings()));
     let can = CAN_PROFILE.then_some(());
     crate::ran::turn(can.ok_or("`wingbeat doctor` says that profiling is impossible here"))
@@ -30,11 +30,11 @@ pub(crate) fn turn_in_folder() -> Option<(MutexGuard<'static, ()>, tempfile::Tem
     turn().map(|turn| (turn, folder()))
 }
 
-/// Flags for a target that keeps frame pointers.
+/// Flags for a target with frame pointers.
 pub(crate) const WITH_FRAME_POINTERS: &[&str] =
     &["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"];
 
-/// A folder for one test; gone afterwards. Readable by all, for tests without rights.
+/// A temporary folder. World-readable, for tests without privileges.
 pub(crate) fn folder() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().expect("temporary folder");
@@ -42,7 +42,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Compiles C with debug information and gives the path of the program.
+/// Compiles C with debug information; returns the program's path.
 pub(crate) fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (code, program) = (folder.join(format!("{name}.c")), folder.join(name));
     fs::write(&code, source).expect("write source");
@@ -57,7 +57,7 @@ pub(crate) fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -
     program
 }
 
-/// Code that several targets share: a busy loop that the compiler leaves alone.
+/// Shared code of several targets: a busy loop that is not optimized away.
 pub(crate) const SPIN: &str = "
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,8 +73,7 @@ static double cpu_s(void) {
 }
 ";
 
-/// Clocks, and a line `KEY NUMBER` on stdout for each figure; written at once, since some targets are
-/// killed.
+/// Clocks, and a line `KEY NUMBER` on stdout for each value; flushed immediately, because some targets are killed.
 const CLOCKS: &str = r#"
 #include <pthread.h>
 #include <sched.h>
@@ -105,19 +104,18 @@ pub(crate) fn build(folder: &Path, name: &str, source: &str) -> PathBuf {
     build_with(folder, name, source, WITH_FRAME_POINTERS)
 }
 
-/// The same with flags of choice.
+/// The same with custom flags.
 pub(crate) fn build_with(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     compile(folder, name, &[SPIN, CLOCKS, source].concat(), flags)
 }
 
-/// Percent that a figure may be off besides, where `cargo xtask vm` emulates the machine: thousands of
-/// instructions lie between two looks at the clock, one of the target and one of the kernel, and each
-/// takes 2 ns.
+/// Additional tolerance in percent when `cargo xtask vm` emulates the machine: thousands of instructions lie between
+/// the clock reads of target and kernel, and each takes 2 ns.
 pub(crate) fn emulation_percent() -> f64 {
     if std::env::var_os("WINGBEAT_TEST_EMULATED").is_some() { 3.0 } else { 0.0 }
 }
 
-/// Collapsed stacks with their weights; none without a file.
+/// Collapsed stacks with their weights; empty without a file.
 pub(crate) fn read_folded(path: &Path) -> Vec<(String, u64)> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let parse = |line: &str| {
@@ -127,7 +125,7 @@ pub(crate) fn read_folded(path: &Path) -> Vec<(String, u64)> {
     text.lines().map(parse).collect()
 }
 
-/// A process that is killed when the test is over.
+/// A process that is killed at the end of the test.
 pub(crate) struct Background(pub Child);
 
 impl Background {
@@ -148,13 +146,13 @@ impl Drop for Background {
     }
 }
 
-/// What a run of wingbeat left.
+/// Results of a wingbeat run.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) stderr: String,
     pub(crate) folded: Vec<(String, u64)>,
     pub(crate) summary: Value,
-    /// What the launched target said of itself, `KEY NUMBER` a line.
+    /// Values printed by the launched target, `KEY NUMBER` per line.
     pub(crate) said: BTreeMap<String, u64>,
 }
 
@@ -166,15 +164,15 @@ pub(crate) fn command(folder: &Path, flags: &[&str]) -> Command {
     command
 }
 
-/// The words that run what follows them in a PID namespace of its own.
+/// Command prefix that runs the rest in a new PID namespace.
 const UNSHARE: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
 
-/// Waits for this test's turn, in a folder; `None` also if namespaces are refused here.
+/// Acquires the test lock, in a folder; `None` also if namespaces are not permitted.
 pub(crate) fn turn_with_namespaces() -> Option<(MutexGuard<'static, ()>, tempfile::TempDir)> {
     turn_in_folder().filter(|_| has_namespaces())
 }
 
-/// Can namespaces be made here? Says so if not.
+/// Whether namespaces can be created; prints a message if not.
 pub(crate) fn has_namespaces() -> bool {
     let refused = match Command::new(UNSHARE[0]).args(&UNSHARE[1..]).arg("true").output() {
         Ok(output) if output.status.success() => return true,
@@ -185,12 +183,12 @@ pub(crate) fn has_namespaces() -> bool {
     false
 }
 
-/// Words for a command in a PID namespace of its own.
+/// A command in a new PID namespace.
 pub(crate) fn namespaced<'a>(words: &[&'a str]) -> Vec<&'a str> {
     [&UNSHARE, words].concat()
 }
 
-/// `wingbeat profile` with flags and words, in a PID namespace of its own.
+/// `wingbeat profile` with flags and arguments, in a new PID namespace.
 pub(crate) fn profile_inside(folder: &Path, flags: &[&str], words: &[&str]) -> Run {
     let mut inside = Command::new(UNSHARE[0]);
     inside.args(&UNSHARE[1..]);
@@ -199,8 +197,7 @@ pub(crate) fn profile_inside(folder: &Path, flags: &[&str], words: &[&str]) -> R
     finished(folder, output.expect("unshare"))
 }
 
-/// The same beside a program that runs in that namespace already, as its only target if `flags` end in
-/// `--pid`.
+/// The same with a program already running in that namespace, as its only target if `flags` end in `--pid`.
 pub(crate) fn profile_beside(folder: &Path, program: &Path, flags: &[&str]) -> Run {
     let mut inside = Command::new(UNSHARE[0]);
     let pid = if flags.ends_with(&["--pid"]) { " $!" } else { "" };
@@ -211,7 +208,7 @@ pub(crate) fn profile_beside(folder: &Path, program: &Path, flags: &[&str]) -> R
     finished(folder, output.expect("unshare"))
 }
 
-/// Reads what a run wrote, and checks what must hold for each run.
+/// Reads the outputs of a run, and checks the invariants of each run.
 pub(crate) fn finished(folder: &Path, output: Output) -> Run {
     let Ran { code, stdout, stderr, .. } = output.into();
     let summary = fs::read(folder.join("out.json"))
@@ -233,7 +230,7 @@ pub(crate) fn read_said(text: &str) -> BTreeMap<String, u64> {
 }
 
 impl Run {
-    /// Fails unless it ended with this code.
+    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn ended_with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{:?}\n{}", self.said, self.stderr);
@@ -247,7 +244,7 @@ impl Run {
     }
 }
 
-/// Without rights a run says which are missing and how to get them, in one sentence.
+/// An unprivileged run reports the missing privileges and how to get them, in one sentence.
 pub(crate) fn check_without_rights(arguments: &[&str]) {
     let folder = folder();
     let mut wingbeat = without_rights(folder.path());

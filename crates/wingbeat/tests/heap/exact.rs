@@ -33,7 +33,7 @@ int main(void) {
     check("by_calloc", (770, 10), (770, 10));
     check("by_memalign", (274, 3), (274, 3));
     check("by_posix", (200, 1), (200, 1));
-    // Each change of the size is a block of its own.
+    // Each change of the size is a separate block.
     check("by_realloc", (14_010, 5), (5000, 1));
     check("by_reallocarray", (99, 1), (99, 1));
     check("freed", (12_000, 500), (0, 0));
@@ -55,7 +55,7 @@ int main(void) { fill(); empty(); again(); return 0; }
     assert_eq!(fill.own_peak, 1_000_000);
     let again = heap.of("again");
     assert_eq!((again.at_peak.0, again.own_peak, again.at_end), (0, 500_000, (500_000, 50)));
-    // It ended before anybody looked, and was watched from the first instruction nevertheless.
+    // It ended before any look at it, but was traced from the first instruction.
     assert!(!heap.stderr.contains("began during"), "{}", heap.stderr);
 }
 
@@ -124,7 +124,7 @@ int main(int count, char **words) {
     assert_eq!((heap.of("second").total, heap.of("second").at_end), ((900, 1), (900, 1)));
 }
 
-/// Where two processes are watched, the kernel replaces return addresses in both.
+/// With two traced processes, the kernel replaces return addresses in both.
 #[test]
 fn two_processes_reallocate_nothing() {
     let Some((_turn, folder)) = turn_for_heap() else { return };
@@ -147,7 +147,7 @@ int main(void) {
 #[test]
 fn children_are_followed() {
     let Some((_turn, folder)) = turn_for_heap() else { return };
-    // What a child allocates at once may be missed.
+    // Immediate allocations of a child may be missed.
     let source = r#"
 OWN void of_child(void) { for (int i = 0; i < 10; i++) used(malloc(1000)); }
 int main(void) {

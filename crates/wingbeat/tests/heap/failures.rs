@@ -1,4 +1,4 @@
-//! What cannot be watched, and what is refused.
+//! Unsupported targets, and rejected flags.
 
 use std::{process::Command, thread, time::Duration};
 

@@ -1,8 +1,8 @@
-//! `wingbeat heap` on the real kernel, on programs that know what they allocate.
+//! `wingbeat heap` on the real kernel, on programs with known allocations.
 //!
-//! The targets are small C programs whose sums are known. They are looked up by the function that allocates, so that
-//! what the C library allocates for itself does not count. Tests are skipped only when a probe says that profiling is
-//! impossible here; with `CI=true` that is a failure.
+//! The targets are small C programs with known sums. Results are looked up by the allocating function, so that the C
+//! library's own allocations do not count. Tests are skipped only if a probe finds that profiling is impossible here;
+//! with `CI=true` that is a failure.
 
 mod exact;
 mod failures;

@@ -1,4 +1,4 @@
-//! Targets that are fenced in: by a filter of system calls, by namespaces of their own.
+//! Sandboxed targets: by seccomp, by namespaces.
 
 use std::{thread, time::Duration};
 
@@ -9,13 +9,13 @@ use crate::{
 
 const FLAGS: [&str; 5] = ["-d", "1s", "--exact", "--budget", "100000"];
 
-/// A process that allocates below `fenced` until it is killed.
+/// A process that allocates below `fenced` until killed.
 const LOOP: &str = "OWN void fenced(void) { free(used(malloc(100))); used(malloc(10)); }\n";
 
 #[test]
 fn a_filter_that_kills_at_any_other_system_call() {
     let Some((_turn, folder)) = turn_for_heap() else { return };
-    // What the kernel adds for return probes (`uretprobe`, Linux 6.11) is not on the list.
+    // The system call of return probes (`uretprobe`, Linux 6.11) is not on the list.
     let source = r#"
 #include <stddef.h>
 #include <linux/filter.h>
@@ -53,7 +53,7 @@ fn a_program_that_only_its_own_mounts_and_namespaces_know() {
     if !has_namespaces() {
         return;
     }
-    // Static, so that its allocator is in the file that nobody else sees.
+    // Static, so that its allocator is in a file that only it can see.
     let source = "int main(void) { for (;;) { fenced(); wait_ms(1); } }";
     let flags = ["-static", "-fno-builtin"];
     let program = build_with(folder.path(), "inside", &[HEAD, LOOP, source].concat(), &flags);

@@ -1,4 +1,4 @@
-//! `wingbeat profile --mode pages`: where memory is touched first and who maps it, with and without symbols.
+//! `wingbeat profile --mode pages`: first touches and mappings, with and without symbols.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::{
     target::{build_with, read_folded, turn_in_folder},
 };
 
-/// Touches 40 MB in one function, and 10 MB in another, by small pages: some kernels give large ones unasked.
+/// Touches 40 MB in one function, and 10 MB in another, in small pages: some kernels use large ones by default.
 const GROW: &str = r#"
 #include <sys/prctl.h>
 OWN void touch(size_t mb) {
@@ -57,7 +57,7 @@ fn a_program_without_symbols() {
     assert!((found / 50.0 - 1.0).abs() < 0.05, "{found} MB\n{}", run.stderr);
 }
 
-/// Maps and gives back in all ways, each in a function of its own.
+/// Maps and unmaps in all ways, each in a separate function.
 const MAP: &str = r#"
 #include <sys/mman.h>
 OWN char *anonymous(size_t kb) {
@@ -92,7 +92,7 @@ fn address_space_is_of_who_asked_for_it() {
         assert_eq!(found, (total_kb, kept_kb), "{function}: {}", run.stderr);
     };
     check("half", 1024, 512);
-    // The mapping that grew is another one.
+    // The grown mapping is a different one.
     check("grown", 4096, 3072);
     check("broken", 1024, 768);
     check("of_file", 0, 0);

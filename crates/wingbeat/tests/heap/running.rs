@@ -1,4 +1,4 @@
-//! Processes that run already: samples, older blocks, allocators that come later.
+//! Running processes: samples, older blocks, allocators loaded later.
 
 use std::{fs, thread, time::Duration};
 
@@ -7,7 +7,7 @@ use crate::{
     target::{Background, compile},
 };
 
-/// Allocates in two functions for as long as it lives: sizes 16 to 4111, and a leak of 1,000 bytes now and then.
+/// Allocates in two functions until killed: sizes 16 to 4111, and a leak of 1,000 bytes now and then.
 const CHURN: &str = r#"
 static void *ring[512];
 OWN void *various(unsigned i) { return used(malloc(16 + i * 2654435761u % 4096)); }
@@ -37,7 +37,7 @@ fn samples_stand_for_all() {
         digits.parse().expect("a number")
     };
     let (various, leak) = (run.of("various"), run.of("leak"));
-    // The counts are exact. Of some hundred samples, the sum is off by a tenth in one of a thousand runs.
+    // The counts are exact. With some hundred samples, the sum is off by a tenth in one of a thousand runs.
     let expected = calls("allocations") / 51.0 * (50.0 * 2063.5 + 1000.0);
     let found = (various.total.0 + leak.total.0) as f64;
     assert!((found / expected - 1.0).abs() < 0.2, "{found}, {expected}\n{}", run.stderr);
@@ -74,7 +74,7 @@ int main(void) {
 #[test]
 fn an_allocator_that_is_loaded_later() {
     let Some((_turn, folder)) = turn_for_heap() else { return };
-    // One with a prefix, as programs bring along.
+    // A prefixed allocator, as programs bundle them.
     let library = r#"
 static char memory[1 << 16];
 static size_t taken;

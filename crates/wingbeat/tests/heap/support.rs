@@ -1,4 +1,4 @@
-//! Running `wingbeat heap`, and reading the file that it writes for DHAT's viewer.
+//! Runs `wingbeat heap`, and reads its DHAT file.
 
 use std::{
     fs,
@@ -15,13 +15,13 @@ use wingbeat_bpf::{
 
 use crate::ran::Ran;
 
-/// Waits for this test's turn, in a folder; `None` if the kernel has no links of uprobes.
+/// Acquires the test lock, in a folder; `None` if the kernel lacks multi-uprobe links.
 pub(crate) fn turn_for_heap() -> Option<(MutexGuard<'static, ()>, tempfile::TempDir)> {
     static CAN: LazyLock<bool> = LazyLock::new(|| can(Verb::Heap, &findings()));
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy();
     let mut numbers = release.split('.').map_while(|part| part.parse::<u32>().ok());
-    // Linux 6.6 was the first that has them.
+    // Added in Linux 6.6.
     if (numbers.next(), numbers.next()) < (Some(6), Some(6)) {
         eprintln!("skipped: Linux {release} has no links of uprobes");
         return None;
@@ -30,10 +30,10 @@ pub(crate) fn turn_for_heap() -> Option<(MutexGuard<'static, ()>, tempfile::Temp
     crate::ran::turn(can).map(|turn| (turn, crate::target::folder()))
 }
 
-/// Not for these tests: nothing of `wingbeat profile` runs here.
+/// Unused in these tests: `wingbeat profile` does not run here.
 pub(crate) fn check(_summary: &Value, _folded: &[(String, u64)]) {}
 
-/// What a target may use: functions that are not inlined, and time to attach.
+/// Helpers for targets: noinline functions, and time to attach.
 pub(crate) const HEAD: &str = r#"
 #include <malloc.h>
 #include <sys/wait.h>
@@ -44,7 +44,7 @@ static void *used(void *block) { sink += (long)block; return block; }
 static void wait_ms(long ms) { usleep(ms * 1000); }
 "#;
 
-/// What a run left.
+/// Results of a run.
 #[derive(Debug)]
 pub(crate) struct Heap {
     pub(crate) code: Option<i32>,
@@ -61,26 +61,26 @@ pub(crate) struct Sums {
     pub(crate) own_peak: u64,
 }
 
-/// `wingbeat heap` with a file for DHAT's viewer in `folder`.
+/// `wingbeat heap` with a DHAT file in `folder`.
 pub(crate) fn command(folder: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
     command.arg("heap").arg("-o").arg(folder.join("out.json")).args(flags);
     command
 }
 
-/// Runs it to its end.
+/// Runs it to completion.
 pub(crate) fn heap(folder: &Path, flags: &[&str], words: &[&str]) -> Heap {
     finished(folder, command(folder, flags).args(words).output().expect("run wingbeat"))
 }
 
-/// Every allocation of a program that is compiled here.
+/// Every allocation of a program compiled here.
 pub(crate) fn exact(folder: &Path, source: &str) -> Heap {
     let program = build(folder, "target", source);
     heap(folder, &["--exact", "--"], &[program.to_str().expect("UTF-8")])
 }
 
 pub(crate) fn build(folder: &Path, name: &str, source: &str) -> std::path::PathBuf {
-    // What is not used would be left out.
+    // Unused code would be optimized away.
     let flags = ["-fno-builtin", "-fno-optimize-sibling-calls", "-ldl"];
     crate::target::build_with(folder, name, &[HEAD, source].concat(), &flags)
 }
@@ -93,31 +93,31 @@ pub(crate) fn finished(folder: &Path, output: Output) -> Heap {
 }
 
 impl Heap {
-    /// Fails unless it ended with this code.
+    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn ended_with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{}", self.stderr);
         self
     }
 
-    /// What a function allocated, by the second frame of the stacks: the first is the allocator's.
+    /// Allocations of a function, by the second frame of the stacks: the first is the allocator's.
     pub(crate) fn of(&self, function: &str) -> Sums {
         let named = format!(": {function} (");
         self.sums(|frames| frames.get(1).is_some_and(|frame| frame.contains(&named)))
     }
 
-    /// What was allocated below a function.
+    /// Allocations below a function.
     pub(crate) fn below(&self, function: &str) -> Sums {
         let named = format!(": {function} (");
         self.sums(|frames| frames.iter().any(|frame| frame.contains(&named)))
     }
 
-    /// What all allocated.
+    /// All allocations.
     pub(crate) fn all(&self) -> Sums {
         Sums { own_peak: 0, ..self.sums(|_| true) }
     }
 
-    /// Bytes that were touched below a function, of a file that knows no lives of blocks.
+    /// Bytes touched below a function, in a file without block lifetimes.
     pub(crate) fn touched_below(&self, function: &str) -> u64 {
         assert_eq!(self.file["bklt"], false);
         let named = format!(": {function} (");
@@ -149,7 +149,7 @@ impl Heap {
         sums
     }
 
-    /// Hands on the frames of each place, and the place.
+    /// Iterates over the places with their frames.
     fn each(&self, mut hand_on: impl FnMut(&[&str], &Value)) {
         let table = self.file["ftbl"].as_array().expect("a table of frames");
         for point in self.file["pps"].as_array().expect("places") {

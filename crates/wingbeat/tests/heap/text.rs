@@ -1,4 +1,4 @@
-//! What the text says: which function it blames, what it calls a leak, and how far its figures can be trusted.
+//! The text output: which function is blamed, what counts as a leak, and the reliability of figures.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use crate::{
     support::{build, command, exact, heap, turn_for_heap},
 };
 
-/// Runs a program in C++ with every allocation taken; `None` without a compiler.
+/// Runs a C++ program and records every allocation; `None` without a compiler.
 fn of_cpp(folder: &Path, source: &str) -> Option<String> {
     let (file, program) = (folder.join("target.cpp"), folder.join("target"));
     fs::write(&file, source).expect("write");
@@ -29,7 +29,7 @@ fn below<'a>(text: &'a str, title: &str) -> &'a str {
 #[test]
 fn who_calls_a_wrapper_is_blamed() {
     let Some((_turn, folder)) = turn_for_heap() else { return };
-    // One below another, as `strdup` of a library with an allocator of its own.
+    // Nested calls, like `strdup` of a library with its own allocator.
     let source = r#"
 #include <string.h>
 OWN void *zmalloc(size_t size) { return used(malloc(size)); }

@@ -1,4 +1,4 @@
-// Opens a file in DHAT's viewer, and prints what that shows. DRIVER VIEWER FILE
+// Opens a file in DHAT's viewer, and prints its contents. DRIVER VIEWER FILE
 import { pathToFileURL } from "node:url";
 
 const [driver, viewer, file] = process.argv.slice(2);

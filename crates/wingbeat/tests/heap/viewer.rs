@@ -1,4 +1,4 @@
-//! The file for DHAT's viewer beside the one that valgrind's DHAT writes, and in that viewer.
+//! Compares the DHAT file with valgrind's, and opens it in DHAT's viewer.
 
 use std::{
     env, fs,
@@ -11,7 +11,7 @@ use crate::{
     support::{build, finished, heap, turn_for_heap},
 };
 
-/// Blocks of many sizes, of which some stay; nothing that DHAT counts in another way, as `realloc` is.
+/// Blocks of many sizes, some of which stay; nothing that DHAT counts differently, such as `realloc`.
 const MIXED: &str = r#"
 static void *kept[300];
 OWN void *some(int i) { return used(malloc(1 + i * 37 % 5000)); }
@@ -26,14 +26,14 @@ int main(void) {
 }
 "#;
 
-/// Where distributions put valgrind's viewer.
+/// Install paths of valgrind's viewer.
 const VIEWERS: [&str; 3] = [
     "/usr/libexec/valgrind/dh_view.html",
     "/usr/lib/valgrind/dh_view.html",
     "/usr/lib/x86_64-linux-gnu/valgrind/dh_view.html",
 ];
 
-/// What a test needs; in CI it has to be there, but for guests, which have no more than programs of tests.
+/// Reports a missing test dependency; a failure in CI, except in guests, which only have the test programs.
 fn skipped(missing: &str) {
     let may_miss = env::var_os("CI").is_none() || env::var_os("WINGBEAT_TEST_EMULATED").is_some();
     assert!(may_miss, "{missing}: `cargo xtask setup` installs it");

@@ -1,5 +1,5 @@
-// Leaves allocations in every way there is, and writes down how each ended. With OWN it brings an allocator along, whose
-// functions call the handler that `std::set_new_handler` takes.
+// Leaves allocations in every possible way, and records how each ended. With OWN it has its own allocator, which calls
+// the handler of `std::set_new_handler`.
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 
 #define APART __attribute__((noinline, noclone))
 #define HUGE_SIZE ((size_t)1 << 52)
-// What the own `malloc` takes for a reason to call the handler.
+// Size for which our `malloc` calls the handler.
 #define ASKING 4242
 
 #if defined OWN
@@ -30,7 +30,7 @@ APART void *malloc(size_t size) {
     *(size_t *)block = size;
     return block + 16;
 }
-// Takes back the last block only.
+// Frees the last block only.
 APART void free(void *block) {
     char *start = (char *)block - 16;
     if (block && start + ((*(size_t *)start + 31) & ~(size_t)15) == pool + used_bytes) used_bytes = start - pool;
@@ -70,7 +70,7 @@ static ucontext_t outer, inner;
 static volatile long ticks, cut, seen;
 static volatile size_t huge = HUGE_SIZE;
 
-// Code of which a whole backtrace has a part.
+// Code that every complete backtrace includes.
 #define OUTERMOST __attribute__((noinline, section("outermost")))
 extern "C" char __start_outermost[], __stop_outermost[];
 
@@ -90,7 +90,7 @@ static void on_tick(int) { ticks++; cut += !reaches_outermost(); }
 
 static char stack_of_inner[256 << 10];
 
-// Asks by each function with a size that cannot be had, or that is special.
+// Calls each function with an impossible or special size.
 static const char *ask(int how) {
     static char text[40];
     try {
@@ -150,8 +150,8 @@ extern "C" APART void keep() {
 
 int main(int, char **words) {
     void *first[1];
-    backtrace(first, 1);  // loads what it needs
-    // What `env` starts is watched a little later.
+    backtrace(first, 1);  // loads its dependencies
+    // Processes started by `env` are traced slightly later.
     if (getenv("LD_PRELOAD")) sleep(1);
     FILE *file = fopen(words[1], "w");
     all(file);

@@ -1,5 +1,5 @@
-//! What is watched behaves as if it were not watched, in whatever way it leaves an allocation: by exceptions, jumps,
-//! and coroutines that never come back, with backtraces that it takes itself.
+//! A traced target behaves as if untraced, however it leaves an allocation: by exceptions, longjmp, or coroutines that
+//! never resume, and with backtraces of its own.
 
 use std::{
     fs,
@@ -53,7 +53,7 @@ fn each_allocator_is_left_in_each_way() {
     let program = build(folder, "dynamic", &CPP, &[]);
     check(&program, None);
     check(&program, Some(&build(folder, "own.so", &CPP, &["-DOWN", "-shared", "-fPIC"])));
-    // mimalloc itself ends a program that asks for too much by `operator new`.
+    // mimalloc itself aborts on an oversized `operator new`.
     for library in ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"] {
         let mut paths = ["x86_64", "aarch64"]
             .map(|machine| PathBuf::from(format!("/usr/lib/{machine}-linux-gnu/{library}")))
@@ -90,8 +90,8 @@ int main(void) { jumps(); keeps(); return 0; }
     assert!(found.stderr.contains("came to no end that is watched"), "{}", found.stderr);
 }
 
-/// A library with the prefix of an allocator's functions: one that the kernel cannot probe, one that nobody can follow,
-/// and one that is like any other.
+/// A library with prefixed allocator functions: one that the kernel cannot probe, one that cannot be followed, and an
+/// ordinary one.
 #[cfg(target_arch = "x86_64")]
 const STRANGE: &str = r#"
     .globl je_malloc, je_realloc, je_calloc

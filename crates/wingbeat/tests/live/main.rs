@@ -1,8 +1,8 @@
-//! `wingbeat live` and `wingbeat top` on the real kernel: programs attached to a network of
-//! the test's own, and a number of packets that is known.
+//! `wingbeat live` and `wingbeat top` on the real kernel: programs attached to a test network, with a known number of
+//! packets.
 //!
-//! Tests run one at a time, because they switch statistics on and off, which all programs share. They
-//! are skipped only when the rights are missing; with `CI=true` that is a failure.
+//! Tests run one at a time, because they toggle statistics, which all programs share. They are skipped only without
+//! privileges; with `CI=true` that is a failure.
 
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../../../base/bpf/tests/spec/support/btf.rs"]

@@ -38,7 +38,7 @@ fn every_packet_is_counted() {
     let program = program_in(&report, dropper.id);
     assert_eq!(program["runs"], 300, "{program}");
     assert_eq!(program["type"], "xdp");
-    // The kernel's own name of it ends after 15 bytes.
+    // The kernel truncates names to 15 bytes.
     assert_eq!(program["name"], "drop_every_packet");
     assert_eq!(program["owners"][0]["pid"], std::process::id());
     assert_eq!(program["owners"].as_array().map(Vec::len), Some(1), "not wingbeat itself");
@@ -81,7 +81,7 @@ fn a_program_that_never_ran_is_an_error() {
     assert!(never_ran(&found.stderr), "{}", found.stderr);
     assert!(!found.stdout.contains("0.0 ns"), "{}", found.stdout);
 
-    // The others are told all the same.
+    // The others are still reported.
     let child = started(live(&["busy", &idle.id.to_string(), "-d", "1s", "--format", "json"]));
     let pid = child.id();
     while !has_ended(pid) {
@@ -98,7 +98,7 @@ fn a_program_that_never_ran_is_an_error() {
     check_statistics(&before, pid);
 }
 
-/// Whether a child has ended and waits to be asked about it.
+/// Whether a child is a zombie.
 fn has_ended(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with('Z'))
@@ -193,7 +193,7 @@ fn pins_lead_to_programs() {
     dropper.pin(&pin);
     let found = run(live(&[pin.to_str().expect("text"), "-d", "100ms", "--format", "json"]));
     assert_eq!(program_in(&found.json(), dropper.id)["name"], "pinned", "{}", found.stderr);
-    // What is no program.
+    // Not a program.
     run(live(&[folder.path().to_str().expect("text"), "-d", "100ms"]))
         .ended_with(1)
         .tells("cannot take the program from ");

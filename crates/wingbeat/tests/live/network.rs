@@ -1,5 +1,5 @@
-//! Two interfaces with a cable between them, in a network namespace of one thread. The kernel removes
-//! it when the thread and what it started have ended, in whatever way.
+//! Two connected veth interfaces in a network namespace of one thread. The kernel removes it when the thread and its
+//! children have ended, in whatever way.
 
 use std::{
     io::Write as _,
@@ -11,14 +11,13 @@ use std::{
 
 use nix::sched::{CloneFlags, unshare};
 
-/// The interface where packets arrive.
+/// The receiving interface.
 pub(crate) const RECEIVER: &str = "wing1";
 
-/// Nobody has this address; a fixed entry in the table of neighbours says that it is at the other
-/// end of the cable. Any port does.
+/// Unused address; a static neighbour entry puts it at the other end of the veth pair. Any port works.
 const DESTINATION: &str = "10.9.0.2:9";
 
-/// Without addresses for IPv6 the kernel sends nothing of its own accord: what arrives is from us.
+/// Without IPv6 addresses the kernel sends no packets of its own: all arriving packets are ours.
 const SET_UP: &str = "\
 link add wing0 address 02:00:00:00:00:01 type veth peer name wing1 address 02:00:00:00:00:02
 link set wing0 addrgenmode none
@@ -29,10 +28,10 @@ address add 10.9.0.1/24 dev wing0
 neighbour add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wing0
 ";
 
-/// Packets that are sent at once; the queue of the receiver holds more.
+/// Packets per burst; the receiver's queue holds more.
 const BURST: usize = 32;
 
-/// The network, entered by this thread and by the processes that it starts from now on.
+/// The network, entered by this thread and its later children.
 pub(crate) struct Network(UdpSocket);
 
 impl Network {
@@ -46,7 +45,7 @@ impl Network {
         Self(UdpSocket::bind("10.9.0.1:0").expect("a socket"))
     }
 
-    /// Sends so many packets, which takes some microseconds each.
+    /// Sends packets, some microseconds each.
     pub(crate) fn send(&self, packets: usize) {
         for packet in 0..packets {
             self.0.send_to(b"wingbeat", DESTINATION).expect("sent");
@@ -57,7 +56,7 @@ impl Network {
     }
 }
 
-/// A command that sends so many packets, to be run inside the network.
+/// A command that sends packets inside the network.
 pub(crate) fn sender(packets: u32) -> [String; 3] {
     let (host, port) = DESTINATION.split_once(':').expect("host and port");
     let script = format!("for i in $(seq {packets}); do echo x > /dev/udp/{host}/{port}; done");

@@ -1,4 +1,4 @@
-//! A terminal in memory with a program on it.
+//! A pseudo-terminal with a program on it.
 
 use std::{
     fs::File,
@@ -18,10 +18,10 @@ use rustix::{
 };
 use vt100::Parser;
 
-/// A program on a terminal of its own. It is killed when this is dropped.
+/// A program on its own terminal. Killed on drop.
 pub(crate) struct Terminal {
     keyboard: File,
-    /// Kept open, so that the modes can be looked at when the program has ended.
+    /// Kept open to read the modes after the program has ended.
     peer: OwnedFd,
     modes_before: Termios,
     parser: Arc<Mutex<Parser>>,
@@ -29,7 +29,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts `command` on a terminal of so many rows and columns.
+    /// Starts `command` on a terminal of this size.
     pub(crate) fn start(command: &Command, rows: u16, columns: u16) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let controller = openpt(flags).expect("a pseudo-terminal");
@@ -38,7 +38,7 @@ impl Terminal {
         tcsetwinsize(&peer, winsize(rows, columns)).expect("a size");
         let modes_before = tcgetattr(&peer).expect("modes");
         let stream = || peer.try_clone().expect("another descriptor");
-        // The terminal has to be the one that /dev/tty stands for, wherever the tests are run.
+        // Makes this the controlling terminal, so that it is /dev/tty wherever the tests run.
         let child = Command::new("setsid")
             .args(["--ctty", "--wait"])
             .arg(command.get_program())
@@ -67,12 +67,12 @@ impl Terminal {
         look(self.parser.lock().unwrap_or_else(PoisonError::into_inner).screen())
     }
 
-    /// What stands on it.
+    /// Contents of the screen.
     pub(crate) fn text(&self) -> String {
         self.screen(vt100::Screen::contents)
     }
 
-    /// Waits until the screen is as wanted, for ten seconds at most.
+    /// Waits until the screen satisfies a condition, for up to ten seconds.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, is_there: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -103,7 +103,7 @@ impl Terminal {
         assert!(!self.screen(vt100::Screen::hide_cursor));
     }
 
-    /// PID of the program, which took the place of `setsid`.
+    /// PID of the program, which `setsid` exec'ed.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -113,12 +113,12 @@ impl Terminal {
         kill_process(pid, signal).expect("sent");
     }
 
-    /// Waits for its end, for ten seconds at most.
+    /// Waits for its end, for up to ten seconds.
     pub(crate) fn end(&mut self) -> ExitStatus {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             if let Some(status) = self.child.try_wait().expect("a child") {
-                // What it wrote last may still be on its way.
+                // Its last output may still be in flight.
                 thread::sleep(Duration::from_millis(100));
                 return status;
             }

@@ -18,12 +18,12 @@ fn top(more: &[&str]) -> Command {
     wingbeat(&[&["top", "-d", "200ms", "--filter", "screened_"], more].concat())
 }
 
-/// The row of the screen that a text stands in.
+/// The screen row that contains a text.
 fn row(text: &str, wanted: &str) -> Option<usize> {
     text.lines().position(|line| line.contains(wanted))
 }
 
-/// What the last column says of a program.
+/// Last column of a program's row.
 fn last_word(text: &str, wanted: &str) -> Option<String> {
     let line = text.lines().find(|line| line.contains(wanted))?;
     line.split_whitespace().last().map(str::to_owned)
@@ -45,7 +45,7 @@ fn it_shows_sorts_filters_and_leaves() {
     assert!(terminal.screen(vt100::Screen::alternate_screen));
     terminal.wait_for("the owner", |text| text.contains(&format!("({})", std::process::id())));
 
-    // The busy one goes to the top, with figures.
+    // The busy one moves to the top, with figures.
     let is_first = |text: &str, first: &str, second: &str| row(text, first) < row(text, second);
     terminal.wait_for("figures", |text| {
         network.send(50);
@@ -66,11 +66,11 @@ fn it_shows_sorts_filters_and_leaves() {
     terminal.press(">");
     terminal.wait_for("owners in order", |text| text.contains("owners ▲"));
 
-    // Select by an arrow key.
+    // Select with an arrow key.
     terminal.press("\u{1b}[B");
     terminal.wait_for("details", |text| text.contains("runs/s, ") && text.contains("tag "));
 
-    // A filter, letter by letter; then another one that is discarded.
+    // Type a filter; then another one that is discarded.
     terminal.press("/alp");
     terminal.wait_for("what was typed", |text| text.contains("/screened_alp"));
     terminal.press("\r");

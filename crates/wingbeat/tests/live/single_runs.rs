@@ -1,5 +1,5 @@
-//! `wingbeat live --distribution` and `--counters`: single runs, on kernels that attach programs
-//! to programs. On others, what they say instead.
+//! `wingbeat live --distribution` and `--counters`: single runs, on kernels that can attach programs to programs. On
+//! others, the error messages.
 
 use std::{
     os::fd::AsFd,
@@ -30,10 +30,10 @@ use crate::{
     support::{Dropper, Ran, live, program_in, run, started, statistics, turn, wait_for, wingbeat},
 };
 
-/// The least packet that a classifier takes.
+/// The smallest packet that a classifier accepts.
 const PACKET: [u8; 14] = [0; 14];
 
-/// Why there is no fentry here; nothing if it works. A kernel that should have it and has not is a failure.
+/// Why fentry is unavailable; none if it works. Fails if the kernel should have it.
 fn why_not() -> Option<&'static str> {
     static FOUND: OnceLock<Option<Denial>> = OnceLock::new();
     let denial = FOUND.get_or_init(|| denied("fentry")).as_ref()?;
@@ -41,7 +41,7 @@ fn why_not() -> Option<&'static str> {
     Some(&denial.reason)
 }
 
-/// This test's turn, if this kernel attaches programs to programs; says why not.
+/// The test lock, if this kernel can attach programs to programs; prints a message otherwise.
 fn turn_with_fentry() -> Option<MutexGuard<'static, ()>> {
     let turn = turn()?;
     match why_not() {
@@ -53,7 +53,7 @@ fn turn_with_fentry() -> Option<MutexGuard<'static, ()>> {
     }
 }
 
-/// A program of an object that was made here, in the kernel.
+/// Loads a program of a generated object.
 fn load(name: &str, bytes: &[u8]) -> Loaded {
     let spec = Spec::parse("made.o", bytes).expect("an object");
     let linked = spec.link_program(name, None).expect("its program");
@@ -61,12 +61,12 @@ fn load(name: &str, bytes: &[u8]) -> Loaded {
     loader.load(&linked.program, &linked.code, &[]).expect("the verifier takes it")
 }
 
-/// A classifier that turns so often.
+/// A classifier that loops this many times.
 fn classifier(name: &str, turns: i32) -> Loaded {
     load(name, &program(name, "classifier", &looping(turns)).object())
 }
 
-/// Runs a classifier so many times.
+/// Runs a classifier repeatedly.
 fn run_classifier(program: impl AsFd, runs: u32) {
     let input = RunInput { data: &PACKET, context: &[] };
     let mut left = runs;
@@ -76,17 +76,17 @@ fn run_classifier(program: impl AsFd, runs: u32) {
     }
 }
 
-/// `live --distribution` of a program as JSON, which has begun to record when this returns.
+/// `live --distribution` of a program as JSON, already recording when this returns.
 fn recording(target: u32) -> Child {
     let id = target.to_string();
     let child = started(live(&["--distribution", "--format", "json", &id, "-d", "60s"]));
     wait_for("the tracers", || tracers() >= 2 && program::open(target).is_ok());
-    // The entry is attached after both are loaded.
+    // The entry program is attached after both are loaded.
     thread::sleep(Duration::from_millis(500));
     child
 }
 
-/// Tracers that are loaded now. Those of the empty program come and go first, within milliseconds.
+/// Number of loaded tracers. Those of the empty program come and go first, within milliseconds.
 fn tracers() -> usize {
     let infos = program::ids().expect("ids").into_iter().filter_map(|id| program::open(id).ok());
     let names = infos.filter_map(|program| Some(program::ProgramInfo::of(&program).ok()?.name));
@@ -111,7 +111,7 @@ fn real(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Checks what must hold of any distribution.
+/// Checks the invariants of a distribution.
 fn check_order(single: &Value) {
     let figures = ["min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
     let known: Vec<f64> = figures.iter().filter_map(|name| single[name].as_f64()).collect();
@@ -163,7 +163,7 @@ fn every_run_is_timed() {
     let single = &program["single_runs"];
     assert_eq!(single["runs"], 300, "{single}");
     check_order(single);
-    // p99.9 of 300 runs would be the greatest.
+    // p99.9 of 300 runs would be the maximum.
     assert!(single["p99_ns"].is_number() && single["p999_ns"].is_null(), "{single}");
     assert_eq!(program["run_time_ns"].as_f64(), Some((real(&single["mean_ns"]) * 300.0).round()));
     let empty = &report["empty"]["single_runs"];
@@ -217,7 +217,7 @@ fn other_formats_and_counters() {
     assert!(lines[1][column].parse::<f64>().is_ok_and(|ns| ns > 0.0), "{csv}");
 }
 
-/// Two CPUs run one program all the time: nothing is mixed up, nothing is lost.
+/// Two CPUs run one program continuously: nothing is mixed up or lost.
 #[test]
 fn two_cpus_at_once() {
     const RUNS: u32 = 20_000;
@@ -248,8 +248,8 @@ fn two_cpus_at_once() {
     assert!(lost <= u64::from(RUNS) / 1_000, "{single}");
 }
 
-/// Two threads run one program on the same CPU. Where the kernel is preemptible, one breaks into the other's
-/// runs and may end later: times must not be mixed up.
+/// Two threads run one program on the same CPU. On preemptible kernels, one may preempt the other's runs and end later:
+/// times must not be mixed up.
 #[test]
 fn threads_that_take_turns() {
     const RUNS: u32 = 15_000;
@@ -281,14 +281,14 @@ fn threads_that_take_turns() {
     let lost = number(&untimed["recursion"]) + number(&untimed["displaced"]);
     let runs = number(&single["runs"]);
     assert!(runs <= u64::from(2 * RUNS) && runs + lost >= u64::from(2 * RUNS), "{single}");
-    // A thread that loses the CPU inside of a tracer keeps it from running until it is back.
+    // A thread preempted inside a tracer blocks it until it resumes.
     assert!(lost <= u64::from(RUNS) / 2, "{single}");
     // A run that ended another one's would be far too short.
     assert!(real(&single["min_ns"]) > 0.3 * real(&single["p50_ns"]), "{single}");
 }
 
-/// A program that interrupts itself: long runs that a thread asks for, and short ones that timers bring
-/// in the middle of them. The short ones must not end the long ones.
+/// A program that interrupts itself: long runs requested by a thread, and short ones triggered by timers in between.
+/// The short ones must not end the long ones.
 #[test]
 fn runs_within_runs() {
     const TURNS: i32 = 20_000;
@@ -316,7 +316,7 @@ fn runs_within_runs() {
     let single = program_in(&found.json(), id)["single_runs"].clone();
     check_order(&single);
     let bins = single["bins"].as_array().expect("bins");
-    // Most are long, so that the median is the time of one; the short ones have a thousandth of the turns.
+    // Most are long, so that the median is the time of one; the short ones have a thousandth of the iterations.
     let long_ns = 0.5 * real(&single["p50_ns"]);
     let long = bins.iter().filter(|bin| number(&bin["lower_ns"]) as f64 > long_ns);
     let long: u64 = long.map(|bin| number(&bin["runs"])).sum();
@@ -342,12 +342,12 @@ fn programs_that_cannot_be_traced() {
     };
     let untyped = program("untyped", "classifier", &looping(3)).with(&[]);
     check(&load("untyped", &untyped), &["without type information (BTF)"]);
-    // A tracing program; later kernels allow one at another.
+    // A tracing program; later kernels allow attaching one to another.
     let tracing = program("tracing", "fentry/bpf_fentry_test1", &looping(3)).object();
     let tracing = load("tracing", &tracing);
     check(&tracing, &["Cannot recursively attach", "tracing (id "]);
 
-    // Among all programs such a one is left out, and told.
+    // Among all programs, such a one is omitted with a message.
     let untyped = load("untyped", &untyped);
     let _typed = classifier("typed", 3);
     let mut command = live(&["--distribution", "--format", "json", "-d", "300ms"]);
@@ -376,9 +376,8 @@ fn a_program_that_its_owner_drops_is_reported() {
     wait_for("its end", || program::open(id).is_err());
 }
 
-/// What wingbeat tells of a loaded program and of the same one in an object, each without what it takes
-/// to time an empty one, agrees to a tenth. The machine may be half as fast from one moment to the next, if
-/// others use it or it is an emulated one; so the least of several counts.
+/// The cost of a loaded program and of the same one in an object, each minus the cost of an empty one, agree within a
+/// tenth. A shared or emulated machine may run at half speed at times, so the minimum of several counts.
 #[test]
 fn in_place_and_before_it_is_loaded() {
     const TURNS: i32 = 5_000;

@@ -1,4 +1,4 @@
-//! Turns, programs to measure, and running wingbeat.
+//! Test lock, programs to measure, and running wingbeat.
 
 use std::{fs, path::Path, process::Command, sync::MutexGuard};
 
@@ -13,10 +13,10 @@ use wingbeat_bpf::{owners::Owners, ruler::Ruler};
 pub(crate) use crate::ran::{Ran, result, started, wait_for};
 use crate::{network::RECEIVER, object::dropper};
 
-/// How `wingbeat live` is called.
+/// Arguments of `wingbeat live`.
 pub(crate) const LIVE: &[&str] = &["live"];
 
-/// Waits for this test's turn; `None` without the rights.
+/// Acquires the test lock; `None` without privileges.
 pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
     crate::ran::turn(check_rights())
 }
@@ -37,7 +37,7 @@ impl Dropper {
         Self { id, ebpf, name: name.to_owned() }
     }
 
-    /// Loads it and attaches it where packets arrive, until it is dropped.
+    /// Loads it and attaches it to the receiving interface, until dropped.
     pub(crate) fn attached(name: &str) -> Self {
         let mut loaded = Self::load(name);
         let attached = program(&mut loaded.ebpf, name).attach(RECEIVER, XdpMode::Skb);
@@ -45,7 +45,7 @@ impl Dropper {
         loaded
     }
 
-    /// Pins it at a path of a bpffs.
+    /// Pins it at a path in bpffs.
     pub(crate) fn pin(&mut self, path: &Path) {
         program(&mut self.ebpf, &self.name).pin(path).expect("pinned");
     }
@@ -67,7 +67,7 @@ pub(crate) fn live(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs it to completion.
 pub(crate) fn run(mut command: Command) -> Ran {
     Ran::of(&mut command)
 }
@@ -79,7 +79,7 @@ pub(crate) fn program_in(report: &Value, id: u32) -> Value {
     found.unwrap_or_else(|| panic!("no program {id} in {report}")).clone()
 }
 
-/// Checks that it is attached to the network of the test.
+/// Checks that it is attached to the test network.
 #[track_caller]
 pub(crate) fn check_attached(program: &Value) {
     let attached = program["attached"][0].as_str().expect("a link");
@@ -87,15 +87,15 @@ pub(crate) fn check_attached(program: &Value) {
     assert!(is_here, "{attached}");
 }
 
-/// Whether statistics are on: what the switch says, and what the kernel does.
+/// Whether statistics are on: the sysctl, and the actual state.
 pub(crate) fn statistics() -> (String, bool) {
     let path = "/proc/sys/kernel/bpf_stats_enabled";
     let switch = fs::read_to_string(path).expect("the switch");
     (switch, Ruler::load().and_then(|ruler| ruler.are_statistics_on()).expect("a ruler"))
 }
 
-/// Fails unless statistics are as they were `before`. Others may use this machine: if statistics are
-/// on now and were not, somebody else has to hold them on.
+/// Asserts that statistics are as they were `before`. Others may use this machine: if statistics are on now and were
+/// not, another process must hold them on.
 pub(crate) fn check_statistics(before: &(String, bool), ended: u32) {
     let now = statistics();
     let holders = Owners::scan().expect("/proc").keep_statistics_on;

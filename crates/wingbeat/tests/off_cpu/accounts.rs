@@ -1,4 +1,4 @@
-//! What must hold for each recording: every block is counted once, and all outputs tell the same.
+//! Invariants of each recording: every block is counted once, and all outputs agree.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(crate) fn check(summary: &Value, folded: &[(String, u64)]) {
     cpus(summary);
     names_without_meaning(summary);
     order(off_cpu);
-    // Threads that are left out are left out of all tables but that of threads.
+    // Hidden threads are omitted from all tables except that of threads.
     if number(off_cpu, "idle_hidden") == 0 {
         states(off_cpu);
         if !folded.is_empty() {
@@ -28,7 +28,7 @@ pub(crate) fn check(summary: &Value, folded: &[(String, u64)]) {
     }
 }
 
-/// Each beginning has one end.
+/// Each start has one end.
 fn switches(off_cpu: &Value) {
     let switches = &off_cpu["switches"];
     let of = |key| number(switches, key);
@@ -46,7 +46,7 @@ fn switches(off_cpu: &Value) {
     assert!(number(taken, "wrong") <= number(taken, "checked"), "{taken}");
 }
 
-/// The sum over threads is that over states and over what is below the limit.
+/// The sum over threads equals that over states plus what is below the limit.
 fn threads(off_cpu: &Value) {
     let sum = |key| rows(off_cpu, "threads").iter().map(|thread| number(thread, key)).sum::<u64>();
     assert_eq!(
@@ -69,13 +69,13 @@ fn threads(off_cpu: &Value) {
     }
 }
 
-/// No more time on the CPUs than they have, and no time twice.
+/// Time on the CPUs does not exceed their capacity, and none is counted twice.
 fn cpus(summary: &Value) {
     let off_cpu = &summary["off_cpu"];
     let sum_ns: u64 =
         rows(off_cpu, "threads").iter().map(|thread| number(thread, "on_cpu_ns")).sum();
     let cpus_ns = number(summary, "cpus") * number(summary, "duration_ns");
-    // It takes some milliseconds until nobody watches any more.
+    // Stopping the recording takes some milliseconds.
     assert!(sum_ns <= cpus_ns + cpus_ns / 100 + 20_000_000, "{sum_ns} of {cpus_ns}: {off_cpu:#}");
     for thread in rows(off_cpu, "threads") {
         let unaccounted = thread["unaccounted_ns"].as_i64().expect("a number");
@@ -88,7 +88,7 @@ fn cpus(summary: &Value) {
     }
 }
 
-/// What would be said, and cannot be.
+/// Names without information.
 fn names_without_meaning(summary: &Value) {
     let off_cpu = &summary["off_cpu"];
     for row in rows(off_cpu, "stacks").iter().filter(|row| row["state"] == "preempted") {
@@ -107,7 +107,7 @@ fn names_without_meaning(summary: &Value) {
     }
 }
 
-/// Blocks by state are those that were reported, and their stacks are all there.
+/// Blocks by state match the reported ones, with all stacks.
 fn states(off_cpu: &Value) {
     let switches = &off_cpu["switches"];
     let count: u64 = blocked_states(off_cpu).map(|(_, state)| number(state, "count")).sum();
@@ -127,21 +127,21 @@ fn states(off_cpu: &Value) {
             let [p50, p99, max, total] =
                 ["p50_ns", "p99_ns", "max_ns", "total_ns"].map(|key| number(row, key));
             assert!(p50 <= p99 && p99 <= max && max <= total, "{row}");
-            // One that had not ended may be as short as it likes.
+            // An unfinished one may be arbitrarily short.
             let all_over = number(switches, "still_blocked") == 0;
             assert!(max >= number(off_cpu, "min_block_ns") || !all_over, "{row}");
         }
     }
 }
 
-/// Stacks with the most time come first.
+/// Stacks are sorted by time, descending.
 fn order(off_cpu: &Value) {
     let totals: Vec<u64> =
         rows(off_cpu, "stacks").iter().map(|row| number(row, "total_ns")).collect();
     assert!(totals.is_sorted_by(|a, b| a >= b), "most time first: {totals:?}");
 }
 
-/// Collapsed stacks weigh what the summary says.
+/// Collapsed stacks add up to the summary's totals.
 fn sums(summary: &Value, folded: &[(String, u64)]) {
     let off_cpu = &summary["off_cpu"];
     let sum = |key| rows(off_cpu, "threads").iter().map(|thread| number(thread, key)).sum::<u64>();
@@ -154,7 +154,7 @@ fn sums(summary: &Value, folded: &[(String, u64)]) {
     assert_eq!(written, expected, "{summary:#}");
 }
 
-/// States that blocks are reported in.
+/// States of reported blocks.
 fn blocked_states(off_cpu: &Value) -> impl Iterator<Item = (&String, &Value)> {
     let states = off_cpu["states"].as_object().expect("states");
     states.iter().filter(|(name, _)| *name != "short" && *name != "running")

@@ -1,4 +1,4 @@
-//! Calls that wait: read, epoll, futex, poll, the end of a thread or child.
+//! Blocking calls: read, epoll, futex, poll, waiting for a thread or child.
 
 use crate::{
     support::{as_measured, launch_built},
@@ -70,7 +70,7 @@ fn each_call_has_its_stack_and_time() {
         ("in_join", 1, "futex_wait"),
     ] {
         as_measured(&run, function, "sleeping", count, run.said(function));
-        // Names in the kernel get prefixes and suffixes from one version to the next.
+        // Kernel symbols get prefixes and suffixes between versions.
         let is_there = |stack: &str| {
             let frames = stack.split(';').filter(|frame| frame.ends_with("_[k]"));
             stack.contains(&format!(";{function};"))
@@ -78,7 +78,7 @@ fn each_call_has_its_stack_and_time() {
                 && frames.into_iter().any(|frame| frame.contains(kernel))
         };
         let in_kernel = run.time_where_ns(is_there);
-        // A return that the kernel did not tell of has no kernel stack, and nothing else lacks it.
+        // A return that the kernel did not report has no kernel stack, and nothing else lacks it.
         let is_without = |stack: &str| {
             stack.contains(&format!(";{function};"))
                 && stack.ends_with(";[sleeping]")

@@ -1,5 +1,4 @@
-//! `--all`: while all CPUs are busy, and while processes come and go. What must hold then is checked
-//! for each run, in `accounts`.
+//! `--all`: with all CPUs busy, and with short-lived processes. `accounts` checks the invariants of each run.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +20,7 @@ fn shell(script: &str) -> Background {
     Background(shell.spawn().expect("start a shell"))
 }
 
-/// CPU time by the scheduler's account, by PID.
+/// CPU time by the scheduler's accounting, by PID.
 fn cpu_times_ns(processes: &[Background]) -> BTreeMap<u64, u64> {
     let of = |process: &Background| {
         let path = format!("/proc/{}/schedstat", process.pid());
@@ -32,8 +31,8 @@ fn cpu_times_ns(processes: &[Background]) -> BTreeMap<u64, u64> {
     processes.iter().map(of).collect()
 }
 
-/// How long each thread of the machine has waited for a CPU by the scheduler's account, nanoseconds, by TID. It
-/// grows when a wait is over.
+/// Total wait of each thread of the machine for a CPU by the scheduler's accounting, in nanoseconds, by TID. Updated at
+/// the end of a wait.
 fn waits_ns() -> BTreeMap<String, u64> {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
     let threads =
@@ -48,7 +47,7 @@ fn waits_ns() -> BTreeMap<String, u64> {
     threads.filter_map(named).collect()
 }
 
-/// Waits until the scheduler says that some thread waited as long as `longest_ns` since `before`.
+/// Waits until the scheduler reports that some thread waited as long as `longest_ns` since `before`.
 fn expect_wait(longest_ns: u64, before: &BTreeMap<String, u64>) -> Result<(), u64> {
     let since = |(tid, wait_ns): (String, u64)| {
         wait_ns.saturating_sub(before.get(&tid).copied().unwrap_or(0))
@@ -84,15 +83,15 @@ fn busy_cpus_give_no_more_time_than_there_is() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let threads = run.summary["off_cpu"]["threads"].as_array().expect("threads");
     let all = |key| threads.iter().filter_map(move |thread| thread[key].as_u64());
-    // Who was there all the time tells how long that was. Setting up and ending takes longer.
+    // Threads that lived throughout give the recorded time. Setup and teardown take longer.
     let window_ns = all("elapsed_ns").max().expect("a thread");
     assert!(window_ns > 2_900_000_000 && window_ns <= run.number("/duration_ns"), "{window_ns}");
     let watched_ns = window_ns * cpus() as u64;
     near(&run, all("on_cpu_ns").sum(), watched_ns, 5.0, 100_000_000);
     let recorded_ns = run.number("/duration_ns") * cpus() as u64;
     near(&run, run.number("/target_cpu_time_ns"), recorded_ns, 5.0, 100_000_000);
-    // They share the CPUs with whatever else there is, so that nobody knows how much they get. The
-    // scheduler tells of a longer time, in which wingbeat takes a CPU for itself to find names.
+    // They share the CPUs with other load, so their shares are unknown. The scheduler's time is longer, as it includes
+    // wingbeat's symbolization.
     let is_all_there = run.number("/off_cpu/switches/lost/buffer_full") == 0;
     for spinner in run.threads("spinner") {
         let number = |key: &str| spinner[key].as_u64().expect("a number");
@@ -114,8 +113,8 @@ fn busy_cpus_give_no_more_time_than_there_is() {
     assert_eq!(run.threads("spinner").len(), cpus() + 1, "{}", run.stderr);
 }
 
-/// Processes that are born before the recording and during it, that become other programs, that are
-/// killed, and some that use several threads.
+/// Processes born before and during the recording, that exec other programs, that are killed, and some with several
+/// threads.
 fn bustle(folder: &Path) -> Vec<Background> {
     let source = r#"
 static void *burns(void *unused) { spin(2000000); doze(3000000); return unused; }
@@ -153,15 +152,15 @@ fn processes_that_come_and_go() {
         let number = |key: &str| thread[key].as_u64().expect("a number");
         assert!(number("on_cpu_ns") <= number("elapsed_ns") + 1_000, "{thread}");
     }
-    // Nobody is thought to wait for a CPU from before the recording to its end, unless it did: on a busy machine
-    // threads of the kernel get no CPU for seconds.
+    // No thread counts as waiting for a CPU for the whole recording, unless it did: on a busy machine kernel threads
+    // get no CPU for seconds.
     let longest_ns = run.blocks("", "preempted").max_ns;
     if longest_ns > run.number("/duration_ns") / 10 * 9 {
         let waited = expect_wait(longest_ns / 10 * 9, &waited_before);
         assert_eq!(waited, Ok(()), "{longest_ns}: {}", run.stderr);
     }
-    // Whoever was there had a name, and who was born has one too, unless the kernel's word of it was lost: where
-    // wingbeat itself gets no CPU for a second.
+    // All threads have names, including new ones, unless the kernel's event was lost: if wingbeat itself gets no CPU
+    // for a second.
     let unnamed: Vec<&str> = run
         .folded
         .iter()

@@ -1,4 +1,4 @@
-//! Wrong usage, missing rights, nothing to show, a full buffer: one sentence, the right exit code.
+//! Wrong usage, missing privileges, nothing to show, a full buffer: one sentence, and the right exit code.
 
 use std::{path::Path, process::Command};
 
@@ -8,7 +8,7 @@ use crate::{
     target::{check_without_rights, folder, turn_in_folder},
 };
 
-/// Runs `wingbeat profile` in a folder, which has to end with this code, and to say these texts.
+/// Runs `wingbeat profile` in a folder; checks the exit code and messages.
 #[track_caller]
 fn said(folder: &Path, arguments: &[&str], code: i32, texts: &[&str]) {
     let mut wingbeat = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
@@ -44,7 +44,7 @@ fn a_target_without_any_block() {
 OWN void works(void) { while (cpu_s() < 0.5) spin(1000000); }
 int main(void) { works(); return 0; }"#;
     let program = build(folder.path(), "busy", source);
-    // On a busy machine it is preempted, but never for as long as that.
+    // On a busy machine it is preempted, but never for that long.
     let limit = ["--min-block", "5s"];
     let run = launch(folder.path(), "off-cpu", &limit, &program);
     assert_eq!(run.number("/off_cpu/switches/reported"), 0, "{}", run.all());
@@ -53,7 +53,7 @@ int main(void) { works(); return 0; }"#;
     // Without even a short one there is nothing to draw.
     assert_eq!(run.code, Some(i32::from(run.folded.is_empty())), "{}", run.stderr);
     assert!(run.stderr.contains("--mode"), "what to do next: {}", run.stderr);
-    // Its time on the CPU is there all the same.
+    // Its on-CPU time is still there.
     let run = launch(folder.path(), "wall", &limit, &program).ended_with(0);
     assert!(run.time_ns(&["works"]) > 450_000_000, "{}", run.all());
     assert_eq!(run.number("/off_cpu/threads_off"), 0, "{}", run.all());
@@ -62,7 +62,7 @@ int main(void) { works(); return 0; }"#;
 #[test]
 fn a_full_buffer_is_counted_and_told() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    // Two threads pass a token: a block for each turn, and a new stack for most.
+    // Two threads pass a token: one block per pass, and a new stack for most.
     let source = r#"
 static int there[2], back[2];
 static void *echo(void *unused) {
@@ -94,13 +94,13 @@ int main(void) {
     assert!(run.stderr.contains("lost"), "{}", run.stderr);
     assert!(run.stderr.contains("--buffer-size"), "{}", run.stderr);
     assert!(!run.stderr.contains("--frequency"), "there are no samples: {}", run.stderr);
-    // There is no room for stacks either: whoever is blocked lacks his.
+    // There is no room for stacks either: blocked threads lack theirs.
     assert!(run.number("/off_cpu/stacks_taken/lost") > 0, "{}", run.all());
     assert!(run.number("/off_cpu/stacks_taken/missing") > 0, "{}", run.all());
     assert!(run.number("/stacks/broken_by_reason/not_taken") > 0, "{}", run.all());
     assert!(run.stderr.contains("lack a part of their stack"), "{}", run.stderr);
 
-    // The usual one holds all of it, even if the machine stands still while the recorder is to read.
+    // The default buffer holds all of it, even if the machine stalls while the recorder should read.
     let run = profile(folder.path(), "off-cpu", &[], &["--", program.to_str().expect("UTF-8")]);
     assert!(run.number("/off_cpu/switches/out") > 5_000, "{}", run.all());
     let lost = run.summary["off_cpu"]["switches"]["lost"].as_object().expect("losses");

@@ -1,4 +1,4 @@
-//! What it writes: four formats, and all of them when the recording is interrupted.
+//! Output files: four formats, and all of them after an interrupted recording.
 
 use std::{
     fs::{self, File},
@@ -25,7 +25,7 @@ int main(int count, char **words) {
     return 0;
 }"#;
 
-/// As much of pprof's `profile.proto` as these tests look at.
+/// The part of pprof's `profile.proto` that these tests need.
 #[derive(Clone, PartialEq, Message)]
 struct Pprof {
     #[prost(message, repeated, tag = "1")]
@@ -97,7 +97,7 @@ fn pprof_has_a_sample_type_for_each_measure() {
     let Some(_turn) = turn() else { return };
     let (folder, run) = four_formats("off-cpu");
     let pprof = Pprof::read(&folder.path().join("a.pb.gz"));
-    // What is below the limit has no stack of its own, and counts all the same.
+    // Blocks below the limit have no stacks, but still count.
     let blocks = ["reported", "still_blocked", "below_limit"]
         .map(|key| run.number(&format!("/off_cpu/switches/{key}")))
         .iter()
@@ -165,7 +165,7 @@ fn the_timeline_has_a_marker_for_each_long_block() {
         let naps = lengths_ms.iter().filter(|length| **length > 9.9).count();
         assert!(naps >= 20, "{mode}: {lengths_ms:?}");
         let marked_ns = (lengths_ms.iter().sum::<f64>() * 1e6) as u64;
-        // Blocks too short to be seen on a timeline have none.
+        // Blocks too short for a timeline have no marker.
         near(&run, marked_ns, sums(&run, &["off_cpu_ns"]), 5.0, 2_000_000);
         let schemas = firefox["meta"]["markerSchema"].as_array().expect("schemas");
         assert!(!schemas.is_empty(), "{mode}");
@@ -194,11 +194,11 @@ fn interrupted_recordings_are_written() {
 #[test]
 fn a_folded_runtime_changes_names_and_no_time() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    // A C library that is stripped has no names for what is folded.
+    // A stripped C library lacks the names to fold.
     let flags = [WITH_FRAME_POINTERS, &["-static"]].concat();
     let program = build_with(folder.path(), "halves", HALVES, &flags);
     for mode in ["off-cpu", "wall"] {
-        // That all outputs have the same sums is checked with every run.
+        // Every run checks that all outputs have the same sums.
         let options = ["--fold-runtime", "--min-block", "0"];
         let run = launch(folder.path(), mode, &options, &program).ended_with(0);
         let naps = run.blocks("naps", "sleeping");

@@ -1,4 +1,4 @@
-//! Threads that never wake: there with the length of the recording, and away when asked.
+//! Threads that never wake: included with the length of the recording, and hidden on request.
 
 use std::{thread, time::Duration};
 
@@ -7,7 +7,7 @@ use crate::{
     target::{turn, turn_in_folder},
 };
 
-/// A thread waits for ever, the main thread takes naps.
+/// A thread waits forever, the main thread naps.
 const HALF_IDLE: &str = r#"
 OWN void waits_for_ever(void) { for (;;) pause(); }
 static void *worker(void *unused) {
@@ -54,7 +54,7 @@ fn a_thread_that_waited_before_the_recording_and_after() {
             3.0,
             10_000_000,
         );
-        // All are met in one walk over the threads, some milliseconds after the clock was started.
+        // One walk over the threads finds all, some milliseconds after the clock was started.
         let elapsed_ns =
             ["worker", "half-idle"].map(|name| run.thread(name)["elapsed_ns"].as_u64());
         let [worker_ns, main_ns] = elapsed_ns.map(|elapsed_ns| elapsed_ns.expect("a number"));
@@ -92,7 +92,7 @@ int main(void) { say("ready", 1); waits_for_ever(); return 0; }"#;
     assert_eq!(run.number("/off_cpu/switches/begun_before"), 1, "{}", run.all());
     assert_eq!(run.number("/off_cpu/switches/out"), 0, "{}", run.all());
 
-    // With the idle ones away nothing is left: it says so, and leaves no picture.
+    // Without the idle ones nothing is left: prints that, and leaves no picture.
     std::fs::remove_file(folder.path().join("out.folded")).expect("remove");
     let output = command(folder.path(), &["--mode", "off-cpu", "--hide-idle"]).args(words).output();
     let run = finished(folder.path(), output.expect("run wingbeat")).ended_with(1);

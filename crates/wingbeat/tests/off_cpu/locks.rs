@@ -1,4 +1,4 @@
-//! Who waits for a mutex, where, and who lets it go.
+//! Mutex contention: who waits where, and who releases it.
 
 use crate::{
     support::{launch_built, near},
@@ -53,7 +53,7 @@ fn a_waiter_for_a_mutex_is_seen_in_its_function_and_in_the_kernel_s() {
     let Some(_turn) = turn() else { return };
     let run = launch_built("contention", CONTENTION, "off-cpu", &[]).ended_with(0);
     let blocks = run.blocks("wants", "sleeping");
-    // On a busy machine the waiter may come so late that the mutex is free.
+    // On a busy machine the waiter may be so late that the mutex is free.
     assert!((50..=60).contains(&blocks.count), "{}", run.all());
     near(&run, blocks.total_ns, run.said("waited"), 2.0, run.blocks("wants", "preempted").total_ns);
     near(&run, blocks.p50_ns, 7_000_000, 15.0, 0);

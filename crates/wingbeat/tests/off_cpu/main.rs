@@ -1,9 +1,9 @@
 //! `wingbeat profile --mode off-cpu|wall` on the real kernel, on programs that measure themselves.
 //!
-//! The targets are small C programs that print how long they waited, by the clock that the kernel has
-//! too. Tests compare with these figures, not with what was asked for: a busy machine makes a sleep
-//! longer, but not the measurement wrong. Tests run one at a time and are skipped only when a probe
-//! says that profiling is impossible here; with `CI=true` that is a failure.
+//! The targets are small C programs that print how long they waited, by the kernel's clock. Tests compare with these
+//! values, not with the requested ones: a busy machine makes a sleep longer, but not the measurement wrong. Tests run
+//! one at a time and are skipped only if a probe finds that profiling is impossible here; with `CI=true` that is a
+//! failure.
 
 mod accounts;
 mod calls;

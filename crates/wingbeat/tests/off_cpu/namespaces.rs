@@ -1,12 +1,12 @@
-//! Time off the CPU of wingbeat's own PID namespace, and of others: the numbers of a thread must be the same at
-//! each switch, be it the last, after which the kernel knows it by one of them only.
+//! Off-CPU time in wingbeat's own PID namespace, and in others: the IDs of a thread must be the same at each switch,
+//! including the last, after which the kernel has only one of them.
 
 use crate::{
     support::{Run, build, profile},
     target::{namespaced, profile_beside, profile_inside, turn_with_namespaces},
 };
 
-/// Threads that come, rest, and go.
+/// Threads that start, rest, and end.
 const RESTING: &str = r#"
 OWN void rests(long ns) { doze(ns); }
 static void *brief(void *unused) {

@@ -1,4 +1,4 @@
-//! Threads and processes that come and go, and everybody.
+//! Threads and processes that come and go, and `--all`.
 
 use std::{thread, time::Duration};
 
@@ -48,7 +48,7 @@ int main(void) {
     as_measured(&run, "waits_for", "sleeping", 30, run.said("joined"));
     assert_eq!(run.blocks("rests", "sleeping").count, 30, "{}", run.all());
     assert_eq!(run.threads("brief").len(), 30, "{}", run.all());
-    // The one that is killed with its process comes back to end: its block counts in full.
+    // The one that is killed with its process runs again to end: its block counts in full.
     let stuck = run.blocks("waits_to_the_end", "");
     assert_eq!(stuck.count, 1, "{}", run.all());
     near(&run, stuck.total_ns, run.said("end") - run.said("stuck"), 2.0, 5_000_000);
@@ -58,7 +58,7 @@ int main(void) {
     assert!(switches("born") >= 31, "{}", run.all());
     for thread in run.threads("brief") {
         let elapsed_ns = thread["elapsed_ns"].as_u64().expect("a number");
-        // The recording takes 800 ms at least.
+        // The recording takes at least 800 ms.
         assert!((10_000_000..500_000_000).contains(&elapsed_ns), "{thread}");
     }
 }
@@ -124,7 +124,7 @@ fn exec_begins_another_program_in_the_same_thread() {
     }
     let mixed = |stack: &str| stack.starts_with("sh;") && stack.contains(";naps;");
     assert!(!run.folded.iter().any(|(stack, _)| mixed(stack)), "{}", run.all());
-    // The launcher's own code is not in it.
+    // The launcher's own code is not included.
     assert_eq!(run.time_with_ns("wingbeat"), 0, "{}", run.all());
 }
 
@@ -146,7 +146,7 @@ fn everybody_includes_strangers_and_the_kernel_s_threads_do_not_drown_them() {
     assert_eq!(run.time_with_ns("[idle]"), 0, "{}", run.all());
     assert!(run.number("/off_cpu/idle_hidden") > 0, "{}", run.all());
 
-    // Nobody else is there when nobody else was asked for.
+    // Without `--all`, no other process is included.
     let run = profile(folder.path(), "off-cpu", &["-d", "500ms"], &["--pid", &_targets[0].pid()]);
     assert!(run.folded.iter().all(|(stack, _)| stack.starts_with("one;")), "{}", run.all());
 }

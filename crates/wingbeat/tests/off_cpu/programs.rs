@@ -1,4 +1,4 @@
-//! Threads that become other programs, and the names that they have before and after.
+//! Threads that exec, and their names before and after.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::{
     target::turn_in_folder,
 };
 
-/// Time by the name of the thread, and by the first frame of the collapsed stacks.
+/// Time by thread name, and by the first frame of the collapsed stacks.
 fn by_name(run: &Run) -> [BTreeMap<String, u64>; 2] {
     let mut names = [BTreeMap::new(), BTreeMap::new()];
     for thread in run.summary["off_cpu"]["threads"].as_array().expect("threads") {
@@ -38,7 +38,7 @@ fn children_of_a_shell_are_called_so_until_they_are_another_program() {
     for (name, time_ns) in &threads {
         near(&run, folded[name], *time_ns, 1.0, 300_000);
     }
-    // Each child is one of either.
+    // Each child appears as both.
     assert_eq!(run.threads("sh").len(), 4, "{}", run.all());
     assert_eq!(run.threads("sleep").len(), 3, "{}", run.all());
     let burnt = |name: &str| -> u64 {
@@ -75,7 +75,7 @@ int main(void) {{
     let program = build(folder.path(), "first", &source);
     for mode in ["off-cpu", "wall"] {
         let run = launch(folder.path(), mode, &[], &program).ended_with(0);
-        // One account each, which do not overlap.
+        // One account each, without overlap.
         for (name, elapsed_ns) in
             [("first", 150_000_000), ("worker", 150_000_000), ("second", 200_000_000)]
         {

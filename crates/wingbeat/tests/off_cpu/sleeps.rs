@@ -1,4 +1,4 @@
-//! Known sleeps: how many, how long, where.
+//! Known sleeps: count, duration, location.
 
 use crate::{
     support::{as_measured, build, launch, launch_built, near, profile},
@@ -33,7 +33,7 @@ fn a_hundred_naps_are_counted_and_timed() {
     let run = launch_built("napper", NAPS, "off-cpu", &[]).ended_with(0);
     as_measured(&run, "naps", "sleeping", 100, run.said("total"));
     let blocks = run.blocks("naps", "sleeping");
-    // Quantiles are known to a 32nd; after it woke the target may have been preempted.
+    // Quantiles have a precision of 1/32; the target may have been preempted after waking.
     near(&run, blocks.p50_ns, run.said("p50"), 5.0, 0);
     assert!(blocks.p99_ns * 100 >= run.said("p50") * 97, "{}", run.all());
     assert!(blocks.p99_ns >= blocks.p50_ns && blocks.p99_ns <= blocks.max_ns, "{blocks:?}");
@@ -48,7 +48,7 @@ fn a_hundred_naps_are_counted_and_timed() {
     };
     let of_naps: Vec<_> = run.folded.iter().filter(|(stack, _)| stack.contains(";naps;")).collect();
     assert!(of_naps.iter().any(|(stack, _)| whole(stack)), "{}", run.all());
-    // Time with its unit, share with its sign, count. The kernel may have come to sleep in two ways.
+    // Time with its unit, share with its sign, count. The kernel may have two paths to sleep.
     let lines =
         run.stderr.lines().filter(|line| line.contains(" sleeping: ") && line.ends_with("< naps"));
     let counts = lines.filter_map(|line| line.split_whitespace().nth(4)?.parse::<u64>().ok());
@@ -82,11 +82,11 @@ int main(void) {
     let run = launch(folder.path(), "off-cpu", &["--min-block", "5ms"], &program);
     assert_eq!(run.number("/off_cpu/min_block_ns"), 5_000_000);
     assert_eq!(run.blocks("long_naps", "sleeping").count, 50, "{}", run.all());
-    // A nap meant to be short that took long on a busy machine may lie on either side.
+    // A short nap that took long on a busy machine may be on either side.
     let shown = run.blocks("", "sleeping").count;
     assert!(shown <= run.said("longer") && shown >= 50, "{}", run.all());
     near(&run, run.time_ns(&["[sleeping]"]), run.said("of_longer"), 3.0, 5_000_000);
-    // A nap whose time is over before the thread lies down is no block: on a busy machine that happens.
+    // A nap that expires before the thread sleeps is not a block: that happens on a busy machine.
     let below = run.number("/off_cpu/switches/below_limit");
     assert!(below * 100 >= run.said("shorter") * 98, "{}", run.all());
     let thread = run.thread("mixed-naps");
@@ -146,7 +146,7 @@ int main(void) {
         as_measured(&run, function, "sleeping", 100, run.said(function));
     }
     assert_eq!(run.number("/off_cpu/stacks_taken/wrong"), 0, "{}", run.all());
-    // Stacks that were walked before are not walked again.
+    // Stacks are walked only once.
     let taken = |key: &str| run.number(&format!("/off_cpu/stacks_taken/{key}"));
     assert!(taken("reused") > 350 && taken("walked") < 60, "{}", run.all());
 }

@@ -1,4 +1,4 @@
-//! How far the stacks of blocks reach.
+//! Depth of the stacks of blocks.
 
 use crate::{
     support::{Run, build, build_with, launch, near},

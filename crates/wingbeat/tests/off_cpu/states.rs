@@ -1,4 +1,4 @@
-//! Why a thread is off the CPU: asleep is not preempted, stopped, or waiting for a disk.
+//! Why a thread is off the CPU: distinguishes asleep, preempted, stopped, and waiting for a disk.
 
 use std::iter;
 
@@ -42,7 +42,7 @@ int main(void) {
     for name in ["left", "right"] {
         let off = run.said(&format!("{name}.off"));
         off_ns += off;
-        // Others may want that CPU too: half at least.
+        // Others may want that CPU too: at least half.
         let share = off as f64 / run.said(&format!("{name}.elapsed")) as f64;
         assert!(share > 0.4, "{share}: {}", run.all());
         let thread = run.thread(name);
@@ -50,7 +50,7 @@ int main(void) {
         near(&run, blocked_ns, off, 3.0, 5_000_000);
         assert_eq!(thread["idle"], false, "{}", run.all());
     }
-    // What a hypervisor took is preempted as well, and has no stack; nor has a wait before the first run.
+    // Time taken by a hypervisor counts as preempted, and has no stack; neither has a wait before the first run.
     let seen_ns = run.time_ns(&["busy", "[preempted]"]);
     let unseen_ns = run.time_where_ns(|stack| stack == "starved;[preempted]");
     near(&run, off_ns.clamp(seen_ns, seen_ns + unseen_ns), off_ns, 3.0, 5_000_000);
@@ -60,7 +60,7 @@ int main(void) {
 #[test]
 fn a_stopped_process_is_not_asleep() {
     let Some(_turn) = turn() else { return };
-    // Stopped while it runs: the longest time between two looks at the clock is how long it stood.
+    // Stopped while running: the longest gap between two clock reads is the duration of the stop.
     let source = r#"
 OWN long works(long ns) {
     long begun = now_ns(), last = begun, longest = 0;
@@ -137,7 +137,7 @@ int main(int count, char **words) {
         eprintln!("skipped: the kernel counts no waits for this disk");
         return;
     }
-    // A hypervisor that takes the CPU away takes time that has no stack. It does not do so every time.
+    // Time taken by a hypervisor has no stack. It does not happen every time.
     let mut runs = iter::once(first).chain(iter::repeat_with(read).take(4));
     let is_complete = runs.any(|run| {
         let (seen_ns, off_ns) = (disk_waits(&run), run.said("off"));
@@ -147,11 +147,11 @@ int main(int count, char **words) {
     assert!(is_complete);
 }
 
-/// Checks what is recorded of `reads`, and adds up the time off the CPU.
+/// Checks the recording of `reads`, and sums its off-CPU time.
 fn disk_waits(run: &Run) -> u64 {
     let blocks = run.blocks("reads", "io");
     near(run, blocks.count, run.said("waits"), 2.0, 5);
-    // The kernel's clock of CPU time is charged for a part of each switch.
+    // The kernel charges part of each switch to CPU time.
     let off_ns = run.time_ns(&["reads"]);
     assert!(off_ns <= run.said("elapsed"), "{}", run.all());
     assert_eq!(run.time_ns(&["reads", "[waiting for I/O]"]), blocks.total_ns, "{}", run.all());

@@ -1,4 +1,4 @@
-//! Things are found, renamed, listed.
+//! Finding, renaming and listing things.
 
 use super::*;
 use crate::registry::tests::{now, on_both_with_project};

@@ -1,4 +1,4 @@
-//! Building by cargo, as the caller.
+//! Builds with cargo, as the calling user.
 
 use std::{
     collections::BTreeSet,
@@ -23,12 +23,12 @@ use crate::{
 /// Root's home, which others cannot read.
 const OF_ROOT: &str = "/root";
 
-/// Who calls, with an environment in which their cargo works.
+/// The calling user, with an environment in which their cargo works.
 pub(crate) fn caller() -> Result<Caller, Failure> {
     let Some(mut caller) = Caller::of_sudo().context("cannot tell who called sudo")? else {
         return Ok(Caller::this().context("cannot tell who calls")?);
     };
-    // Rustup sets these for root, where it was root's.
+    // Rustup sets these for root, from root's home.
     let is_of_root = |(name, value): &(OsString, OsString)| {
         let names = ["CARGO", "CARGO_HOME", "RUSTUP_HOME", "LD_LIBRARY_PATH"];
         names.iter().any(|other| name == other) && Path::new(value).starts_with(OF_ROOT)
@@ -42,7 +42,7 @@ pub(crate) fn caller() -> Result<Caller, Failure> {
         caller.variable("CARGO_HOME").map(PathBuf::from).or(home.map(|it| it.join(".cargo")));
     if let Some(programs) = home.map(|home| home.join("bin")).filter(|it| it.join("cargo").exists())
     {
-        // Theirs, not the one that root has found.
+        // The caller's cargo, not root's.
         caller.set("CARGO", programs.join("cargo"));
         let paths = caller.variable("PATH").map(env::split_paths).into_iter().flatten();
         let paths = env::join_paths([programs].into_iter().chain(paths));
@@ -57,7 +57,7 @@ fn cargo(caller: &Caller) -> Command {
     command
 }
 
-/// Asks cargo what there is.
+/// Runs `cargo metadata`.
 pub(crate) fn workspace(request: &Request, caller: &Caller) -> Result<Workspace, Failure> {
     let mut command = cargo(caller);
     command.args(["metadata", "--no-deps", "--format-version", "1"]);
@@ -69,7 +69,7 @@ pub(crate) fn workspace(request: &Request, caller: &Caller) -> Result<Workspace,
     Ok(serde_json::from_slice(&output.stdout).context("cannot read what `cargo metadata` says")?)
 }
 
-/// One line of what cargo says of a build.
+/// One JSON message of a cargo build.
 #[derive(Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 enum Message {
@@ -91,7 +91,7 @@ struct Profile {
     test: bool,
 }
 
-/// Builds it, adds what `cargo run` adds to the caller, and gives the path of the program.
+/// Builds the target, adds the environment of `cargo run`, and returns the program's path.
 pub(crate) fn build(
     request: &Request,
     workspace: &Workspace,
@@ -106,7 +106,7 @@ pub(crate) fn build(
     let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufReader::lines);
     for line in lines {
         let line = line.context("cannot read what cargo says")?;
-        // Lines that are no messages come from compilers' wrappers.
+        // Lines that are not messages come from compiler wrappers.
         match serde_json::from_str(&line) {
             Ok(Message::CompilerArtifact { manifest_path, target, profile, executable })
                 if is_it(chosen, &manifest_path, &target, profile.test) =>
@@ -130,7 +130,7 @@ pub(crate) fn build(
     Ok(program)
 }
 
-/// A folder of libraries, without what it is for: `native=/home/me/target/release/build/z-1/out`.
+/// A library folder without its kind prefix: `native=/home/me/target/release/build/z-1/out`.
 fn without_kind(path: &str) -> PathBuf {
     let kinds = ["dependency", "crate", "native", "framework", "all"];
     match path.split_once('=') {
@@ -166,7 +166,7 @@ fn command(
     command
 }
 
-/// Is an artifact what was to be built? Bins are also built for the tests beside them.
+/// Whether an artifact is the requested target. Tests also build the bins of their package.
 fn is_it(chosen: &Chosen<'_>, manifest: &Path, target: &Target, is_test: bool) -> bool {
     let is_of_kind = match chosen.kind {
         Kind::UnitTest => is_test,
@@ -177,7 +177,7 @@ fn is_it(chosen: &Chosen<'_>, manifest: &Path, target: &Target, is_test: bool) -
     is_of_kind && same && manifest == chosen.package.manifest_path
 }
 
-/// Gives the caller's environment and folder what cargo gives them for a program of this kind.
+/// Sets the environment and folder that cargo sets for a program of this kind.
 fn complete(
     caller: &mut Caller,
     chosen: &Chosen<'_>,
@@ -201,7 +201,7 @@ fn complete(
     Ok(())
 }
 
-/// Cargo has told what failed.
+/// Cargo has printed the error.
 fn check(status: ExitStatus) -> Result<(), Failure> {
     let signal = status.signal().map(|signal| 128 + signal);
     match status.code().or(signal) {

@@ -1,4 +1,4 @@
-//! Handing the program to `wingbeat`, by sudo where that needs more rights.
+//! Launches `wingbeat` on the program, with sudo if it needs more privileges.
 
 use std::{
     env,
@@ -27,18 +27,18 @@ use crate::{
     words::{Kind, Request, Verb},
 };
 
-/// Stands for the program where flags are checked.
+/// Placeholder for the program while checking flags.
 const WORD: &str = "PROGRAM";
 
-/// How `wingbeat` gets the rights that it needs.
+/// How `wingbeat` gets its privileges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// It has them, or needs none.
+    /// Has them, or needs none.
     Itself,
     Sudo,
 }
 
-/// The `wingbeat` beside this program, else the one in `PATH`.
+/// The `wingbeat` next to this program, else the one in `PATH`.
 pub(crate) fn wingbeat() -> Result<PathBuf, Failure> {
     let beside = env::current_exe().ok().map(|path| path.with_file_name("wingbeat"));
     let found = beside.filter(|path| is_program(path)).or_else(|| in_path("wingbeat"));
@@ -59,7 +59,7 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
-/// The exit code, if `wingbeat` refuses its flags; it says why.
+/// Exit code if `wingbeat` rejects its flags; it prints the reason.
 pub(crate) fn refused(wingbeat: &Path, request: &Request) -> Result<Option<ExitCode>, Failure> {
     let mut command = Command::new(wingbeat);
     command.args(["--only-parse", WORD, request.verb.name()]).args(&request.for_wingbeat);
@@ -69,12 +69,12 @@ pub(crate) fn refused(wingbeat: &Path, request: &Request) -> Result<Option<ExitC
     Ok((code != 0).then(|| ExitCode::from(code)))
 }
 
-/// How this verb gets its rights, before anything is built.
+/// Determines how this verb gets its privileges, before any build.
 pub(crate) fn rights(wingbeat: &Path, verb: Verb) -> Result<By, Failure> {
-    // Root that lacks a right gets it from nobody: `wingbeat` tells what to do.
+    // Sudo cannot help root: `wingbeat` explains what is missing.
     let has_rights = geteuid().is_root()
         || Rights::current().is_ok_and(|rights| rights.missing_for_profile().is_empty());
-    // Whoever gave the binary capabilities gave it those that it names.
+    // File capabilities on the binary suffice.
     let is_granted = || {
         let mut value = [0; 64];
         rustix::fs::getxattr(wingbeat, "security.capability", &mut value).is_ok()
@@ -94,7 +94,7 @@ pub(crate) fn rights(wingbeat: &Path, verb: Verb) -> Result<By, Failure> {
     Err(Failure { code: 1, text })
 }
 
-/// Becomes `wingbeat`, which runs the program, or waits for the sudo that starts it.
+/// Execs `wingbeat` on the program, or waits for the sudo that starts it.
 pub(crate) fn launch(
     request: &Request,
     wingbeat: &Path,
@@ -130,7 +130,7 @@ pub(crate) fn launch(
         }
         By::Itself => Err(command.exec()),
     };
-    // Still there if wingbeat never ran.
+    // Exists if wingbeat never ran.
     if let Some(file) = file {
         let _ = fs::remove_file(file);
     }
@@ -138,7 +138,7 @@ pub(crate) fn launch(
     Ok(ended.with_context(failed)?)
 }
 
-/// Waits for sudo. Ctrl-C goes to it and to what it runs, and they end when they have written what they recorded.
+/// Waits for sudo. Ctrl-C reaches it and its children, which end after writing their recording.
 fn wait_for(command: &mut Command) -> io::Result<ExitCode> {
     let is_asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGQUIT] {
@@ -149,14 +149,14 @@ fn wait_for(command: &mut Command) -> io::Result<ExitCode> {
     Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
-/// Has `wingbeat run` run the program in its folder, but find its own files in this one.
+/// Makes `wingbeat run` start the program in its folder, but find its own files in the current one.
 fn run_here(command: &mut Command, request: &Request, caller: &Caller) -> Result<(), Failure> {
     let has_shell = request.for_wingbeat.iter().any(|word| {
         let word = word.to_string_lossy();
         ["--shell", "--flag", "--exec"].iter().any(|flag| word.starts_with(flag))
     });
     if !has_shell {
-        // One word would go to a shell, which divides it at spaces.
+        // A single word would go to a shell, which splits at spaces.
         command.arg("--exec");
     }
     command.arg("--");
@@ -168,9 +168,9 @@ fn run_here(command: &mut Command, request: &Request, caller: &Caller) -> Result
     Ok(())
 }
 
-/// Writes who calls to a file that only they can read, and that `wingbeat` removes.
+/// Writes the caller's identity to a private file, which `wingbeat` deletes.
 fn written(caller: &Caller) -> Result<PathBuf, Failure> {
-    // In memory, where there is such a folder.
+    // In memory, if there is such a folder.
     let session = caller.variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     let folder = session.filter(|folder| folder.is_dir()).unwrap_or_else(env::temp_dir);
     let write = || {
@@ -181,7 +181,8 @@ fn written(caller: &Caller) -> Result<PathBuf, Failure> {
     Ok(write().with_context(|| format!("cannot write to {}", folder.display()))?)
 }
 
-/// What the program gets. Cargo gives benchmarks a flag, by which Criterion and others tell them from tests.
+/// Arguments of the program. Cargo passes a flag to benchmarks, by which Criterion and others distinguish them from
+/// tests.
 fn program_words(request: &Request) -> Vec<OsString> {
     let mut words = request.for_program.clone();
     let is_bench = match &request.target {

@@ -1,6 +1,7 @@
-//! `cargo wingbeat`: builds a program of one's own crate with lines, and has `wingbeat` measure it.
+//! `cargo wingbeat`: builds a program of the user's crate with line tables, and measures it with `wingbeat`.
 //!
-//! Whoever calls it builds it, and it runs as them, in their environment. Only `wingbeat` itself gets more rights.
+//! The build and the program run as the calling user, in their environment. Only `wingbeat` itself gets more
+//! privileges.
 
 mod build;
 mod launch;
@@ -16,12 +17,12 @@ use self::words::{Parsed, Request};
 #[derive(Debug, PartialEq, Eq)]
 struct Failure {
     code: u8,
-    /// Empty if somebody else told it.
+    /// Empty if already reported.
     text: String,
 }
 
 impl Failure {
-    /// Of the command line.
+    /// An error in the command line.
     fn usage(text: impl Into<String>) -> Self {
         Self { code: 2, text: text.into() }
     }
@@ -52,10 +53,10 @@ fn main() -> ExitCode {
     ExitCode::from(failure.code)
 }
 
-/// Builds the program and becomes what measures it; returns only if that is not to be.
+/// Builds the program and execs the measurement; returns only on failure.
 fn run(request: &Request) -> Result<ExitCode, Failure> {
     let wingbeat = launch::wingbeat()?;
-    // All that can be refused is refused before a build, which may take minutes.
+    // Reports all errors before a build, which may take minutes.
     if let Some(code) = launch::refused(&wingbeat, request)? {
         return Ok(code);
     }
@@ -67,7 +68,7 @@ fn run(request: &Request) -> Result<ExitCode, Failure> {
     launch::launch(request, &wingbeat, rights, &program, &caller)
 }
 
-/// Names as a list for a sentence.
+/// Joins names for a message.
 fn listed(names: impl IntoIterator<Item = String>) -> String {
     names.into_iter().collect::<Vec<_>>().join(", ")
 }

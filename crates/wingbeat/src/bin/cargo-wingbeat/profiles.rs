@@ -1,15 +1,15 @@
-//! What a profile says of debug information and stripping, so that a build gets no less than that.
+//! Debug information and stripping of a profile, so that a build gets no less than configured.
 
 use std::{fs, path::Path};
 
 use toml::{Table, Value};
 use wingbeat_bpf::caller::Caller;
 
-/// Profiles may inherit from others, and from themselves by mistake, which cargo tells.
+/// Maximum depth of inheritance. Cargo reports cycles.
 const PARENTS_MAX: usize = 16;
 
-/// The settings by which a build has lines, as `--config` takes them: none where it has them anyway. They win over
-/// Cargo.toml without changing it, and a build script that calls cargo does not inherit them.
+/// Settings for `--config` that add line tables; empty if the build has them anyway. They override Cargo.toml without
+/// changing it, and are not inherited by build scripts that call cargo.
 pub(crate) fn settings(profile: &str, root: &Path, caller: &Caller) -> Vec<String> {
     let files = files(root, caller);
     let variable = |key: &str| {
@@ -26,19 +26,19 @@ pub(crate) fn settings(profile: &str, root: &Path, caller: &Caller) -> Vec<Strin
     settings
 }
 
-/// What profiles are set in, the decisive one first.
+/// Files that configure profiles, in order of precedence.
 fn files(root: &Path, caller: &Caller) -> Vec<Table> {
     let home = caller.variable("HOME").map(|home| Path::new(home).join(".cargo"));
     let home = caller.variable("CARGO_HOME").map(|home| Path::new(home).to_owned()).or(home);
     let folders = caller.folder.ancestors().map(|folder| folder.join(".cargo")).chain(home);
-    // The former name of the file still counts.
+    // The legacy file name still counts.
     let configs = folders.flat_map(|folder| [folder.join("config"), folder.join("config.toml")]);
-    // What cannot be read or parsed is cargo's to complain of.
+    // Cargo reports unreadable or invalid files.
     let read = |path: &Path| fs::read_to_string(path).ok()?.parse().ok();
     configs.chain([root.join("Cargo.toml")]).filter_map(|path| read(&path)).collect()
 }
 
-/// A setting of a profile, or of what it inherits from.
+/// A setting of a profile, or of one it inherits from.
 fn setting(files: &[Table], profile: &str, key: &str) -> Result<Value, String> {
     let of = |profile: &str, key: &str| {
         files.iter().find_map(|file| file.get("profile")?.get(profile)?.get(key).cloned())
@@ -72,7 +72,7 @@ fn strips(files: &[Table], profile: &str) -> bool {
     match setting(files, profile, "strip") {
         Ok(Value::Boolean(strip)) => strip,
         Ok(Value::String(what)) => what != "none",
-        // Where there is debug information, nothing is stripped unless it is said.
+        // With debug information, the default is not to strip.
         _ => false,
     }
 }

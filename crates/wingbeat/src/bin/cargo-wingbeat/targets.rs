@@ -1,4 +1,4 @@
-//! Which target of which package is meant.
+//! Resolves the requested target and package.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::{
     words::{Kind, Request, Verb},
 };
 
-/// What `cargo metadata` tells.
+/// Output of `cargo metadata`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
     packages: Vec<Package>,
@@ -36,7 +36,7 @@ pub(crate) struct Target {
     pub(crate) kind: Vec<String>,
 }
 
-/// What is to be measured.
+/// The target to measure.
 #[derive(Debug)]
 pub(crate) struct Chosen<'a> {
     pub(crate) package: &'a Package,
@@ -45,7 +45,7 @@ pub(crate) struct Chosen<'a> {
 }
 
 impl Target {
-    /// A library of any kind: those for C are no `lib`.
+    /// Whether it is a library of any kind: C libraries are not `lib`.
     pub(crate) fn is_library(&self) -> bool {
         self.kind.iter().any(|kind| kind.ends_with("lib") || kind == "proc-macro")
     }
@@ -57,21 +57,21 @@ impl Target {
         }
     }
 
-    /// Libraries have underscores where their packages have dashes.
+    /// Library names have underscores for the dashes of their packages.
     fn is_named(&self, name: &str) -> bool {
         self.name == name || self.is_library() && self.name == name.replace('-', "_")
     }
 }
 
 impl Chosen<'_> {
-    /// The flags that choose it.
+    /// The flags that select it.
     fn flags(&self, with_package: bool) -> String {
         let flags = format!("--{} {}", self.kind.name(), self.target.name);
         if with_package { format!("-p {} {flags}", self.package.name) } else { flags }
     }
 }
 
-/// Finds what is meant, as cargo would from this folder. A target that only another member has is found there.
+/// Finds the target, with cargo's rules for the current folder. Also finds a target that only another member has.
 pub(crate) fn choose<'a>(
     request: &Request,
     workspace: &'a Workspace,
@@ -93,7 +93,7 @@ pub(crate) fn choose<'a>(
     if found.is_empty() && request.package.is_none() {
         found = named(&workspace.packages.iter().collect::<Vec<_>>());
     }
-    // A library and a bin may have one name: the tests of a package are mostly in the former.
+    // A library and a bin may share a name: the tests of a package are mostly in the library.
     if found.len() > 1 && found.iter().any(|chosen| chosen.target.is_library()) {
         found.retain(|chosen| chosen.target.is_library());
     }
@@ -104,7 +104,7 @@ pub(crate) fn choose<'a>(
     }
 }
 
-/// The packages that a command in this folder is about.
+/// The packages that a command in this folder applies to.
 fn scope<'a>(
     request: &Request,
     workspace: &'a Workspace,
@@ -149,7 +149,7 @@ fn of_kind<'a>(packages: &[&'a Package], kind: Kind) -> Vec<Chosen<'a>> {
     packages.iter().flat_map(of).collect()
 }
 
-/// The only target of a kind, or the one that runs by default.
+/// The only target of a kind, or the default one.
 fn only<'a>(scope: &[&'a Package], kind: Kind) -> Result<Chosen<'a>, Failure> {
     let mut all = of_kind(scope, kind);
     if kind == Kind::UnitTest && all.iter().any(|chosen| chosen.target.is_library()) {
@@ -183,7 +183,7 @@ fn several(found: &[Chosen<'_>]) -> Failure {
     Failure::usage(format!("several targets can be meant; choose one of {flags}"))
 }
 
-/// Why a name was not found: it is of another kind, or it is none.
+/// Why a name was not found: it is of another kind, or does not exist.
 fn absent(request: &Request, scope: &[&Package], kind: Kind, name: &str) -> Failure {
     let others = Kind::ALL.into_iter().flat_map(|kind| of_kind(scope, kind));
     let other = others.into_iter().find(|chosen| chosen.target.is_named(name));
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::words::{Parsed, parse};
 
-    /// A workspace of a package with two bins, one with a bin and a library for C, and one with a bench.
+    /// A workspace of a package with two bins, one with a bin and a C library, and one with a bench.
     fn workspace() -> Workspace {
         let package = |name: &str, default_run: &str, targets: &[(&str, &str)]| {
             let targets = targets
@@ -240,7 +240,7 @@ mod tests {
     fn found(line: &str) -> Result<String, String> {
         let words = line.split_whitespace().map(OsString::from);
         let Ok(Parsed::Request(request)) = parse(words) else { return Err("words".into()) };
-        // No such folder is there, so that all packages are meant unless one is given.
+        // This folder does not exist, so all packages apply unless one is given.
         let workspace = workspace();
         let chosen = choose(&request, &workspace, Path::new("/no/such/folder"));
         chosen.map(|chosen| chosen.flags(true)).map_err(|failure| failure.text)

@@ -1,4 +1,4 @@
-//! The command line: what is cargo's, what is `wingbeat`'s, and what the program gets.
+//! The command line: arguments for cargo, for `wingbeat`, and for the program.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -47,7 +47,7 @@ Examples:
 The exit status is cargo's if the build fails, 2 for wrong usage, and otherwise that of wingbeat.
 ";
 
-/// What measures.
+/// The measuring subcommand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Profile,
@@ -65,7 +65,7 @@ impl Verb {
     }
 }
 
-/// What is built.
+/// Kind of target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bin,
@@ -79,7 +79,7 @@ impl Kind {
     pub(crate) const ALL: [Self; 5] =
         [Self::Bin, Self::Example, Self::Bench, Self::Test, Self::UnitTest];
 
-    /// Without the dashes of the flag.
+    /// Name of the flag without dashes.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bin => "bin",
@@ -91,7 +91,7 @@ impl Kind {
     }
 }
 
-/// What the words ask for.
+/// The parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) verb: Verb,
@@ -99,7 +99,7 @@ pub(crate) struct Request {
     pub(crate) package: Option<String>,
     pub(crate) manifest: Option<PathBuf>,
     pub(crate) profile: Option<String>,
-    /// Other flags of cargo, as they stand.
+    /// Other cargo flags, unchanged.
     pub(crate) for_cargo: Vec<OsString>,
     pub(crate) for_wingbeat: Vec<OsString>,
     pub(crate) for_program: Vec<OsString>,
@@ -111,7 +111,7 @@ pub(crate) enum Parsed {
     Request(Box<Request>),
 }
 
-/// Flags of cargo that are handed on to it with their values.
+/// Cargo flags with a value that are passed on.
 const WITH_VALUE: [&str; 7] =
     ["--features", "--target", "--target-dir", "--config", "--jobs", "-j", "-Z"];
 const WITHOUT_VALUE: [&str; 6] = [
@@ -123,10 +123,10 @@ const WITHOUT_VALUE: [&str; 6] = [
     "--keep-going",
 ];
 
-/// Reads the words behind the name of the program.
+/// Parses the arguments after the program name.
 pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Parsed, Failure> {
     let mut words = words.peekable();
-    // Cargo gives the name of the subcommand.
+    // Cargo passes the name of the subcommand.
     words.next_if(|word| word == "wingbeat");
     let verb = match words.next().as_ref().and_then(|word| word.to_str()) {
         Some("profile") => Verb::Profile,
@@ -168,7 +168,7 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Parsed, Fai
 type Rest<'a, I> = &'a mut std::iter::Peekable<I>;
 
 impl Request {
-    /// Takes a flag, and its value from the rest.
+    /// Parses a flag, with its value from the remaining arguments.
     fn take<I: Iterator<Item = OsString>>(
         &mut self,
         word: OsString,
@@ -198,7 +198,7 @@ impl Request {
             "-p" | "--package" => self.package = Some(value()?),
             "--manifest-path" => self.manifest = Some(PathBuf::from(value()?)),
             "--cargo-profile" => self.profile = Some(value()?),
-            // Of `wingbeat run`, which takes a profile of its own.
+            // `wingbeat run` has its own `--profile`.
             "--profile" if self.verb != Verb::Run => self.profile = Some(value()?),
             "-r" | "--release" => self.profile = Some("release".to_owned()),
             "--dev" => self.profile = Some("dev".to_owned()),
@@ -232,7 +232,7 @@ impl Request {
 mod tests {
     use super::*;
 
-    /// What became of a line: target, package and profile, words for cargo, for wingbeat, and for the program.
+    /// The parsed line: target, package and profile, arguments for cargo, for wingbeat, and for the program.
     fn told(line: &str) -> Result<String, String> {
         match parse(line.split_whitespace().map(OsString::from)) {
             Ok(Parsed::Text(text)) => Ok(text.lines().next().unwrap_or_default().to_owned()),

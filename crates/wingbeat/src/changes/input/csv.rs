@@ -1,4 +1,4 @@
-//! Series in CSV: a line of names, then a line for each point.
+//! Series in CSV: a header of names, then one line per point.
 
 use std::{collections::HashSet, ops::RangeInclusive};
 
@@ -7,19 +7,19 @@ use wingbeat_text::plural;
 
 use super::{Input, InputError, Series, check_name};
 
-/// What stands between cells; the one that the line of names has most of.
+/// Possible delimiters; the most frequent one in the header counts.
 const DELIMITERS: [u8; 3] = [b',', b';', b'\t'];
 
-/// What is written where there is no value, besides nothing.
+/// Spellings of a missing value, besides an empty cell.
 const GAPS: [&str; 5] = ["nan", "null", "none", "na", "n/a"];
 
-/// Unix times from 2000 to 2099 are within these seconds.
+/// Unix times from 2000 to 2099, in seconds.
 const UNIX_TIMES: RangeInclusive<f64> = 946_684_800.0..=4_102_444_799.0;
 
-/// What a Unix time may count: seconds, and the thousandths, millionths and so on of them.
+/// Possible units of a Unix time: seconds, milliseconds, microseconds, nanoseconds.
 const TIME_UNITS: [f64; 4] = [1.0, 1e3, 1e6, 1e9];
 
-/// Only the series of these names, if there are any.
+/// Only the series of these names, if given.
 pub(super) fn parse(text: &str, only: &[String]) -> Result<Input, InputError> {
     let (comments, text) = without_comments(text);
     let mut reader = reader(text);
@@ -52,7 +52,7 @@ pub(super) fn parse(text: &str, only: &[String]) -> Result<Input, InputError> {
     Ok(input)
 }
 
-/// The text behind lines of comment, which begin with `# `, and how many there are.
+/// Skips comment lines, which begin with `# `; returns the number of them and the rest.
 fn without_comments(mut text: &str) -> (u64, &str) {
     let mut comments = 0;
     while let Some((_, rest)) = text.split_once('\n').filter(|_| text.starts_with("# ")) {
@@ -65,13 +65,13 @@ fn reader(text: &str) -> Reader<&[u8]> {
     ReaderBuilder::new()
         .delimiter(delimiter(text))
         .trim(Trim::All)
-        // Lines of other lengths get a message of our own.
+        // Reported with our own message.
         .flexible(true)
         .from_reader(text.as_bytes())
 }
 
-/// Counts lines up to a record. The reader counts a line when it has read past its end, which it has not
-/// where a record begins behind `\r\n` or an empty line.
+/// Counts lines up to a record. The CSV reader counts a line once it has read past its end, which it has not if a
+/// record begins after `\r\n` or an empty line.
 struct Lines<'a> {
     text: &'a str,
     at: usize,
@@ -96,11 +96,11 @@ impl Lines<'_> {
     }
 }
 
-/// A column while it is read.
+/// A column while parsing.
 struct Column {
     name: String,
     values: Vec<f64>,
-    /// Line and text of the first cell that is no number.
+    /// Line and text of the first non-numeric cell.
     no_number: Option<(u64, String)>,
     numbers: usize,
     no_numbers: usize,
@@ -127,8 +127,8 @@ impl Column {
         self.values.push(value.unwrap_or(f64::NAN));
     }
 
-    /// Why these are labels of the points, if they are. The first column is for labels if it can be; one
-    /// behind other labels if it is clear: an odd cell is an error there.
+    /// Why this column has labels, if it does. The first column counts as labels whenever possible; a later one only if
+    /// that is unambiguous, because an odd cell there is an error.
     fn why_labels(&self, is_first: bool) -> Option<String> {
         let is_clear = is_first || self.no_numbers > self.numbers;
         match &self.no_number {
@@ -160,7 +160,7 @@ fn number(cell: &str) -> Option<f64> {
     cell.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Why the leading columns are labels, for each that is. At least one column is left for a series.
+/// Why the leading columns are labels, one reason for each. At least one column is left for a series.
 fn why_labels(columns: &[Column], only: &[String]) -> Vec<String> {
     let why = |(at, column): (usize, &Column)| {
         let why = column.why_labels(at == 0).filter(|_| !only.contains(&column.name))?;
@@ -171,7 +171,7 @@ fn why_labels(columns: &[Column], only: &[String]) -> Vec<String> {
     columns.iter().enumerate().take(columns.len().saturating_sub(1)).map_while(why).collect()
 }
 
-/// The text of the first so many columns, by points.
+/// The text of the leading label columns, by point.
 fn labels(text: &str, columns: usize) -> Vec<String> {
     let label = |record: StringRecord| {
         let texts = record.iter().take(columns).filter(|text| !text.is_empty());
@@ -180,7 +180,7 @@ fn labels(text: &str, columns: usize) -> Vec<String> {
     reader(text).into_records().filter_map(Result::ok).map(label).collect()
 }
 
-/// The series in the columns after those of labels.
+/// The series in the columns after the labels.
 fn series(
     columns: Vec<Column>,
     labels: usize,
@@ -221,12 +221,12 @@ fn series(
 fn delimiter(text: &str) -> u8 {
     let names = text.trim_start().lines().next().unwrap_or_default();
     let count = |delimiter: u8| names.bytes().filter(|&byte| byte == delimiter).count();
-    // Of equals the first.
+    // The first of equals.
     let most = DELIMITERS.into_iter().rev().max_by_key(|&delimiter| count(delimiter));
     most.unwrap_or(b',')
 }
 
-/// The text is UTF-8 and lines may have any length, so hardly anything is left to go wrong.
+/// UTF-8 is already validated and lines may have any length, so hardly any error is left.
 fn unreadable(error: csv::Error) -> InputError {
     let line = error.position().map_or(1, csv::Position::line);
     InputError::at(line, 1, error.to_string())

@@ -11,7 +11,7 @@ pub(super) fn parse(text: &str) -> Result<Input, InputError> {
         let told = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         let problem = told.strip_suffix(&place).unwrap_or(&told);
-        // Of the very first character the column is told as 0.
+        // The very first character has column 0.
         InputError::at(error.line() as u64, error.column().max(1), problem)
     })?;
     if series.is_empty() {
@@ -20,7 +20,7 @@ pub(super) fn parse(text: &str) -> Result<Input, InputError> {
     Ok(Input { series, labels: None, remark: None })
 }
 
-/// The members of the object, in their order, which a map would lose.
+/// Members of the object in order, which a map would lose.
 struct Members(Vec<Series>);
 
 impl<'de> Deserialize<'de> for Members {

@@ -1,10 +1,10 @@
-//! Files that are understood, and the place of what is not.
+//! Valid files, and the positions of errors.
 
 use super::*;
 
 const GAP: f64 = f64::NAN;
 
-/// Names, values and labels, so that gaps compare equal.
+/// Names, values and labels as text, so that gaps compare equal.
 fn told(input: &Input) -> String {
     let series = input.series.iter();
     let series = series.map(|Series { name, values }| format!("{name}: {values:?}"));
@@ -73,7 +73,7 @@ fn csv_labels() {
         Some(&["1609466400123", "1609552800124"]),
         &[("m", &[3.0, 4.0])],
     );
-    // Sizes that only look like times: they fall.
+    // Decreasing sizes that look like times.
     let sizes: &[(&str, &[f64])] = &[("size", &[2e9, 1e9]), ("m", &[3.0, 4.0])];
     check("size,m\n2000000000,3\n1000000000,4\n", None, sizes);
 }
@@ -132,14 +132,14 @@ fn errors_say_where() {
     check_error("a,b\n1,2\n3,x\n", "line 3, column 2: \"x\" is not a finite number; ");
     check_error("a\n1\ninf\n", "line 3, column 1: \"inf\" is not a finite number; ");
     check_error("day,a\nmon,1\ntue,1.5 ms\n", "line 3, column 2: \"1.5 ms\" is not ");
-    // Lines are counted however they end, and empty ones too.
+    // Counts lines with any line ending, including empty ones.
     check_error("a,b\r\n1,2\r\n3,x\r\n", "line 3, column 2: \"x\" is not ");
     check_error("# a\r\n# b\r\na,b\r\n1,x\r\n", "line 4, column 2: \"x\" is not ");
     check_error("a,b\r1,2\r3,x\r", "line 3, column 2: \"x\" is not ");
     check_error("\n\r\na,b\n\n1,2\n\n\n\"3\",x\n", "line 8, column 2: \"x\" is not ");
     check_error("a,\"b\r\nc\"\r\n1,2\r\n", "line 1, column 2: the name \"b\\r\\nc\"");
     check_error("\r\na,a\r\n1,2\r\n", "line 2, column 2: two series are called \"a\"");
-    // One odd cell is an error, also behind labels.
+    // One odd cell is an error, even after labels.
     check_error("day,a,b\nmon,1,1\ntue,2,1\nwed,3 ms,1\n", "line 4, column 2: \"3 ms\" is not ");
     check_error("a,b\n1,2\n3\n", "line 3, column 2: this line has 1 cell, the header line 2");
     check_error("a\n1\n3,4\n", "line 3, column 2: this line has 2 cells, the header line 1");

@@ -1,4 +1,4 @@
-//! The table and the JSON, from changes made by hand.
+//! The table and the JSON of handmade changes.
 
 use super::{super::input::Series, *};
 

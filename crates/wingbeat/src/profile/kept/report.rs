@@ -1,4 +1,4 @@
-//! The text about what was read: how much of which time, whose it is, where it went.
+//! The text about saved windows: amount, time range, services, and top functions.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,9 +12,9 @@ use wingbeat_text::{bytes, duration, plural, shortened};
 
 use crate::shell::message;
 
-/// Lines of a table.
+/// Rows of a table.
 const ROWS: usize = 10;
-/// Names longer than this are cut in the middle; the files hold them whole.
+/// Longer names are cut in the middle; the files have them whole.
 const NAME_WIDTH_MAX: usize = 90;
 
 pub(super) fn print(profile: &Profile, covered: (usize, Duration), outputs: &[Output]) {
@@ -50,7 +50,7 @@ pub(super) fn print(profile: &Profile, covered: (usize, Duration), outputs: &[Ou
         line(meta.mode, (value, total), name);
     }
     let top = Top::of(profile, ROWS);
-    // Of samples the tables tell time, as those after a recording do.
+    // Tables convert samples to time, like those after a recording.
     let unit = if meta.mode == Mode::OnCpu { meta.period } else { 1 };
     let table = |title: &str, rows: &[Row], of: fn(&Row) -> u64| {
         message!("\n{}", title.bold());
@@ -74,7 +74,7 @@ fn whole_seconds(time: Duration) -> impl std::fmt::Display {
     humantime::format_duration(Duration::from_secs(time.as_secs_f64().round() as u64))
 }
 
-/// Time on the CPU rather than samples: rates may differ.
+/// On-CPU time instead of samples: rates may differ.
 fn value(profile: &Profile, weight: wingbeat_profile::model::Weight) -> u64 {
     match profile.meta.mode {
         Mode::OnCpu => weight.on_cpu_ns,

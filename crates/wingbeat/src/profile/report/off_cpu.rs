@@ -1,4 +1,4 @@
-//! The part of the report that tells of time off the CPU, as lines of at most 100 columns.
+//! Off-CPU part of the report, in lines of at most 100 columns.
 
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::{
@@ -15,7 +15,7 @@ use crate::shell::target_text;
 
 /// Columns of a line.
 const WIDTH: usize = 100;
-/// What stands before the shares of the states.
+/// Prefix of the shares by state.
 const STATES: &str = "states  ";
 /// Columns before the place in the table of stacks.
 const PLACE_COLUMN: usize = 51;
@@ -23,12 +23,12 @@ const PLACE_COLUMN: usize = 51;
 const THREAD_COLUMN: usize = 53;
 /// Threads in the table.
 const THREADS: usize = 10;
-/// Columns that the name of a waker takes at most.
+/// Maximum columns of a waker's name.
 const WAKER_WIDTH_MAX: usize = 16;
-/// Times of a thread may miss its elapsed time by this, percent.
+/// Tolerated gap between a thread's accounted and elapsed time, in percent.
 const MISS_PERCENT: u32 = 1;
 
-/// What was measured, of whom and for how long.
+/// Mode, target and duration.
 pub(super) fn headline(summary: &Summary, off_cpu: &OffCpu) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let blocks = off_cpu.switches.reported + off_cpu.switches.still_blocked;
@@ -47,7 +47,7 @@ pub(super) fn headline(summary: &Summary, off_cpu: &OffCpu) -> String {
     text
 }
 
-/// Where every block went, and why threads were blocked.
+/// Accounting of blocks, and why threads were blocked.
 pub(super) fn accounts(off_cpu: &OffCpu) -> Vec<String> {
     let switches = &off_cpu.switches;
     let mut lines = vec![format!(
@@ -85,7 +85,7 @@ pub(super) fn accounts(off_cpu: &OffCpu) -> Vec<String> {
     lines
 }
 
-/// The tables after the accounts.
+/// The tables after the accounting.
 pub(super) fn tables(summary: &Summary, off_cpu: &OffCpu, rows: &[BlockedRow]) -> Vec<String> {
     let mut lines = Vec::new();
     if !rows.is_empty() {
@@ -108,8 +108,8 @@ pub(super) fn tables(summary: &Summary, off_cpu: &OffCpu, rows: &[BlockedRow]) -
     lines
 }
 
-/// The threads with most time on the CPU. If they are too many for a table, those that slept all the
-/// time are only counted.
+/// The threads with most time on the CPU. If there are too many for the table, those that slept all the time are only
+/// counted.
 fn threads(all: &[ThreadTime]) -> Vec<String> {
     let is_short = all.len() <= THREADS;
     let mut shown: Vec<&ThreadTime> =
@@ -140,7 +140,7 @@ fn blocked_line(row: &BlockedRow, total_ns: u64) -> String {
     let waker = waker
         .map(|waker| format!(", woken by {}", cut(waker, WAKER_WIDTH_MAX)))
         .unwrap_or_default();
-    // State and waker tell most: the place is what is cut, in its middle, since callers tell apart what sleeps alike.
+    // State and waker matter most: the place is shortened, in its middle, because callers distinguish equal sleeps.
     let room = (WIDTH - PLACE_COLUMN)
         .saturating_sub(state.chars().count() + 2)
         .saturating_sub(waker.chars().count());
@@ -170,7 +170,7 @@ fn thread_line(thread: &ThreadTime) -> String {
     )
 }
 
-/// With as many decimals in each row of a table.
+/// With the same number of decimals in each row of a table.
 fn percent(part: u64, whole: u64) -> String {
     format!("{} %", decimal(100.0 * part as f64 / whole.max(1) as f64, 1))
 }

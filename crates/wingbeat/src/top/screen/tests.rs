@@ -94,7 +94,7 @@ fn columns_give_way_one_by_one() {
     };
     let check = |width, expected: &str| assert_eq!(columns(width), expected, "{width}");
     check(100, "id type name owners runs/s ns/run CPU % ▼");
-    // Owners are cut first, then left out.
+    // Owners are shortened first, then dropped.
     check(82, "id type name owners runs/s ns/run CPU % ▼");
     check(76, "id type name runs/s ns/run CPU % ▼");
     check(60, "id name runs/s ns/run CPU % ▼");
@@ -132,10 +132,10 @@ fn a_long_name_leaves_room_for_figures() {
         );
     };
     check(100, "id type name runs/s ns/run CPU % ▼", LONG);
-    // All columns but the owners are there, with as much of the name as there is room for.
+    // All columns but the owners, with as much of the name as fits.
     check(78, "id type name runs/s ns/run CPU % ▼", "count_packets_by_source_address_");
     check(60, "id name runs/s ns/run CPU % ▼", "count_packets_by_source");
-    // No other column can go: the whole room is the name's.
+    // No other column can be dropped: the name gets all the room.
     check(40, "name CPU % ▼", "count_packets_by_source_addr");
 }
 
@@ -167,7 +167,7 @@ fn the_most_important_words_stay_on_a_narrow_terminal() {
         &["wingbeat top  4 programs: 3.77 % of one CPU", empty, "q quit  / filter  < > column"],
     );
     check(31, &["wingbeat top  3.77 % of one CPU", "q quit  / filter  < > column"]);
-    // A warning is whole where there is room.
+    // A warning is complete if it fits.
     let found = text(&drawn(&state, PLAIN, 60, 20));
     let warning = format!("warning: {}", owners_hidden());
     let lines: Vec<_> = found.lines().skip(1).collect();

@@ -1,4 +1,4 @@
-//! Tables of keys and figures, and what they make of the state.
+//! Sequences of keys and measurements, and the resulting state.
 
 use wingbeat_bench::live::{Vanished, change::Rates};
 use wingbeat_bpf::{ProgramType, owners::Owner, program::ProgramInfo};
@@ -32,7 +32,7 @@ pub(in crate::top) fn report(programs: Vec<ProgramReport>) -> LiveReport {
     LiveReport { empty_run_ns: Some(25.0), ..LiveReport::new(programs, 2, 1_000_000_000) }
 }
 
-/// Four programs; by CPU they stand 7, 3, 12, 4.
+/// Four programs; by CPU the order is 7, 3, 12, 4.
 pub(in crate::top) fn four() -> LiveReport {
     report(vec![
         owned(
@@ -81,10 +81,10 @@ fn orders() {
     check(&[Step::SortBy(Column::Name)], &[12, 7, 3, 4]);
     check(&[Step::SortBy(Column::Type)], &[12, 7, 3, 4]);
     check(&[Step::SortBy(Column::Owners)], &[3, 7, 4, 12]);
-    // A program that did not run has no time, and stands last in either direction.
+    // A program that did not run has no time, and comes last in either direction.
     check(&[Step::SortBy(Column::Time)], &[12, 3, 7, 4]);
     check(&[Step::SortBy(Column::Time), Step::Reverse], &[7, 3, 12, 4]);
-    // From CPU to the left is time; to the right there is nothing, and the direction stays.
+    // Left of CPU is time; nothing is to the right, and the direction stays.
     check(&[left], &[12, 3, 7, 4]);
     check(&[left, left], &[7, 3, 12, 4]);
     check(&[Step::Reverse, right], &[4, 12, 3, 7]);
@@ -108,9 +108,9 @@ fn selections() {
     check(&[Step::Last, Step::Move(10)], Some(4));
     check(&[Step::Last, Step::Move(-10)], Some(7));
     check(&[Step::Last, Step::First], Some(7));
-    // It stays with the program when the order changes.
+    // Follows the program when the order changes.
     check(&[Step::Move(1), Step::SortBy(Column::Id)], Some(7));
-    // What is not shown is not selected.
+    // Hidden programs cannot be selected.
     check(&[Step::Move(1), Step::Filter, Step::Type('x')], None);
 }
 
@@ -139,10 +139,10 @@ fn filters() {
     check([typed("v3"), vec![Step::Discard]].concat(), &[7, 3, 12, 4], "", false);
     check([typed("v3"), vec![Step::Erase]].concat(), &[3, 4], "v", true);
     check([typed("v3"), vec![Step::EraseAll, Step::Erase]].concat(), &[7, 3, 12, 4], "", true);
-    // What was kept before comes back.
+    // Restores the previous filter.
     let again = [typed("v3"), vec![Step::Keep], typed("x"), vec![Step::Discard]].concat();
     check(again, &[3], "v3", false);
-    // Not longer than the line, and nothing that a terminal would obey.
+    // Not longer than the line, and no control characters.
     let long = [Step::Filter].into_iter().chain([Step::Type('y'); 200]).collect();
     check(long, &[], &"y".repeat(FILTER_MAX), true);
     check(vec![Step::Filter, Step::Type('\u{1b}')], &[7, 3, 12, 4], "", true);
@@ -169,7 +169,7 @@ fn programs_come_and_go() {
     state.apply(Step::Move(1));
     state.apply(Step::Move(1));
     assert_eq!(state.selected, Some(3));
-    // It goes; what follows it takes its place.
+    // When it goes, the next program takes its place.
     let without = |id: u32| {
         let mut report = four();
         report.programs.retain(|program| program.id != id);
@@ -178,7 +178,7 @@ fn programs_come_and_go() {
     };
     state.take(without(3));
     assert_eq!(state.selected, Some(12));
-    // All go.
+    // All programs go.
     state.take(report(Vec::new()));
     assert_eq!((state.selected, state.rows().len()), (None, 0));
     for step in [Step::Move(1), Step::Last, Step::First, Step::Move(-1)] {
@@ -197,7 +197,7 @@ fn curves_belong_to_a_program_and_end() {
     state.apply(Step::Last);
     state.apply(Step::Move(-2));
     assert_eq!(state.history(), [200_012.0; 3]);
-    // The id is given to another program.
+    // The id is reused for another program.
     let mut renewed = four();
     renewed.vanished = vec![Vanished { id: 3, name: "fun_xdp_v3".to_owned() }];
     state.take(renewed);

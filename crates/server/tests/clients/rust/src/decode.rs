@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub(crate) fn print(file: &Path) -> Result<(), Box<dyn Error>> {
     let body = fs::read(file)?;
     let request = PushRequest::decode(&body[..])?;
-    // What the schema does not know would be missing.
+    // Fields unknown to the schema would be lost.
     if request.encode_to_vec() != body {
         return Err("the body has more than the schema".into());
     }

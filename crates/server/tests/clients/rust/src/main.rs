@@ -1,8 +1,8 @@
-//! What Grafana's client for Rust makes and reads.
+//! Test program for Grafana's Rust client.
 //!
-//! - `wingbeat-rust-client URL KEY` is profiled by it for twelve seconds.
-//! - `wingbeat-rust-client decode FILE` decodes the body of a push by its types, which are made of Pyroscope's schema,
-//!   and prints what is in it as JSON.
+//! - `wingbeat-rust-client URL KEY` profiles itself with it for twelve seconds.
+//! - `wingbeat-rust-client decode FILE` decodes the body of a push with the client's types, generated from Pyroscope's
+//! schema, and prints it as JSON.
 
 mod decode;
 
