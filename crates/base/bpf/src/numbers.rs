@@ -1,7 +1,7 @@
-//! Numbers that the kernel gives to kinds of things, with their names.
+//! Numbers of kernel enumerations, with names.
 
-/// Defines a type with a constant for each number, which is displayed as bpftool writes it: the kernel's
-/// name in lower case, `type 99` for a number that is not known.
+/// Defines a type with a constant for each number. Displays like bpftool: the kernel's name in
+/// lower case, `type 99` for unknown numbers.
 macro_rules! kernel_numbers {
     ($(#[$doc:meta])* $name:ident { $($number:literal = $constant:ident $text:literal,)* }) => {
         $(#[$doc])*

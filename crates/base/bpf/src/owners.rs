@@ -1,13 +1,13 @@
-//! Which processes hold a program: what `/proc/PID/fdinfo` tells about their descriptors.
+//! Finds the processes that hold a program, by their descriptors in `/proc/PID/fdinfo`.
 //!
-//! A program stays in the kernel for as long as something holds it: a process with a descriptor of it
-//! or of a link to it, a pin, or what it is attached to. Only the first can be seen here. A program
-//! without an owner is pinned, or attached in a way that outlives whoever did it (tc, cgroups without
-//! a link, sockets), or held by a map of other programs.
+//! A program stays in the kernel as long as something holds it: a process with a descriptor of it
+//! or of a link to it, a pin, or its attachment. Only the first is visible here. A program without
+//! an owner is pinned, or has an attachment that outlives its creator (tc, cgroups without a link,
+//! sockets), or is in a map of other programs.
 //!
-//! Cost: about 6 µs per descriptor of any process, most of it the kernel's check whether we may look
-//! (Linux 6.18, x86-64, a virtual machine): 4 ms for 100 processes with 700 descriptors, 70 ms for
-//! 10,000 descriptors.
+//! Cost: about 6 µs per descriptor of any process, most of it the kernel's permission check (Linux
+//! 6.18, x86-64, a virtual machine): 4 ms for 100 processes with 700 descriptors, 70 ms for 10,000
+//! descriptors.
 
 use std::{
     collections::BTreeMap,
@@ -20,40 +20,39 @@ use std::{
 
 use serde::Serialize;
 
-/// Descriptors of one process that are looked at.
+/// Maximum number of descriptors checked per process.
 const DESCRIPTORS_MAX: usize = 1 << 16;
 
-/// Processes that are looked at: as many as the kernel has PIDs for (`PID_MAX_LIMIT`,
+/// Maximum number of processes checked: the kernel's limit of PIDs (`PID_MAX_LIMIT`,
 /// include/linux/threads.h, Linux 6.18).
 const PROCESSES_MAX: usize = 1 << 22;
 
-/// Bytes of a file of fdinfo that are read; those of programs and links have some hundred.
+/// Bytes read of an fdinfo file; those of programs and links have some hundred.
 const FDINFO_LEN_MAX: u64 = 1 << 14;
 
-/// A process that holds something.
+/// A process that holds a program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Owner {
-    /// Its PID, as this process sees it.
+    /// Its PID, as seen by this process.
     pub pid: u32,
-    /// Its name, at most 15 bytes. It is the process's to choose, and may hold any character but
-    /// NUL; empty when the process was gone before it could be asked.
+    /// Its name, at most 15 bytes. The process chooses it, with any character but NUL; empty if the
+    /// process ended too early.
     pub name: String,
 }
 
-/// The processes that hold programs, as of one look.
+/// The processes that hold programs, at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Owners {
     by_program: BTreeMap<u32, Vec<Owner>>,
-    /// Processes that have run-time statistics switched on (`BPF_ENABLE_STATS`), this one included.
+    /// Processes that have enabled run-time statistics (`BPF_ENABLE_STATS`), including this one.
     pub keep_statistics_on: Vec<Owner>,
-    /// Processes whose descriptors could not be looked at: those of others, without
-    /// `CAP_SYS_PTRACE`. What they hold seems to have no owner.
+    /// Processes with inaccessible descriptors: those of other users, without `CAP_SYS_PTRACE`.
+    /// Programs that they hold seem to have no owner.
     pub unreadable_processes: u32,
 }
 
 impl Owners {
-    /// Looks at all processes. Those that end meanwhile are left out. Fails when `/proc` cannot be
-    /// listed.
+    /// Scans all processes. Skips those that end meanwhile. Fails if `/proc` cannot be listed.
     pub fn scan() -> io::Result<Self> {
         Self::scan_in(Path::new("/proc"))
     }
@@ -71,15 +70,15 @@ impl Owners {
         Ok(found)
     }
 
-    /// The processes that hold program `id` by a descriptor of it or of a link, by ascending PID.
+    /// Processes that hold program `id` by a descriptor of it or of a link, by ascending PID.
     pub fn of(&self, id: u32) -> &[Owner] {
         self.by_program.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// Names of the descriptors of a process; `None` when it has ended or does not let them be seen.
+    /// Names of the descriptors of a process; `None` if it has ended or denies access.
     fn list(&mut self, folder: &Path) -> Option<Vec<OsString>> {
-        // Without CAP_DAC_READ_SEARCH `fd` can be listed by its owner only, but `fdinfo` by whoever
-        // has CAP_SYS_PTRACE (fs/proc/fd.c, Linux 6.18).
+        // Without CAP_DAC_READ_SEARCH only its owner can list `fd`, but CAP_SYS_PTRACE suffices for
+        // `fdinfo` (fs/proc/fd.c, Linux 6.18).
         let listed = fs::read_dir(folder.join("fd")).or_else(|error| match is_refusal(&error) {
             true => fs::read_dir(folder.join("fdinfo")),
             false => Err(error),
@@ -130,18 +129,18 @@ impl Owners {
     }
 }
 
-/// What the name of a descriptor tells.
+/// Kind of a descriptor by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A program, a link to one, or unknown: its fdinfo tells.
+    /// A program, a link to one, or unknown: fdinfo decides.
     MayBeProgram,
-    /// The switch for statistics.
+    /// A handle that keeps statistics enabled.
     Statistics,
     Other,
 }
 
-/// Looks at the link of a descriptor. It takes a right more than fdinfo (`CAP_DAC_READ_SEARCH` for
-/// other users' processes), so a refusal says nothing.
+/// Reads the link of a descriptor. It requires more privileges than fdinfo (`CAP_DAC_READ_SEARCH`
+/// for other users' processes), so a denial means nothing.
 fn kind_of(link: &Path) -> Kind {
     match fs::read_link(link) {
         Ok(target) => kind_by_name(target.as_os_str().as_bytes()),
@@ -150,8 +149,8 @@ fn kind_of(link: &Path) -> Kind {
     }
 }
 
-/// The names are those of the callers of `anon_inode_getfd` in kernel/bpf/syscall.c: `bpf-prog` and
-/// `bpf-stats` (Linux 6.18), `bpf_link` (since 5.7; with hyphens and other words before).
+/// Names are those passed to `anon_inode_getfd` in kernel/bpf/syscall.c: `bpf-prog` and `bpf-stats`
+/// (Linux 6.18), `bpf_link` (since 5.7; with hyphens and a prefix in newer kernels).
 fn kind_by_name(target: &[u8]) -> Kind {
     match target.strip_prefix(b"anon_inode:") {
         Some(b"bpf-stats") => Kind::Statistics,
@@ -172,8 +171,8 @@ fn is_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// The program's id in the fdinfo of a program or a link (`bpf_prog_show_fdinfo`,
-/// `bpf_link_show_fdinfo`, kernel/bpf/syscall.c, Linux 6.18).
+/// Program id in the fdinfo of a program or a link (`bpf_prog_show_fdinfo`, `bpf_link_show_fdinfo`,
+/// kernel/bpf/syscall.c, Linux 6.18).
 fn program_in(fdinfo: &str) -> Option<u32> {
     let line = fdinfo.lines().find_map(|line| line.strip_prefix("prog_id:"))?;
     line.trim().parse().ok()
@@ -223,7 +222,7 @@ mod tests {
         check("", Kind::Other);
     }
 
-    /// A process of a made-up `/proc`: descriptors by number, with link target and fdinfo.
+    /// A process of a fake `/proc`: descriptors by number, with link target and fdinfo.
     fn process(proc: &Path, pid: u32, name: &str, descriptors: &[(u32, &str, &str)]) {
         let folder = proc.join(pid.to_string());
         fs::create_dir_all(folder.join("fd")).unwrap();

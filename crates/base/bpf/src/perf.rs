@@ -1,4 +1,4 @@
-//! Events of perf on one CPU: the clock that runs a sampler, and the kernel's records of processes.
+//! Perf events on one CPU: the clock of a sampler, and the kernel's records of processes.
 
 use std::{
     io,
@@ -9,24 +9,24 @@ use rustix::param::page_size;
 
 use crate::sys::{self, Mapping};
 
-/// What runs a sampler on a CPU: its clock, which stands still while that is idle, or a counter of page faults. Nothing
-/// is left of it when it is dropped.
+/// Trigger of a sampler on a CPU: a clock, which stops while the CPU is idle, or a counter of page
+/// faults. Dropping it removes the event.
 #[derive(Debug)]
 pub struct CpuClock(OwnedFd);
 
 impl CpuClock {
-    /// Opens a clock that will fire so often; it does not run yet. Fails with `PermissionDenied`
-    /// without `CAP_PERFMON`; `InvalidInput` above the sysctl `kernel.perf_event_max_sample_rate`.
+    /// Opens a clock with this frequency, not yet running. Fails with `PermissionDenied` without
+    /// `CAP_PERFMON`; `InvalidInput` above the sysctl `kernel.perf_event_max_sample_rate`.
     pub fn open(cpu: u32, frequency_hz: u64) -> io::Result<Self> {
         sys::open_clock(number(cpu)?, frequency_hz).map(Self)
     }
 
-    /// Opens a counter of the page faults of all processes, which will fire at each of so many. It has no time.
+    /// Opens a counter of the page faults of all processes, which triggers every `period` faults. It has no time.
     pub fn open_page_faults(cpu: u32, period: u64) -> io::Result<Self> {
         sys::open_page_faults(number(cpu)?, period).map(Self)
     }
 
-    /// Has a program of type perf_event run whenever the clock fires.
+    /// Runs a program of type perf_event whenever the event triggers.
     pub fn attach(&self, program: impl AsFd) -> io::Result<()> {
         sys::set_program(self.0.as_fd(), program.as_fd())
     }
@@ -39,7 +39,7 @@ impl CpuClock {
         sys::switch(self.0.as_fd(), false)
     }
 
-    /// How long a clock ran so far, nanoseconds; of a counter, how many page faults there were.
+    /// Running time of a clock so far, in nanoseconds; for a counter, the number of page faults.
     pub fn ran_ns(&self) -> io::Result<u64> {
         let mut value = [0; 8];
         match rustix::io::read(&self.0, &mut value)? {
@@ -49,24 +49,24 @@ impl CpuClock {
     }
 }
 
-/// Where in the first page `data_head` and `data_tail` are (`struct perf_event_mmap_page`,
+/// Offsets of `data_head` and `data_tail` in the first page (`struct perf_event_mmap_page`,
 /// include/uapi/linux/perf_event.h, Linux 6.18).
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
-/// The kernel's records of what happens to processes on a CPU, and to its own code: executable mappings,
+/// The kernel's records about processes on a CPU, and about kernel code: executable mappings,
 /// names, forks and exits, symbols and BPF programs.
 #[derive(Debug)]
 pub struct ProcessRecords {
     event: OwnedFd,
     ring: Mapping,
-    /// Bytes for records.
+    /// Size of the record buffer in bytes.
     size: usize,
     counts_lost: bool,
 }
 
 impl ProcessRecords {
-    /// Opens a buffer of so many pages, a power of two; records flow from now on. Fails with
+    /// Opens a buffer of `pages` pages, a power of two; recording starts immediately. Fails with
     /// `PermissionDenied` without `CAP_PERFMON`.
     pub fn open(cpu: u32, pages: usize) -> io::Result<Self> {
         let open = |counts_lost| sys::open_process_records(number(cpu)?, counts_lost);
@@ -79,8 +79,7 @@ impl ProcessRecords {
         Ok(Self { event, ring, size, counts_lost })
     }
 
-    /// How many records found no room so far. `None` before Linux 6.0, where only the next record that finds room
-    /// says how many did not.
+    /// Number of records lost so far. `None` before Linux 6.0, where only the next stored record reports the loss.
     pub fn lost(&self) -> Option<u64> {
         let mut values = [0; 16];
         let len = self.counts_lost.then(|| rustix::io::read(&self.event, &mut values))?.ok()?;
@@ -88,8 +87,8 @@ impl ProcessRecords {
         Some(u64::from_ne_bytes(*lost))
     }
 
-    /// Appends all waiting records to `bytes`, as the kernel wrote them: each begins with a
-    /// `struct perf_event_header` and ends with its time.
+    /// Appends all waiting records to `bytes` in the kernel's format: each begins with a `struct
+    /// perf_event_header` and ends with its time.
     pub fn take(&mut self, bytes: &mut Vec<u8>) {
         let (head, tail) = (self.ring.load_u64(HEAD), self.ring.load_u64(TAIL));
         let waiting = (head.wrapping_sub(tail) as usize).min(self.size);
@@ -101,7 +100,7 @@ impl ProcessRecords {
     }
 }
 
-/// For waiting until there is a record.
+/// For waiting for the next record.
 impl AsFd for ProcessRecords {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()

@@ -1,8 +1,8 @@
-//! What this kernel, these rights and this hardware allow, found out by trying.
+//! Probes which features are available with this kernel, these privileges and this hardware.
 //!
-//! Each probe is a small function that gives one [`Finding`]. It leaves nothing behind: programs do
-//! nothing and are unloaded at once, events are never enabled. Without rights every probe still gives
-//! its finding, which then says which right it wants.
+//! Each probe is a small function that returns one [`Finding`]. It leaves nothing behind: programs
+//! do nothing and are unloaded at once, events are never enabled. Without privileges every probe
+//! still returns a finding, which then names the missing privilege.
 
 mod expected;
 mod host;
@@ -27,18 +27,18 @@ use crate::{
     rights::{Capability, Rights, how_to_grant},
 };
 
-/// How far something works here.
+/// How far a feature works here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingStatus {
     Works,
-    /// In part, or at a price; or it could not be found out.
+    /// In part, or at a cost; or unknown.
     Limited,
     /// Not at all, here and for this user.
     Missing,
 }
 
-/// What a finding matters to: a verb of `wingbeat`, or building it.
+/// A verb of `wingbeat` that a finding concerns, or building it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
@@ -58,7 +58,7 @@ pub enum Verb {
 pub enum NextStep {
     /// A shell command that fixes it.
     Command(String),
-    /// No command can: what else can be done, or why nothing.
+    /// Advice if no command can fix it: an alternative, or why there is none.
     Advice(String),
 }
 
@@ -70,40 +70,40 @@ fn advice(text: impl Into<String>) -> NextStep {
     NextStep::Advice(text.into())
 }
 
-/// One thing that was looked at.
+/// Result of one probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Name for machines, which stays the same from version to version, e.g. `ring_buffer`.
+    /// Stable identifier for scripts, e.g. `ring_buffer`.
     pub id: &'static str,
     pub name: &'static str,
     pub status: FindingStatus,
     pub detail: String,
-    /// The verbs that cannot run when this is missing.
+    /// Verbs that cannot run if this is missing.
     pub needed_by: &'static [Verb],
-    /// The verbs that run without it, but do more or better with it.
+    /// Verbs that run without it, but do more or better with it.
     pub helps: &'static [Verb],
-    /// What to do; `None` when nothing needs to be done.
+    /// What to do; `None` if nothing needs to be done.
     pub next_step: Option<NextStep>,
 }
 
 impl Finding {
-    /// Whether this keeps `verb` from running.
+    /// Whether this prevents `verb` from running.
     pub fn blocks(&self, verb: Verb) -> bool {
         self.status == FindingStatus::Missing && self.needed_by.contains(&verb)
     }
 
-    /// The verbs that it matters to, those that need it first.
+    /// Verbs concerned, those that need it first.
     pub fn concerns(&self) -> impl Iterator<Item = Verb> {
         self.needed_by.iter().chain(self.helps).copied()
     }
 }
 
-/// Whether nothing that was found keeps `verb` from running.
+/// Whether no finding prevents `verb` from running.
 pub fn can(verb: Verb, findings: &[Finding]) -> bool {
     !findings.iter().any(|finding| finding.blocks(verb))
 }
 
-/// Runs all probes; takes some tens of milliseconds and needs no rights.
+/// Runs all probes. Takes some tens of milliseconds and needs no privileges.
 pub fn findings() -> Vec<Finding> {
     let host = Host { rights: Rights::current(), types: KernelTypes::from_kernel() };
     vec![
@@ -135,15 +135,14 @@ pub fn findings() -> Vec<Finding> {
     ]
 }
 
-/// What several probes look at, read once.
+/// Data used by several probes, read once.
 struct Host {
     rights: io::Result<Rights>,
     types: Result<KernelTypes, BtfError>,
 }
 
 impl Host {
-    /// Those of `wanted` that this process has not. None when that is not known: then it is the
-    /// kernel's answer that counts.
+    /// Capabilities of `wanted` that this process lacks. Empty if unknown: then the kernel's reply decides.
     fn lacks(&self, wanted: &[Capability]) -> Vec<Capability> {
         self.rights.as_ref().map_or_else(
             |_| Vec::new(),
@@ -151,12 +150,12 @@ impl Host {
         )
     }
 
-    /// What would give this process the rights that `wingbeat profile` uses.
+    /// How to give this process the privileges that `wingbeat profile` uses.
     fn more_rights(&self) -> NextStep {
         self.rights_for(&[])
     }
 
-    /// What would give this process the capabilities that it lacks.
+    /// How to give this process the capabilities that it lacks.
     fn rights_for(&self, lacks: &[Capability]) -> NextStep {
         match self.outside_of_namespace() {
             Some(next_step) => next_step,
@@ -167,7 +166,7 @@ impl Host {
         }
     }
 
-    /// Capabilities are worth nothing in a user namespace.
+    /// Capabilities are useless in a user namespace.
     fn outside_of_namespace(&self) -> Option<NextStep> {
         let is_inside = self.rights.as_ref().is_ok_and(|rights| !rights.count());
         is_inside.then(|| {
@@ -178,7 +177,7 @@ impl Host {
     }
 }
 
-/// The part of a finding that is known before looking.
+/// Static part of a finding.
 struct Subject {
     id: &'static str,
     name: &'static str,
@@ -208,8 +207,8 @@ impl Subject {
         self.finding(FindingStatus::Missing, detail.into(), Some(next_step))
     }
 
-    /// The kernel said no to an attempt that takes the rights `wanted`. Without them nothing is
-    /// known about the kernel; with them `otherwise` says what to do.
+    /// The kernel rejected an attempt that needs the privileges `wanted`. Without them nothing is
+    /// known about the kernel; with them `otherwise` is the advice.
     fn refused(
         &self,
         host: &Host,
@@ -243,9 +242,9 @@ impl Subject {
     }
 }
 
-/// A step that the kernel refused.
+/// A step that the kernel rejected.
 struct Refusal {
-    /// What was tried, e.g. `loading`.
+    /// The attempted step, e.g. `loading`.
     step: &'static str,
     error: io::Error,
 }

@@ -1,25 +1,25 @@
-//! Functions of this program that probes may be attached to: to see whether the kernel can, and what it costs.
+//! Functions of this program that probes can be attached to, for testing kernel support and measuring the cost.
 
 use std::{fs, io, os::fd::AsFd as _, process};
 
 use crate::sys::{self, ProgramKind};
 
-/// A function that does nothing.
+/// An empty function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probed {
-    /// Its first instruction is one that the kernel carries out by itself.
+    /// Its first instruction can be emulated by the kernel.
     Emulated,
-    /// The kernel has to step over its first instruction.
+    /// Its first instruction has to be single-stepped by the kernel.
     Stepped,
 }
 
 impl Probed {
-    /// Calls it. A probe at its entry finds 0 in its first argument.
+    /// Calls it. A probe at its entry sees 0 in the first argument.
     pub fn call(self) {
         self.function()(0);
     }
 
-    /// Where its code lies in the file of this program, `/proc/self/exe`.
+    /// Offset of its code in the file of this program, `/proc/self/exe`.
     pub fn offset(self) -> io::Result<u64> {
         let maps = fs::read_to_string("/proc/self/maps")?;
         let address = self.function() as usize as u64;
@@ -34,8 +34,8 @@ impl Probed {
     }
 }
 
-/// Attaches a program that does nothing to a function of this process, and detaches it: whether this kernel has
-/// links to several functions (Linux 6.6).
+/// Attaches an empty program to a function of this process and detaches it: tests support of
+/// multi-function links (Linux 6.6).
 pub fn try_link() -> io::Result<()> {
     let offset = Probed::Emulated.offset()?;
     let program = sys::load_program(ProgramKind::Uprobes)?;
@@ -44,7 +44,7 @@ pub fn try_link() -> io::Result<()> {
     sys::link_uprobes(program, file, places, process::id()).map(drop)
 }
 
-/// The offset in a file of what is at an address, by the text of `/proc/PID/maps`.
+/// File offset of an address, from the text of `/proc/PID/maps`.
 fn offset_in_file(maps: &str, address: u64) -> Option<u64> {
     maps.lines().find_map(|line| {
         let mut fields = line.split_whitespace();

@@ -1,4 +1,4 @@
-//! Programs that are loaded already, by whomever.
+//! Loaded programs, of any process.
 
 use std::{
     ffi::CString,
@@ -16,60 +16,57 @@ use crate::{
     sys::{self, LoadedObject},
 };
 
-/// A descriptor of a loaded program. While it is open the program stays in the kernel, with its
-/// name, its code and its line information, even when everybody else has let go of it. Fails with
-/// `NotFound` when no program has this id (any more); `PermissionDenied` without `CAP_SYS_ADMIN`,
-/// which the kernel asks for to look at the programs of others (kernel/bpf/syscall.c,
-/// `bpf_prog_get_fd_by_id`, Linux 6.18).
+/// Opens a loaded program. While the descriptor is open the program stays in the kernel, with its
+/// name, code and line information, even if nothing else holds it. Fails with `NotFound` if no
+/// program has this id (any more); `PermissionDenied` without `CAP_SYS_ADMIN`, which the kernel
+/// requires for access by id (kernel/bpf/syscall.c, `bpf_prog_get_fd_by_id`, Linux 6.18).
 pub fn open(id: u32) -> io::Result<OwnedFd> {
     sys::open_id(LoadedObject::PROGRAM, id)
 }
 
-/// A descriptor of what is pinned at `path` of a bpffs. That it is a program shows when it is asked
-/// for its [`ProgramInfo`]. Fails with `NotFound`, `PermissionDenied`, or `InvalidInput` when
-/// `path` lies in no bpffs.
+/// Opens the object pinned at `path` in a bpffs. Use [`ProgramInfo`] to check that it is a program.
+/// Fails with `NotFound`, `PermissionDenied`, or `InvalidInput` if `path` is not in a bpffs.
 pub fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
     sys::open_pinned(&CString::new(path.as_os_str().as_bytes())?)
 }
 
-/// The ids of all loaded programs, ascending. Programs that come and go meanwhile may be missed.
-/// Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
+/// Ids of all loaded programs, ascending. May miss programs that come and go meanwhile. Fails with
+/// `PermissionDenied` without `CAP_SYS_ADMIN`.
 pub fn ids() -> io::Result<Vec<u32>> {
     sys::ids(LoadedObject::PROGRAM).collect()
 }
 
-/// What the kernel tells about a loaded program.
+/// The kernel's info about a loaded program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramInfo {
-    /// Number, unique among the programs that are loaded.
+    /// Id, unique among the loaded programs.
     pub id: u32,
     /// Type.
     pub r#type: ProgramType,
     /// Name of at most 15 bytes; may be empty.
     pub name: String,
-    /// Hash of the bytecode, by which the same program is recognised when it is loaded again.
+    /// Hash of the bytecode, which identifies the same program when it is loaded again.
     pub tag: [u8; 8],
     pub user_id: u32,
-    /// When it was loaded, in nanoseconds since boot.
+    /// Load time, in nanoseconds since boot.
     pub loaded_at_ns: u64,
-    /// Bytes of bytecode after the verifier has rewritten it.
+    /// Size of the bytecode after rewriting by the verifier.
     pub xlated_bytes: u32,
-    /// Bytes of machine code; 0 without JIT, or without the right to see it.
+    /// Size of the machine code; 0 without JIT, or without the privilege to see it.
     pub jited_bytes: u32,
-    /// Instructions that the verifier processed; 0 before Linux 5.16.
+    /// Instructions processed by the verifier; 0 before Linux 5.16.
     pub verified_instructions: u32,
     pub map_count: u32,
-    /// Time in the program while statistics were on, in nanoseconds, since it was loaded.
+    /// Total run time with statistics enabled since it was loaded, in nanoseconds.
     pub run_time_ns: u64,
-    /// Runs while statistics were on, since it was loaded.
+    /// Runs with statistics enabled since it was loaded.
     pub run_count: u64,
-    /// Runs that were left out because the program was running already on that CPU.
+    /// Runs skipped by the kernel because the program was already running on that CPU.
     pub recursion_misses: u64,
 }
 
 impl ProgramInfo {
-    /// Asks the kernel about `program`. Fails with `InvalidInput` when the descriptor is not that
-    /// of a program.
+    /// Queries `program`. Fails with `InvalidInput` if the descriptor is not a program.
     pub fn of(program: impl AsFd) -> io::Result<Self> {
         require_program(program.as_fd())?;
         let info = sys::program_info(program.as_fd())?;
@@ -91,17 +88,17 @@ impl ProgramInfo {
         })
     }
 
-    /// The tag as hexadecimal text, as bpftool prints it.
+    /// The tag in hexadecimal, in bpftool's format.
     pub fn tag_text(&self) -> String {
         self.tag.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// The name of the function that `program` begins with, whole: the kernel's own name of it, in
-/// [`ProgramInfo`], ends after 15 bytes. `None` when the program was loaded without type information.
+/// Full name of the entry function of `program`: the kernel's own name, in [`ProgramInfo`], is
+/// truncated to 15 bytes. `None` if the program was loaded without type information.
 ///
-/// It costs reading all of the program's types, so ask once. Fails with `InvalidInput` when the
-/// descriptor is not that of a program; `PermissionDenied` without `CAP_SYS_ADMIN`.
+/// Reads all of the program's types, so cache the result. Fails with `InvalidInput` if the
+/// descriptor is not a program; `PermissionDenied` without `CAP_SYS_ADMIN`.
 pub fn full_name(program: impl AsFd) -> io::Result<Option<String>> {
     require_program(program.as_fd())?;
     let Some((btf_id, function)) = sys::program_function(program.as_fd())? else {
@@ -113,7 +110,7 @@ pub fn full_name(program: impl AsFd) -> io::Result<Option<String>> {
     Ok(name.map(str::to_owned))
 }
 
-/// The kernel answers for maps and links too, in another structure.
+/// The kernel also answers for maps and links, with another structure.
 fn require_program(fd: BorrowedFd<'_>) -> io::Result<()> {
     use std::os::fd::AsRawFd as _;
     let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
@@ -123,15 +120,15 @@ fn require_program(fd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Run-time statistics of all programs are on while this lives; dropped, also by the death of the
-/// process, they are as they were (`BPF_ENABLE_STATS`, Linux 5.8).
+/// Enables run-time statistics of all programs while this lives; on drop, or the death of the
+/// process, restores the previous state (`BPF_ENABLE_STATS`, Linux 5.8).
 #[derive(Debug)]
 pub struct StatisticsOn {
     _switch: OwnedFd,
 }
 
 impl StatisticsOn {
-    /// Switches them on. Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
+    /// Enables them. Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
     pub fn new() -> io::Result<Self> {
         sys::enable_statistics().map(|switch| Self { _switch: switch })
     }

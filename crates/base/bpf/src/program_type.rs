@@ -1,9 +1,9 @@
-//! Types of programs: their numbers, names, and which of them `BPF_PROG_TEST_RUN` can run.
+//! Program types: numbers, names, and support by `BPF_PROG_TEST_RUN`.
 
 use crate::numbers::kernel_numbers;
 
 kernel_numbers! {
-    /// A type of program (`enum bpf_prog_type`, include/uapi/linux/bpf.h, Linux 6.18).
+    /// A program type (`enum bpf_prog_type`, include/uapi/linux/bpf.h, Linux 6.18).
     ProgramType {
         0 = UNSPEC "unspec",
         1 = SOCKET_FILTER "socket_filter",
@@ -46,35 +46,35 @@ kernel_numbers! {
 pub struct TestRunRules {
     /// Whether it takes packet bytes.
     pub takes_data: bool,
-    /// Fewest bytes of packet that it accepts, see also [`ProgramType::data_len_min`].
+    /// Minimum size of a packet in bytes, see also [`ProgramType::data_len_min`].
     pub data_len_min: usize,
-    /// Whether the packet begins with its IP header, instead of an Ethernet header.
+    /// Whether the packet begins with its IP header, rather than an Ethernet header.
     pub begins_with_ip: bool,
-    /// Whether it repeats the run and tells the mean time. Otherwise one call is one run, and its time
-    /// is that of the system call.
+    /// Whether it repeats the run and reports the mean time. Otherwise one call is one run, and its
+    /// time is that of the system call.
     pub repeats: bool,
-    /// Whether each call with more than one run costs two grace periods of RCU: the kernel puts the
-    /// program into the XDP dispatcher and takes it out again (`bpf_prog_change_xdp`).
+    /// Whether each call with more than one run costs two RCU grace periods: the kernel adds the
+    /// program to the XDP dispatcher and removes it again (`bpf_prog_change_xdp`).
     pub swaps_dispatcher: bool,
-    /// Whether the packet, as the program left it, comes back.
+    /// Whether the resulting packet is returned.
     pub gives_data: bool,
 }
 
-/// Bytes of an Ethernet header, and of the IP headers.
+/// Lengths of an Ethernet header, and of the IP headers.
 const ETHERNET_LEN: usize = 14;
 const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 
-/// Bytes of `struct bpf_sk_lookup` (include/uapi/linux/bpf.h, Linux 6.18).
+/// Size of `struct bpf_sk_lookup` (include/uapi/linux/bpf.h, Linux 6.18).
 const SK_LOOKUP_LEN: usize = 72;
 
 impl ProgramType {
-    /// The kernel's name in lower case, as bpftool writes it; `type 99` for one that is not known.
+    /// The kernel's name in lower case, like bpftool; `type 99` for unknown types.
     pub fn name(self) -> String {
         self.to_string()
     }
 
-    /// How it is run; `None` for types that only the event itself can run.
+    /// How to run it on demand; `None` for types that only an event can run.
     pub fn test_run(self) -> Option<TestRunRules> {
         let packets = TestRunRules {
             takes_data: true,
@@ -89,14 +89,14 @@ impl ProgramType {
         match self {
             Self::XDP => Some(TestRunRules { swaps_dispatcher: true, ..packets }),
             kind if kind.takes_socket_buffers() => Some(packets),
-            // As if it were sent by this machine, before it has an Ethernet header.
+            // As sent by this machine, before it has an Ethernet header.
             Self::NETFILTER => Some(TestRunRules {
                 data_len_min: IPV4_LEN,
                 begins_with_ip: true,
                 gives_data: false,
                 ..packets
             }),
-            // What comes back are the flow's keys.
+            // The result is the flow's keys, not a packet.
             Self::FLOW_DISSECTOR => Some(TestRunRules { gives_data: false, ..packets }),
             Self::SK_LOOKUP => Some(no_packets),
             Self::SYSCALL | Self::RAW_TRACEPOINT => {
@@ -106,9 +106,9 @@ impl ProgramType {
         }
     }
 
-    /// Fewest bytes that the kernel accepts of a packet that begins with `data`: one that says to be IP
-    /// must have an IP header, where the kernel makes a socket buffer of it
-    /// (`bpf_prog_test_run_skb`, net/bpf/test_run.c, Linux 6.18).
+    /// Minimum size of a packet that begins with `data`: if it claims to be IP it must have an IP
+    /// header, where the kernel makes a socket buffer of it (`bpf_prog_test_run_skb`,
+    /// net/bpf/test_run.c, Linux 6.18).
     pub fn data_len_min(self, data: &[u8]) -> usize {
         let least = self.test_run().map_or(0, |rules| rules.data_len_min);
         match data.get(12..ETHERNET_LEN) {
@@ -118,8 +118,8 @@ impl ProgramType {
         }
     }
 
-    /// A context for types that do not run without one; empty for others. A socket is looked up for a
-    /// TCP connection over IPv4 from 127.0.0.1, port 40000, to 127.0.0.1, port 8080.
+    /// A context for types that require one; empty for others. The socket lookup is for a TCP
+    /// connection over IPv4 from 127.0.0.1, port 40000, to 127.0.0.1, port 8080.
     pub fn default_context(self) -> Vec<u8> {
         if self != Self::SK_LOOKUP {
             return Vec::new();
@@ -142,7 +142,7 @@ impl ProgramType {
         context
     }
 
-    /// Types whose context is a socket buffer, for running on demand.
+    /// Types whose test-run context is a socket buffer.
     fn takes_socket_buffers(self) -> bool {
         matches!(
             self,

@@ -1,7 +1,6 @@
-//! Which capabilities this process holds, which the work needs, and how to get the rest.
+//! Capabilities of this process: held, required, and how to get the rest.
 //!
-//! What each is for was found by trying every operation with each set, not by reading alone;
-//! docs/doctor.md has the table.
+//! The purpose of each was verified by trying every operation with each set; docs/doctor.md has the table.
 
 mod advice;
 mod capability;
@@ -15,29 +14,29 @@ use wingbeat_text::shell_word;
 pub use advice::how_to_get;
 pub use capability::{Capability, CapabilitySet};
 
-/// Inode of `/proc/self/ns/user` in the first user namespace (`PROC_USER_INIT_INO` of
+/// Inode of `/proc/self/ns/user` in the initial user namespace (`PROC_USER_INIT_INO` of
 /// include/uapi/linux/nsfs.h, include/linux/proc_ns.h before Linux 6.18).
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
-/// Inode of `/proc/self/ns/pid` in the first PID namespace (`PROC_PID_INIT_INO` of the same files).
+/// Inode of `/proc/self/ns/pid` in the initial PID namespace (`PROC_PID_INIT_INO` of the same files).
 pub(crate) const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// What this process may do.
+/// Privileges of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
     held: CapabilitySet,
-    /// bpf(2) and perf_event_open(2) count capabilities in the first user namespace only, so those
-    /// that root has in a rootless container are worth nothing here.
+    /// bpf(2) and perf_event_open(2) respect only capabilities in the initial user namespace, so
+    /// those of root in a rootless container are useless here.
     is_initial_user_namespace: bool,
     is_initial_pid_namespace: bool,
-    /// `/proc` shows the numbers of our PID namespace.
+    /// Whether `/proc` shows the numbers of our PID namespace.
     is_proc_own: bool,
 }
 
-/// What `wingbeat profile` cannot do without.
+/// Capabilities that `wingbeat profile` requires.
 const FOR_PROFILE: [Capability; 2] = [Capability::Bpf, Capability::Perfmon];
 
-/// What it can do without, at the price of names or of other users' processes.
+/// Optional capabilities, without which names or other users' processes are missing.
 const EXTRAS_FOR_PROFILE: [Capability; 4] = [
     Capability::SysPtrace,
     Capability::CheckpointRestore,
@@ -45,12 +44,12 @@ const EXTRAS_FOR_PROFILE: [Capability; 4] = [
     Capability::Syslog,
 ];
 
-/// A verb cannot run for want of rights. The text says how to run it.
+/// A verb cannot run due to missing privileges. The message says how to run it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissingRights {
     #[error("{} missing; run it with `sudo`, or grant it to the binary once: `{}`", names(.0), how_to_grant())]
     Capabilities(Vec<Capability>),
-    /// The process is in a user namespace of its own, such as a rootless container.
+    /// The process is in a non-initial user namespace, such as a rootless container.
     #[error(
         "this process runs in a user namespace (a rootless container?), whose capabilities do not \
          apply to eBPF and perf events; run it outside, or in a container that is not rootless"
@@ -66,7 +65,7 @@ pub enum MissingRights {
 }
 
 impl Rights {
-    /// The rights of this thread now; threads of one process may have different ones.
+    /// Current privileges of this thread; threads of one process may differ.
     pub fn current() -> io::Result<Self> {
         let status = fs::read_to_string("/proc/thread-self/status")?;
         let held = CapabilitySet::from_status(&status).ok_or_else(|| {
@@ -75,7 +74,7 @@ impl Rights {
                 "/proc/thread-self/status has no line `CapEff:`",
             )
         })?;
-        // A kernel without user namespaces has no such file, and then there is only the first.
+        // Without support for user namespaces the file is missing, and there is only the initial one.
         let is_initial = |name: &str, inode: u64| {
             fs::metadata(format!("/proc/self/ns/{name}"))
                 .map_or(true, |namespace| namespace.ino() == inode)
@@ -88,35 +87,35 @@ impl Rights {
         })
     }
 
-    /// Whether the kernel lets this process do what `capability` stands for. `CAP_SYS_ADMIN`
+    /// Whether the kernel allows this process what `capability` stands for. `CAP_SYS_ADMIN`
     /// includes those that were split from it.
     pub fn allow(&self, capability: Capability) -> bool {
         self.is_initial_user_namespace && self.holds(capability)
     }
 
-    /// Whether this process is in a PID namespace other than the first, as in a container: the kernel
-    /// gives programs in it other numbers than `/proc` shows.
+    /// Whether this process is in a non-initial PID namespace, as in a container: programs then see
+    /// other numbers than `/proc` shows.
     pub fn is_in_pid_namespace(&self) -> bool {
         !self.is_initial_pid_namespace
     }
 
-    /// Whether capabilities count at all: not in a user namespace other than the first.
+    /// Whether capabilities are effective: only in the initial user namespace.
     pub fn count(&self) -> bool {
         self.is_initial_user_namespace
     }
 
-    /// What `wingbeat profile` needs and this process has not; empty when it can run.
+    /// Capabilities that `wingbeat profile` requires and this process lacks; empty if it can run.
     pub fn missing_for_profile(&self) -> Vec<Capability> {
         FOR_PROFILE.into_iter().filter(|&capability| !self.allow(capability)).collect()
     }
 
-    /// What `wingbeat profile` would use and this process has not: without them, names of frames
-    /// or processes of other users are missing.
+    /// Optional capabilities of `wingbeat profile` that this process lacks: without them, names of
+    /// frames or processes of other users are missing.
     pub fn missing_extras_for_profile(&self) -> Vec<Capability> {
         EXTRAS_FOR_PROFILE.into_iter().filter(|&capability| !self.allow(capability)).collect()
     }
 
-    /// Those that matter to wingbeat and are held, `CAP_SYS_ADMIN` among them.
+    /// Relevant capabilities that are held, including `CAP_SYS_ADMIN`.
     pub fn held(&self) -> Vec<Capability> {
         let relevant = FOR_PROFILE.into_iter().chain(EXTRAS_FOR_PROFILE);
         relevant
@@ -125,7 +124,7 @@ impl Rights {
             .collect()
     }
 
-    /// `Ok` when `wingbeat profile` can run; else what is missing, with a text that tells how to run.
+    /// `Ok` if `wingbeat profile` can run; else what is missing, with a message that says how to run.
     pub fn check_for_profile(&self) -> Result<(), MissingRights> {
         let missing = self.missing_for_profile();
         match (missing.is_empty(), self.is_initial_user_namespace) {
@@ -136,7 +135,7 @@ impl Rights {
         }
     }
 
-    /// Rights in the first user namespace with this mask, in hexadecimal.
+    /// Capabilities in the initial user namespace, from a hexadecimal mask.
     #[cfg(test)]
     pub(crate) fn with(mask: &str) -> Self {
         let held = CapabilitySet::from_status(&format!("CapEff:\t{mask}\n")).unwrap_or_default();
@@ -154,14 +153,14 @@ impl Rights {
     }
 }
 
-/// Was `/proc` mounted in our PID namespace? It lists our numbers from its own namespace inwards, and the
-/// last is that of ours (fs/proc/array.c, since 4.1).
+/// Whether `/proc` was mounted in our PID namespace. It lists our PIDs from its own namespace
+/// inwards, and the last is that of ours (fs/proc/array.c, since 4.1).
 pub(crate) fn is_proc_own(status: &str) -> bool {
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     numbers.is_none_or(|numbers| numbers.split_whitespace().count() == 1)
 }
 
-/// The command that gives this binary all that `wingbeat profile` uses, once and for every user.
+/// Command that grants this binary everything `wingbeat profile` uses, once and for every user.
 pub fn how_to_grant() -> String {
     let capabilities = FOR_PROFILE.into_iter().chain(EXTRAS_FOR_PROFILE);
     let list = capabilities.map(Capability::name).collect::<Vec<_>>().join(",");

@@ -1,8 +1,8 @@
-//! What run-time statistics cost by themselves, measured on a program that does nothing.
+//! Overhead of run-time statistics, measured on an empty program.
 //!
 //! The kernel reads a clock before and after each run (`__bpf_prog_run`, include/linux/filter.h,
-//! Linux 6.18), and the time of these reads is in the figures: 25 to 60 ns on the x86-64 machines
-//! that were tried, which is a lot for a program of 50. So the ruler is measured wherever it is used.
+//! Linux 6.18), and these reads are included in the figures: 25 to 60 ns on the tested x86-64
+//! machines, which is a lot for a program of 50. So the ruler is measured wherever it is used.
 
 use std::{
     io,
@@ -16,21 +16,21 @@ use crate::{
     sys,
 };
 
-/// What the program is called.
+/// Name of the program.
 const NAME: &str = "wingbeat_ruler";
 
-/// Runs of one measurement, and measurements of which the least counts: what disturbs a measurement
-/// only ever adds to it. All of them together take some 2 ms.
+/// Runs per measurement, and measurements of which the minimum counts: disturbances only add time.
+/// All of them together take some 2 ms.
 const RUNS: u32 = 5_000;
 const ROUNDS: u32 = 8;
 
-/// How often a run that a signal broke off is begun again.
+/// Maximum retries of a run interrupted by a signal.
 const RETRIES: u32 = 100;
 
-/// The least packet that a socket filter takes, in bytes (`ETH_HLEN`, net/bpf/test_run.c).
+/// Minimum packet of a socket filter, in bytes (`ETH_HLEN`, net/bpf/test_run.c).
 const PACKET: [u8; 14] = [0; 14];
 
-/// The types of `int NAME(void *ctx)`, visible to all, and the id of the function.
+/// Types of a global function `int NAME(void *ctx)`, and the id of the function.
 fn types_of(name: &str) -> (Vec<u8>, u32) {
     let mut types = TypeTable::empty();
     let [context, name] = ["ctx", name].map(|text| types.add_text(text));
@@ -41,7 +41,7 @@ fn types_of(name: &str) -> (Vec<u8>, u32) {
     (types.to_bytes(), function)
 }
 
-/// A program that does nothing, loaded for as long as this lives.
+/// An empty program, loaded while this lives.
 #[derive(Debug)]
 pub struct Ruler {
     program: OwnedFd,
@@ -59,7 +59,7 @@ impl Ruler {
         Self::load_as(None)
     }
 
-    /// Loads it with type information, so that tracing programs can be attached to it.
+    /// Loads it with type information, so that tracing programs can be attached.
     pub fn load_with_types() -> io::Result<Self> {
         let types = sys::load_btf(&types_of(NAME).0)?;
         Self::load_as(Some(types.as_fd()))
@@ -81,20 +81,20 @@ impl Ruler {
         sys::load_verified(request, &mut []).map(|program| Self { program })
     }
 
-    /// Its id, so that it can be left out where programs are listed.
+    /// Its id, to exclude it from lists of programs.
     pub fn id(&self) -> io::Result<u32> {
         ProgramInfo::of(&self.program).map(|info| info.id)
     }
 
-    /// Whether run-time statistics are on now, by whomever and in whatever way:
-    /// `kernel.bpf_stats_enabled` tells only of itself, not of descriptors that hold them on.
+    /// Whether run-time statistics are currently enabled, in any way: `kernel.bpf_stats_enabled`
+    /// does not reflect descriptors that keep them enabled.
     pub fn are_statistics_on(&self) -> io::Result<bool> {
         let before = ProgramInfo::of(&self.program)?.run_count;
         self.run(1)?;
         Ok(ProgramInfo::of(&self.program)?.run_count != before)
     }
 
-    /// The time that statistics show for a program that does nothing, in nanoseconds per run.
+    /// Time that statistics report for an empty program, in nanoseconds per run.
     pub fn empty_run_ns(&self, _on: &StatisticsOn) -> io::Result<f64> {
         let mut least_ns = f64::INFINITY;
         for _ in 0..ROUNDS {
@@ -113,8 +113,8 @@ impl Ruler {
         }
     }
 
-    /// The time of a run by the kernel's own loop, in whole nanoseconds: what it takes whether
-    /// statistics are on or not, with whatever is attached to it.
+    /// Run time according to the kernel's own loop, in whole nanoseconds: independent of
+    /// statistics, but including attached tracers.
     pub fn mean_run_ns(&self) -> io::Result<u32> {
         let mut least_ns = u32::MAX;
         for _ in 0..ROUNDS {
@@ -123,7 +123,7 @@ impl Ruler {
         Ok(least_ns)
     }
 
-    /// Runs it so many times, and tells the mean time of a run in whole nanoseconds.
+    /// Runs it `repeat` times, and returns the mean time in whole nanoseconds.
     fn run(&self, repeat: u32) -> io::Result<u32> {
         for _ in 0..RETRIES {
             let run = sys::TestRun { data_in: &PACKET, repeat, ..Default::default() };
@@ -140,7 +140,7 @@ impl Ruler {
 mod tests {
     use super::*;
 
-    /// Needs the rights for it; without them the kernel's refusal is all there is to see.
+    /// Needs privileges; without them only checks the kernel's error.
     #[test]
     fn an_empty_program_takes_little_and_counts_only_while_statistics_are_on() {
         let ruler = match Ruler::load() {

@@ -1,19 +1,19 @@
-//! Object files as specs: what they contain, found out without kernel and rights.
+//! Parses object files into specs, without kernel and privileges.
 //!
-//! [`Spec::parse`] reads an object of any toolchain (Aya, clang with libbpf, bpf2go); [`Spec::link`]
-//! gives the bytecode of each program with its calls and maps resolved. Maps appear in the bytecode by
-//! their position in [`Spec::maps`], things of the kernel by theirs in [`Spec::externs`]; the loader
-//! puts descriptors and ids in their place.
+//! [`Spec::parse`] reads an object of any toolchain (Aya, clang with libbpf, bpf2go);
+//! [`Spec::link`] returns the bytecode of each program with resolved calls and maps. Bytecode
+//! refers to maps by their index in [`Spec::maps`], and to kernel symbols by their index in
+//! [`Spec::externs`]; the loader replaces these by descriptors and ids.
 //!
-//! A file goes through stages, each of which relies on what those before it have checked:
-//! identify (is it an object?) → survey (sections, symbols, relocations) → table and extension (types,
-//! lines) → externs, functions, maps, programs. Linking goes by references, and fits accesses to kernel
+//! A file passes through stages, each of which relies on the checks of previous ones: identify (is
+//! it an object?) → survey (sections, symbols, relocations) → table and extension (types, lines) →
+//! externs, functions, maps, programs. Linking follows references, and relocates accesses to kernel
 //! structures.
 //!
-//! aya-obj 0.3 does much of this as well, and was tried first. It panics on damaged files, takes numbers
-//! in them for enumerations (which is undefined behaviour), refuses a whole object for one section or
-//! one access that it does not know, links the wrong function when two sections have one at the same
-//! offset, and does not know functions of the kernel. What it does right is what the tests compare with.
+//! aya-obj 0.3 does much of this too, and was tried first. It panics on damaged files, transmutes
+//! numbers from them to enumerations (undefined behaviour), rejects a whole object for one unknown
+//! section or access, links the wrong function if two sections have one at the same offset, and
+//! does not support kernel functions. The tests compare with it where it is correct.
 
 mod accesses;
 mod alone;
@@ -60,16 +60,16 @@ use identify::identify;
 use map::Maps;
 use survey::{Role, Survey};
 
-/// Largest file that is read, in bytes; objects have some hundred thousand.
+/// Maximum file size in bytes; objects have some hundred thousand.
 const FILE_LEN_MAX: u64 = 256 << 20;
 
-/// How much of a file is enough to find out that it is no object, in bytes.
+/// Bytes of a file that suffice to detect that it is not an object.
 const HEAD_LEN: u64 = 4096;
 
-/// An object file, understood.
+/// A parsed object file.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// Name for messages: the file's path as it was given.
+    /// Name for messages: the file's path as given.
     file: String,
     license: Option<CString>,
     kernel_version: Option<u32>,
@@ -83,27 +83,26 @@ pub struct Spec {
     externs: Externs,
     /// Names and roles of the sections, by index.
     sections: Vec<(String, Role)>,
-    /// The types as they are in the file, and as the kernel is to get them.
+    /// Types as in the file, and as passed to the kernel.
     types: Option<TypeTable>,
     kernel_types: Option<TypeTable>,
 }
 
 impl Spec {
-    /// Reads and parses the file at `path`. Fails when it cannot be read, or as
-    /// [`parse`](Self::parse) has it.
+    /// Reads and parses the file at `path`. Fails if it cannot be read, or like [`parse`](Self::parse).
     pub fn read(path: &Path) -> Result<Self, SpecError> {
         Self::read_with(path, &[])
     }
 
-    /// The same, with types for sections whose names tell none; see [`check`](Self::check).
+    /// Like [`read`](Self::read), with types for sections whose names do not define one; see [`check`](Self::check).
     pub fn read_with(path: &Path, types: &[SectionType]) -> Result<Self, SpecError> {
         let file = path.display().to_string();
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|mut opened| {
             opened.by_ref().take(HEAD_LEN).read_to_end(&mut bytes)?;
-            // What is no object at all gets a message that says what it is, however large it is.
+            // A file that is not an object gets a message that says what it is, however large it is.
             if identify(&bytes).is_ok() {
-                // One more byte than there may be, for it to be noticed.
+                // One byte more than the limit, to detect larger files.
                 opened.take(FILE_LEN_MAX + 1 - HEAD_LEN).read_to_end(&mut bytes)?;
             }
             Ok(bytes.len() as u64)
@@ -118,20 +117,19 @@ impl Spec {
         }
     }
 
-    /// Parses an object file; `file` is its name for messages. Fails when it is not an object of
-    /// 64-bit little-endian BPF, when it is damaged, or when it uses what is not supported here. It
-    /// need not contain a program.
+    /// Parses an object file; `file` is its name for messages. Fails if it is not a 64-bit
+    /// little-endian BPF object, is damaged, or uses an unsupported feature. It may have no
+    /// programs.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, SpecError> {
         Self::parse_with(file, bytes, &[])
     }
 
-    /// The same, with types for sections whose names tell none; see [`check`](Self::check).
+    /// Like [`parse`](Self::parse), with types for sections whose names do not define one; see [`check`](Self::check).
     pub fn parse_with(file: &str, bytes: &[u8], types: &[SectionType]) -> Result<Self, SpecError> {
         Self::understand(file, bytes, types).map_err(|flaw| flaw.in_file(file))
     }
 
-    /// Checks that sections for which types are given are there. Fails when there is no code in
-    /// such a section.
+    /// Checks that sections with given types exist. Fails if such a section has no code.
     pub fn check(&self, types: &[SectionType]) -> Result<(), SpecError> {
         let is_code = |(_, role): &&(String, Role)| matches!(role, Role::Code { is_text: false });
         let code = self.sections.iter().filter(is_code).map(|(name, _)| name);
@@ -177,28 +175,28 @@ impl Spec {
         })
     }
 
-    /// Name of the file, as it was given.
+    /// Name of the file, as given.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The programs, in the order of the file.
+    /// The programs, in file order.
     pub fn programs(&self) -> &[ProgramSpec] {
         &self.programs
     }
 
-    /// Code that is not listed among the programs, for messages about what is missing there.
+    /// Code other than programs, for messages about missing programs.
     pub fn other_code(&self) -> &[OtherCode] {
         &self.other_code
     }
 
-    /// The maps, global data included, by name.
+    /// The maps by name, including global data.
     pub fn maps(&self) -> &[MapSpec] {
         &self.maps.specs
     }
 
-    /// Sets how many entries a map has at most, or the bytes of a ring buffer, before it is
-    /// created. Fails when there is no such map.
+    /// Sets the maximum entries of a map, or the bytes of a ring buffer, before it is created.
+    /// Fails if there is no such map.
     pub fn set_entries(&mut self, map: &str, entries_max: u32) -> Result<(), SpecError> {
         match self.maps.specs.iter_mut().find(|spec| spec.name == map) {
             Some(spec) => {
@@ -209,28 +207,28 @@ impl Spec {
         }
     }
 
-    /// Position of the map that holds settings of the kernel's build, if the object asks for any.
+    /// Index of the map with kernel configuration settings, if the object uses any.
     pub(crate) fn settings_map(&self) -> Option<usize> {
         self.maps.settings()
     }
 
-    /// What the object takes from the kernel by name.
+    /// Kernel symbols that the object uses.
     pub fn externs(&self) -> &[Extern] {
         &self.externs.all
     }
 
-    /// The licence that the object declares, if it does.
+    /// Declared licence of the object, if any.
     pub fn license(&self) -> Option<&CStr> {
         self.license.as_deref()
     }
 
-    /// Version of the kernel that the object was built for, where it insists on one.
+    /// Kernel version that the object was built for, if it requires one.
     pub fn kernel_version(&self) -> Option<u32> {
         self.kernel_version
     }
 
-    /// The program called `name`. Fails when there is none; the error names the nearest, or the
-    /// section of a function of that name.
+    /// The program called `name`. Fails if there is none; the error names the most similar one, or
+    /// the section of a function of that name.
     pub fn program(&self, name: &str) -> Result<&ProgramSpec, SpecError> {
         if let Some(found) = self.programs.iter().find(|program| program.name == name) {
             return Ok(found);
@@ -252,7 +250,7 @@ impl Spec {
     }
 }
 
-/// The types, and what is told about code with them.
+/// The types, and the metadata about code that uses them.
 fn types(survey: &Survey<'_>) -> Result<(Option<TypeTable>, Extension), Flaw> {
     let Some(bytes) = survey.only(Role::Types)? else { return Ok((None, Extension::new())) };
     let types = TypeTable::parse(bytes).map_err(|reason| Flaw::damaged(".BTF", reason))?;
@@ -271,7 +269,7 @@ fn license(survey: &Survey<'_>) -> Result<Option<CString>, Flaw> {
     }
 }
 
-/// `KERNEL_VERSION_ANY` of old loaders (gobpf): any version will do.
+/// `KERNEL_VERSION_ANY` of old loaders (gobpf): any version.
 const ANY_VERSION: u32 = 0xffff_fffe;
 
 fn kernel_version(survey: &Survey<'_>) -> Result<Option<u32>, Flaw> {

@@ -145,7 +145,7 @@ fn not_for_programs(types: &KernelTypes, structure: &str, module: Option<&str>) 
     }
 }
 
-/// Accepts programs without a target, or whose target the object does not name.
+/// Programs whose target the object does not name: an error for types that need one.
 fn unnamed(program: &ProgramSpec) -> Result<(), String> {
     match program.r#type {
         ProgramType::STRUCT_OPS => Err(

@@ -1,4 +1,4 @@
-//! `BPF_PROG_TEST_RUN`: a program run in the kernel, on demand.
+//! `BPF_PROG_TEST_RUN`: runs a program in the kernel on demand.
 
 use std::{
     io,
@@ -15,18 +15,16 @@ use crate::{
     sys,
 };
 
-/// Calls that a signal interrupted, before it is given up.
+/// Maximum number of interrupted calls.
 const RETRIES_MAX: u32 = 10_000;
 
-/// Interrupted calls after which the batch is halved: signals that keep coming would otherwise never
-/// let a long one through.
+/// Interrupted calls after which the batch is halved: frequent signals would otherwise never let a long one finish.
 const RETRIES_PER_LENGTH: u32 = 4;
 
-/// Room for what a program writes beyond what it was given, in bytes: no packet is longer. What the runs
-/// of a batch add beyond that is lost.
+/// Maximum growth of the packet in bytes: no packet is longer. Growth by the runs of a batch beyond that is lost.
 const GROWTH_MAX: usize = 1 << 16;
 
-/// What a program is run on.
+/// Input of a program.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunInput<'a> {
     /// The packet; empty for types that take none.
@@ -35,35 +33,35 @@ pub struct RunInput<'a> {
     pub context: &'a [u8],
 }
 
-/// What came of a run, or of a batch of runs.
+/// Result of a run, or of a batch of runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramRun {
     /// Return value of the last run.
     pub return_value: u32,
-    /// The packet after the last run; empty for types that give none back.
+    /// The packet after the last run; empty for types that return none.
     pub data: Vec<u8>,
-    /// Runs in the batch; fewer than asked for if signals kept interrupting.
+    /// Runs in the batch; fewer than requested if signals kept interrupting.
     pub runs: u32,
     /// The kernel's own mean, in whole nanoseconds, truncated; 0 for types that it does not time.
     pub mean_ns: u32,
-    /// CPU time that the calling thread spent in the whole batch, the system call included, in
-    /// nanoseconds. Time asleep and time in which others ran is not in it.
+    /// CPU time of the calling thread for the whole batch, including the system call, in
+    /// nanoseconds. Excludes sleep and preemption.
     pub cpu_time_ns: u64,
-    /// Time that passed, in nanoseconds.
+    /// Elapsed time in nanoseconds.
     pub elapsed_ns: u64,
-    /// Calls that a signal interrupted and that were made again.
+    /// Calls that were interrupted by a signal and repeated.
     pub retries: u32,
 }
 
 /// A program could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The type has no handler in any kernel.
+    /// No kernel can run this type on demand.
     #[error(
         "programs of type {0} cannot be run on demand: only the event itself runs them; attach it and use `wingbeat live`"
     )]
     NoHandler(ProgramType),
-    /// The type has no handler in this kernel.
+    /// This kernel cannot run this type on demand.
     #[error("this kernel cannot run programs of type {0} on demand (ENOTSUPP)")]
     NotHere(ProgramType),
     #[error(
@@ -73,7 +71,7 @@ pub enum RunError {
         bytes: usize,
         context_bytes: usize,
         source: io::Error,
-        /// What may be wrong with it; begins with a semicolon, or is empty.
+        /// A possible reason; begins with a semicolon, or is empty.
         hint: String,
     },
     #[error(
@@ -86,7 +84,7 @@ pub enum RunError {
     Failed(#[source] io::Error),
 }
 
-/// Why the kernel may refuse `input`.
+/// Why the kernel may have rejected `input`.
 fn hint(r#type: ProgramType, input: RunInput<'_>, error: &io::Error) -> String {
     let len_min = r#type.data_len_min(input.data);
     let rules = r#type.test_run();
@@ -110,8 +108,8 @@ fn hint(r#type: ProgramType, input: RunInput<'_>, error: &io::Error) -> String {
     }
 }
 
-/// Runs `program` `repeat` times in one call. Types that do not repeat are called that many times.
-/// Fails when the kernel cannot run this type, refuses the input, or signals never cease.
+/// Runs `program` `repeat` times in one call. Types without repetition are called that many times.
+/// Fails if the kernel cannot run this type, rejects the input, or signals never stop.
 pub fn run(
     program: impl AsFd,
     r#type: ProgramType,
@@ -121,7 +119,7 @@ pub fn run(
     run_until(program, r#type, input, repeat, &Alarm::never())
 }
 
-/// The same, until the alarm goes off. A run that is under way is waited for all the same.
+/// Like [`run`], but stops when the alarm goes off. Still waits for an active run.
 pub fn run_until(
     program: impl AsFd,
     r#type: ProgramType,
@@ -169,7 +167,7 @@ pub fn run_until(
     }
 }
 
-/// A program with its input, as its type wants it.
+/// A program with its input, in the form that its type requires.
 pub(super) struct Batch<'a> {
     program: BorrowedFd<'a>,
     rules: TestRunRules,
@@ -192,13 +190,12 @@ impl<'a> Batch<'a> {
         Ok(Self { program, rules, data, context })
     }
 
-    /// Room for the packet that comes back, in bytes.
+    /// Size of the output packet buffer in bytes.
     pub(super) fn out_len(&self) -> usize {
         if self.rules.gives_data { self.data.len() + GROWTH_MAX } else { 0 }
     }
 
-    /// Runs it so many times; gives the CPU time and the time that passed, in nanoseconds, as well. It
-    /// allocates nothing.
+    /// Runs it `runs` times; also returns the CPU time and the elapsed time in nanoseconds. Does not allocate.
     pub(super) fn run(
         &self,
         repeat: u32,
@@ -212,7 +209,7 @@ impl<'a> Batch<'a> {
             if number > 0 && is_over() {
                 return Err(io::Error::from_raw_os_error(libc::EINTR));
             }
-            // What one run writes to it must not feed the next.
+            // Discard changes by the previous run.
             context_in.copy_from_slice(&self.context);
             let run = sys::TestRun {
                 data_in: self.data,

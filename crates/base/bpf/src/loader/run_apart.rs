@@ -1,8 +1,8 @@
-//! A run in a process of its own.
+//! Runs a program in a separate process.
 //!
-//! Nothing ends a run of a program that is under way: signals wait until it is over, be that in an
-//! hour. A child process can be left behind. It has the same descriptors, runs the program, writes the
-//! outcome into shared memory, and ends.
+//! Nothing interrupts an active run of a program: signals wait until it is over, even if that takes
+//! an hour. A child process can be abandoned. It inherits the descriptors, runs the program, writes
+//! the result to shared memory, and exits.
 
 use std::{
     io,
@@ -21,13 +21,14 @@ use crate::{
     sys::{Child, Shared},
 };
 
-/// How long to wait for the child before looking at the alarm.
+/// Time to wait for the child between checks of the alarm.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Runs `program` `repeat` times, as [`run`](super::run()) does, in a child process on `cpu`.
+/// Runs `program` `repeat` times, like [`run`](super::run()), in a child process on `cpu`.
 ///
-/// When the alarm goes off first, the child is left behind with the signal that ends it after the run.
-/// Until then it keeps its CPU: the calling thread should be allowed to run on others.
+/// If the alarm goes off first, the child is abandoned with a pending signal that terminates it
+/// after the run. Until then it occupies its CPU: the calling thread should be allowed to run on
+/// others.
 pub fn run_apart(
     program: impl AsFd,
     r#type: ProgramType,
@@ -75,7 +76,7 @@ pub fn run_apart(
     })
 }
 
-/// What the child is to do.
+/// Task of the child.
 struct Job<'a> {
     batch: Batch<'a>,
     repeat: u32,
@@ -86,7 +87,7 @@ impl Job<'_> {
     fn run(&self, memory: &mut [u8]) {
         let mut cpus = CpuSet::new();
         cpus.set(self.cpu);
-        // A CPU that has gone since it was chosen is no reason not to run.
+        // Run even if the CPU has gone offline since it was chosen.
         _ = sched_setaffinity(None, &cpus);
         let (note, rest) = memory.split_at_mut(Note::LEN);
         let (data_out, context_in) = rest.split_at_mut(rest.len() - self.batch.context.len());
@@ -112,7 +113,7 @@ impl Job<'_> {
     }
 }
 
-/// What the child leaves at the beginning of the shared memory.
+/// The child's result at the beginning of the shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Note {
     /// 0 until the run is over.

@@ -1,8 +1,8 @@
-//! Settings of the kernel's build, for programs that ask for them (`extern … __kconfig`).
+//! Kernel configuration settings, for programs that request them (`extern … __kconfig`).
 //!
-//! Those whose names begin with `CONFIG_` stand in the kernel's configuration, in the syntax of
-//! Kconfig; the others are what libbpf provides (tools/lib/bpf/libbpf.c,
-//! `bpf_object__resolve_externs`, Linux 6.12).
+//! Names that begin with `CONFIG_` refer to the kernel's configuration, in Kconfig syntax; the
+//! others are provided by libbpf (tools/lib/bpf/libbpf.c, `bpf_object__resolve_externs`, Linux
+//! 6.12).
 
 use std::{collections::HashMap, fs};
 
@@ -17,7 +17,7 @@ use crate::{
 /// First kernel with cookies for perf events and kprobes.
 const BPF_COOKIE_SINCE: u32 = version(5, 15, 0);
 
-/// Writes the settings among `externs` into the value of the map `.kconfig`. The error is a reason.
+/// Writes the settings among `externs` to the value of the map `.kconfig`. The error is a reason.
 pub(super) fn fill(value: &mut [u8], externs: &[Extern]) -> Result<(), String> {
     let mut configuration = None;
     for wanted in externs {
@@ -63,12 +63,12 @@ pub(super) fn fill(value: &mut [u8], externs: &[Extern]) -> Result<(), String> {
 const SYSCALL_WRAPPER: &str =
     if cfg!(target_arch = "x86_64") { "__x64_sys_bpf" } else { "__arm64_sys_bpf" };
 
-/// As `KERNEL_VERSION` has it.
+/// Encodes a version like `KERNEL_VERSION`.
 const fn version(major: u32, minor: u32, patch: u32) -> u32 {
     major << 16 | minor << 8 | if patch > 255 { 255 } else { patch }
 }
 
-/// Version of the running kernel. Debian and Ubuntu tell the one that it is based on apart from the
+/// Version of the running kernel. Debian and Ubuntu report the upstream version separately from the
 /// release, which stays the same.
 fn running_version() -> u32 {
     let uname = uname();
@@ -85,7 +85,7 @@ fn version_from(ubuntu: &str, debian: &str, release: &str) -> u32 {
     version(next(), next(), next())
 }
 
-/// The kernel's configuration: text of each setting.
+/// Text of each setting in the kernel's configuration.
 fn read_configuration() -> Result<HashMap<String, String>, String> {
     let release = uname().release().to_string_lossy().into_owned();
     let text = configuration(&release).map_err(|error| {
@@ -105,14 +105,14 @@ fn parse_configuration(text: &str) -> HashMap<String, String> {
         .collect()
 }
 
-/// Writes what stands in a configuration into a variable; `None` when it does not fit.
+/// Writes the text of a setting to a variable; `None` if it does not fit.
 fn write(value: &mut [u8], setting: &Setting, text: &str) -> Option<()> {
     let start = usize::try_from(setting.offset).ok()?;
     let slot = value.get_mut(start..)?.get_mut(..usize::try_from(setting.size).ok()?)?;
     let number = match (setting.form, text) {
         (SettingForm::Text, _) => {
             let text = text.strip_prefix('"')?.strip_suffix('"')?;
-            // The last byte is the terminator's, and zero.
+            // The last byte is the zero terminator.
             let len = text.len().min(slot.len().checked_sub(1)?);
             slot.get_mut(..len)?.copy_from_slice(text.as_bytes().get(..len)?);
             return Some(());

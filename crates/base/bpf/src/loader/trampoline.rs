@@ -1,10 +1,9 @@
-//! Programs that run at the beginning and at the end of another program (fentry and fexit), which
-//! stays loaded and attached as it is.
+//! Attaches tracers to the entry and exit of another program (fentry and fexit), which stays loaded and attached.
 //!
-//! The kernel puts a trampoline in front of the other program's function: it calls what is attached to
-//! the entry, then the function, then what is attached to its exit. That takes the type information of
-//! the other program, by which the function is found, the JIT compiler, and a kernel that builds
-//! trampolines, which many small cloud kernels do not.
+//! The kernel puts a trampoline in front of the other program's function: it calls the entry
+//! tracers, then the function, then the exit tracers. That requires the type information of the
+//! other program, to find the function, the JIT compiler, and a kernel that supports trampolines,
+//! which many small cloud kernels do not.
 
 use std::{
     io,
@@ -23,7 +22,7 @@ use crate::{
 const TRACE_FENTRY: u32 = 24;
 const TRACE_FEXIT: u32 = 25;
 
-/// `BPF_LOG_LEVEL1` (include/linux/bpf_verifier.h, Linux 6.18), and room for what it tells, in bytes.
+/// `BPF_LOG_LEVEL1` (include/linux/bpf_verifier.h, Linux 6.18), and the size of its log in bytes.
 const LOG_INSTRUCTIONS: u32 = 1;
 const LOG_LEN: usize = 1 << 20;
 
@@ -35,7 +34,7 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// As section names have it.
+    /// Name in sections.
     pub fn name(self) -> &'static str {
         match self {
             Self::Entry => "fentry",
@@ -44,7 +43,7 @@ impl Moment {
     }
 }
 
-/// Why nothing can be attached to a program.
+/// Why a program cannot be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum TrampolineError {
     /// The kernel cannot find its function.
@@ -56,7 +55,7 @@ pub enum TrampolineError {
     Load {
         moment: Moment,
         source: io::Error,
-        /// What the verifier told; may be empty.
+        /// The verifier log; may be empty.
         log: String,
     },
     #[error("the kernel refuses to attach a program to its {}: {}", entry_or_exit(*.moment), answer(.source, ""))]
@@ -72,7 +71,7 @@ fn entry_or_exit(moment: Moment) -> &'static str {
     }
 }
 
-/// The kernel's answer with the reason out of the log, if it gives one.
+/// The kernel's error, with the reason from the log if there is one.
 fn answer(source: &io::Error, log: &str) -> String {
     let answered = match source.raw_os_error() {
         Some(sys::ENOTSUPP) => "operation not supported (ENOTSUPP)".to_owned(),
@@ -84,17 +83,16 @@ fn answer(source: &io::Error, log: &str) -> String {
     }
 }
 
-/// A loaded program to which tracers are to be attached.
+/// A loaded program to attach tracers to.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceTarget<'a> {
     program: BorrowedFd<'a>,
-    /// Type of the function that it begins with.
+    /// Type of its entry function.
     function: u32,
 }
 
 impl<'a> TraceTarget<'a> {
-    /// Looks for the function of `program`. Fails when it has no type information, or the kernel
-    /// does not tell about it.
+    /// Looks up the function of `program`. Fails if it has no type information, or the kernel does not return it.
     pub fn new(program: BorrowedFd<'a>) -> Result<Self, TrampolineError> {
         let found = sys::program_function(program).map_err(TrampolineError::Unknown)?;
         let (_, function) = found.ok_or(TrampolineError::NoTypes)?;
@@ -111,9 +109,9 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Loads `insns` for one moment of `target`. `maps` are what the numbers in them stand for. It
-    /// does not run before it is attached. Fails when the kernel refuses it; `target` may be of a
-    /// kind that nothing may be attached to.
+    /// Loads `insns` for one moment of `target`, without attaching them. `maps` are the maps that
+    /// numbers in the code refer to. Fails if the kernel rejects it, for example because `target`
+    /// is of a kind that cannot be traced.
     pub fn load(
         target: TraceTarget<'_>,
         moment: Moment,
@@ -137,7 +135,7 @@ impl Tracer {
             ..Default::default()
         };
         let program = sys::load_verified(request, &mut []).map_err(|source| {
-            // Once more, for the reason.
+            // Again, for the reason.
             let mut log = vec![0; LOG_LEN];
             let request = LoadRequest { log_level: LOG_INSTRUCTIONS, ..request };
             let _ = sys::load_verified(request, &mut log);
@@ -146,7 +144,7 @@ impl Tracer {
         Ok(Self { moment, program, link: None })
     }
 
-    /// Attaches it, until it is dropped. Fails when the kernel builds no trampolines.
+    /// Attaches it, until it is dropped. Fails if the kernel does not support trampolines.
     pub fn attach(&mut self) -> Result<(), TrampolineError> {
         let link = sys::open_raw_tracepoint(None, self.program.as_fd())
             .map_err(|source| TrampolineError::Attach { moment: self.moment, source })?;
@@ -154,12 +152,12 @@ impl Tracer {
         Ok(())
     }
 
-    /// Takes it off; a run that is under way may still call it.
+    /// Detaches it; an active run may still call it.
     pub fn detach(&mut self) {
         self.link = None;
     }
 
-    /// How often the kernel left it out because it was running already on that CPU.
+    /// Runs that the kernel skipped because it was already running on that CPU.
     pub fn recursion_misses(&self) -> io::Result<u64> {
         Ok(ProgramInfo::of(&self.program)?.recursion_misses)
     }

@@ -1,18 +1,18 @@
-//! What the verifier says: its statistics, and where and why it rejects. Pure: text in, facts out.
+//! Parses the verifier log: statistics, and location and reason of a rejection. Pure.
 
 use std::fmt;
 
-/// The figures that the verifier prints with `BPF_LOG_STATS` (kernel/bpf/verifier.c,
+/// Statistics printed by the verifier with `BPF_LOG_STATS` (kernel/bpf/verifier.c,
 /// `print_verification_stats`, Linux 6.18).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VerifierStatistics {
-    /// Time that verification took, in microseconds. The only figure that is not exact.
+    /// Verification time in microseconds. The only inexact figure.
     pub verification_time_us: Option<u64>,
     /// Stack bytes of each function.
     pub stack_depths: Vec<u32>,
     /// Instructions processed, over all paths; the limit is a million.
     pub processed_instructions: Option<u64>,
-    /// Most states kept at one instruction.
+    /// Maximum number of states kept at one instruction.
     pub max_states_per_instruction: Option<u64>,
     pub total_states: Option<u64>,
     pub peak_states: Option<u64>,
@@ -21,7 +21,7 @@ pub struct VerifierStatistics {
 }
 
 impl VerifierStatistics {
-    /// Finds the statistics at the end of a log.
+    /// Parses the statistics at the end of a log.
     pub fn parse(log: &str) -> Self {
         let mut found = Self::default();
         for line in log.lines() {
@@ -30,17 +30,17 @@ impl VerifierStatistics {
         found
     }
 
-    /// Stack bytes of all functions together, which is what veristat shows.
+    /// Total stack bytes of all functions, as shown by veristat.
     pub fn stack_depth(&self) -> u32 {
         self.stack_depths.iter().fold(0, |sum, depth| sum.saturating_add(*depth))
     }
 }
 
-/// Takes what stands behind the first words of a line; `None` if it is not of the form.
+/// Parses the rest of a line after its prefix; `None` if it does not match.
 type Reader = fn(&str, &mut VerifierStatistics) -> Option<()>;
 
-/// The lines of the summary that ends a log: their first words, the Linux version that brought the form, and
-/// what reads the rest (kernel/bpf/verifier.c, `print_verification_stats`).
+/// Lines of the summary at the end of a log: their prefix, the Linux version that introduced the
+/// form, and a parser of the rest (kernel/bpf/verifier.c, `print_verification_stats`).
 const SUMMARY: &[(&str, &str, Reader)] = &[
     ("verification time ", "5.2", |rest, found| {
         found.verification_time_us = Some(first_number(rest)?);
@@ -48,9 +48,9 @@ const SUMMARY: &[(&str, &str, Reader)] = &[
     }),
     ("stack depth ", "5.2", depths),
     ("processed ", "5.2", processed),
-    // Of the program and each global function: their sum is what is processed in all.
+    // Of the program and each global function; the total is in another line.
     ("insns processed ", "7.2", |rest, _| first_number(rest).map(drop)),
-    // In the place of that line, one for each function.
+    // Replaces that line, one per function.
     ("subprog ", "7.3", |rest, found| {
         let depth = rest.split_once(" insns_self ").and_then(|(_, rest)| after(rest, " stack "))?;
         found.stack_depths.push(u32::try_from(depth).ok()?);
@@ -58,12 +58,12 @@ const SUMMARY: &[(&str, &str, Reader)] = &[
     }),
 ];
 
-/// Takes in a line of the summary; `None` if it is none.
+/// Processes a line of the summary; `None` for other lines.
 fn note(line: &str, found: &mut VerifierStatistics) -> Option<()> {
     SUMMARY.iter().find_map(|(words, _, read)| read(line.strip_prefix(words)?, found))
 }
 
-/// `184+0+32`; since 7.2 ` max 216` stands behind it, and since 7.3 that alone.
+/// `184+0+32`; since 7.2 followed by ` max 216`, since 7.3 only that.
 fn depths(rest: &str, found: &mut VerifierStatistics) -> Option<()> {
     let depths = rest.strip_prefix("max ").map_or_else(|| rest.split(' ').next(), |_| None);
     if let Some(depths) = depths {
@@ -89,7 +89,7 @@ fn after(text: &str, key: &str) -> Option<u64> {
     first_number(text.split_once(key)?.1)
 }
 
-/// A limit of the verifier that a program can run into.
+/// A verifier limit that a program can hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VerifierLimit {
     /// One million processed instructions.
@@ -98,9 +98,9 @@ pub enum VerifierLimit {
     Jumps,
     /// 512 bytes of stack over the call chain.
     Stack,
-    /// So many functions that wait for one another: 8, since Linux 7.2 16.
+    /// Maximum call depth: 8, since Linux 7.2 16.
     CallDepth(u32),
-    /// A loop without an end that the verifier can see.
+    /// A loop that the verifier cannot prove to end.
     Loop,
 }
 
@@ -118,7 +118,7 @@ impl fmt::Display for VerifierLimit {
     }
 }
 
-/// Texts of the verifier and the limit that each means (kernel/bpf/verifier.c and cfg.c, Linux 6.18).
+/// Verifier messages and their limits (kernel/bpf/verifier.c and cfg.c, Linux 6.18).
 const LIMITS: &[(&str, VerifierLimit)] = &[
     ("BPF program is too large. Processed", VerifierLimit::Instructions),
     ("jumps is too complex", VerifierLimit::Jumps),
@@ -127,41 +127,40 @@ const LIMITS: &[(&str, VerifierLimit)] = &[
     ("back-edge from insn", VerifierLimit::Loop),
 ];
 
-/// Told behind the instruction, in its line, and followed by the two states that are alike.
+/// Appears after an instruction, on the same line, followed by the two equal states.
 const ENDLESS: &str = "infinite loop detected";
 
-/// Stands before the first frame that is too many.
+/// Precedes the first frame beyond the limit.
 const CALL_STACK: &str = "the call stack of ";
 
-/// Begins the summary of a log, of which there is none where statistics were not asked for. What follows it is
-/// no word of the refusal, whatever the kernel.
+/// Begins the summary of a log, which is missing if statistics were not requested. No line after it
+/// belongs to the rejection, on any kernel.
 const SUMMARY_START: &str = "verification time ";
 
-/// Begins what Linux tells of a refusal once more, since 7.3, in sections: how it came about, what to do.
+/// Begins the report that Linux prints after a rejection since 7.3, with sections on cause and remedy.
 const REPORT_START: &str = "Verification failed: ";
 
-/// Bytes of stack that a function can have.
+/// Stack limit of a function in bytes.
 const STACK_MAX: i64 = 512;
 
-/// Lines of the log that a message quotes.
+/// Maximum lines of the log quoted in a message.
 const TAIL_LINES: usize = 12;
 
-/// What a rejection's log tells.
+/// Parsed log of a rejection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     pub log: String,
-    /// Index of the instruction that the verifier looked at last, in the code that was loaded.
+    /// Index of the last instruction that the verifier processed, in the loaded code.
     pub insn_index: Option<u32>,
-    /// The source line before it, as the log prints it: text, file and line.
+    /// The preceding source line as printed in the log: text, file and line.
     pub source: Option<String>,
     pub limit: Option<VerifierLimit>,
-    /// What this kernel does not have and the program takes from it; the log tells only of the mark in
-    /// its place.
+    /// What the program needs and this kernel lacks; the log only shows the placeholder for it.
     pub missing: Option<String>,
 }
 
 impl Rejection {
-    /// Reads the log of a program that was rejected.
+    /// Parses the log of a rejected program.
     pub fn parse(log: String) -> Self {
         let insn_index = log.lines().rev().find_map(insn_index);
         let source = log
@@ -174,8 +173,7 @@ impl Rejection {
         rejection
     }
 
-    /// The verifier's reason: the last line that is neither an instruction's state nor part of the summary, nor
-    /// of the report.
+    /// The verifier's reason: the last line that is neither an instruction's state nor part of summary or report.
     pub fn reason(&self) -> Option<&str> {
         let is_state =
             |line: &str| line.starts_with("cur state:") || line.starts_with("old state:");
@@ -183,13 +181,13 @@ impl Rejection {
         let report = || self.log.lines().find_map(|line| line.strip_prefix(REPORT_START));
         let line = match told {
             Some(line) if insn_index(line).is_none() || line.contains(ENDLESS) => line,
-            // Nothing is told beside the report.
+            // Without other lines, use the report.
             told => report().or(told)?,
         };
         Some(line.find(ENDLESS).map_or(line, |at| &line[at..]))
     }
 
-    /// The number of a helper that the kernel does not have, when that is the reason.
+    /// Number of a helper that the kernel lacks, if that is the reason.
     pub(super) fn unknown_helper(&self) -> Option<i32> {
         let (_, number) = self.reason()?.split_once("invalid func unknown#")?;
         number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -219,13 +217,13 @@ impl Rejection {
     }
 }
 
-/// The number of the instruction in a line such as `1: (61) r0 = *(u32 *)(r1 +0)`.
+/// Instruction index in a line such as `1: (61) r0 = *(u32 *)(r1 +0)`.
 fn insn_index(line: &str) -> Option<u32> {
     let (number, rest) = line.split_once(':')?;
     rest.starts_with(" (").then(|| number.parse().ok())?
 }
 
-/// The limit that a reason tells of.
+/// The limit that a reason refers to.
 fn limit(reason: &str) -> Option<VerifierLimit> {
     let named = LIMITS.iter().find(|(text, _)| reason.contains(text)).map(|&(_, limit)| limit);
     let frames = || after(reason, CALL_STACK).and_then(|frames| u32::try_from(frames).ok());
@@ -233,9 +231,9 @@ fn limit(reason: &str) -> Option<VerifierLimit> {
     named.or_else(depth).or_else(|| is_below_stack(reason).then_some(VerifierLimit::Stack))
 }
 
-/// Whether the reason is an access below the least address of the stack: `invalid write to stack R10
-/// off=-520 size=8`, and before Linux 5.12 `invalid stack off=-520 size=8`. Accesses above the frame
-/// read the same but for the offset.
+/// Whether the reason is an access below the stack: `invalid write to stack R10 off=-520 size=8`,
+/// and before Linux 5.12 `invalid stack off=-520 size=8`. Accesses above the frame only differ in
+/// the offset.
 fn is_below_stack(reason: &str) -> bool {
     let is_of_stack = reason.starts_with("invalid") && reason.contains("stack");
     let offset = reason.split_once("off=").and_then(|(_, rest)| rest.split(' ').next());
@@ -308,7 +306,7 @@ mod tests {
         check("processed 1 insns (limit 1000000)\n");
         let processed = "processed 1 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 \
                          mark_read 0\n";
-        // Linux 5.2, 7.2, 7.3, and one that nobody knows yet.
+        // Linux 5.2, 7.2, 7.3, and an unknown one.
         check(&format!("verification time 5 usec\nstack depth 0\n{processed}"));
         check(&format!(
             "verification time 5 usec\nstack depth 0 max 0\ninsns processed 1\n{processed}"
@@ -328,7 +326,7 @@ mod tests {
         let rejection = Rejection::parse(log.to_owned());
         assert_eq!(rejection.reason(), Some("Policy: Operation is not allowed"));
         assert_eq!(rejection.insn_index, Some(0));
-        // Of a log of statistics alone.
+        // A log with statistics only.
         assert_eq!(Rejection::parse("verification time 5 usec\nnew words\n".into()).reason(), None);
     }
 
@@ -372,7 +370,7 @@ mod tests {
             "2: (55) if r2 != 0x5 goto pc-2 infinite loop detected at insn 1",
             Some(VerifierLimit::Loop),
         );
-        // What the source says is no limit.
+        // Source lines must not be parsed as a limit.
         check("; // the call stack of 9 frames\nR1 invalid mem access", None);
         check("R1 invalid mem access", None);
         check("", None);

@@ -1,4 +1,4 @@
-//! A program submitted to the verifier, and what that says, also when it accepts.
+//! Submits a program to the verifier and returns its output, even on success.
 
 use std::{
     io,
@@ -16,40 +16,39 @@ use crate::{
 const LOG_INSTRUCTIONS: u32 = 1;
 const LOG_STATISTICS: u32 = 4;
 
-/// Room for the verifier's statistics and its reason, in bytes. Large programs make it say more; a log
-/// that does not fit makes a load fail that the verifier accepts. Pages that the log does not reach are
-/// never touched.
+/// Buffer for the verifier's statistics and its reason, in bytes. Large programs produce more; a
+/// log that does not fit makes an otherwise accepted load fail. Unused pages are never touched.
 const SHORT_LOG: usize = 4 << 20;
 
-/// Time of a rejected load from which on it is not made again for the whole log, which takes longer.
+/// Maximum duration of a rejected load that is repeated for the whole log, which takes longer.
 const EXPLAINED_MAX: Duration = Duration::from_millis(500);
 
-/// Room for the log of a rejection: as much as one wants to keep, in bytes.
+/// Buffer for the log of a rejection in bytes: the maximum worth keeping.
 const LONG_LOG_MAX: usize = 64 << 20;
 
-/// How often a load is tried when the kernel says `EAGAIN`, as libbpf does.
+/// Number of attempts if the kernel returns `EAGAIN`, as in libbpf.
 const TRIES: u32 = 5;
 
-/// How much trouble a load is worth.
+/// Effort spent on a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort<'a> {
-    /// Ends the load when the time is over.
+    /// Aborts the load when the time is over.
     pub alarm: &'a Alarm<'a>,
     pub explained: Explained,
 }
 
-/// How much of the verifier's log a rejection has.
+/// How much of the verifier log a rejection contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Explained {
-    /// The verifier's reason alone, without the instructions before it.
+    /// Only the verifier's reason, without the preceding instructions.
     Reason,
-    /// The whole log, for which the program is verified once more, unless that takes long.
+    /// The whole log, by verifying the program again, unless that takes long.
     Quickly,
     /// The whole log, however long it takes.
     Whole,
 }
 
-/// Loads, and gives what the verifier told.
+/// Loads, and returns the verifier's output.
 pub(super) fn verify(
     program: &str,
     request: LoadRequest<'_>,
@@ -76,7 +75,7 @@ pub(super) fn verify(
     Err(explain(program, log, error, externs))
 }
 
-/// Loads, also when the log does not hold all that the verifier says.
+/// Loads, even if the log does not fit.
 fn load_patiently(
     request: LoadRequest<'_>,
     log: &mut [u8],
@@ -90,8 +89,7 @@ fn load_patiently(
     }
 }
 
-/// Loads, also when the kernel is interrupted at it (`EAGAIN`, since Linux 5.0), unless that was the
-/// alarm.
+/// Retries if the kernel was interrupted (`EAGAIN`, since Linux 5.0), unless by the alarm.
 fn load_again(request: LoadRequest<'_>, log: &mut [u8], alarm: &Alarm<'_>) -> io::Result<OwnedFd> {
     let mut result = sys::load_verified(request, log);
     for _ in 1..TRIES {
@@ -108,11 +106,10 @@ fn load_again(request: LoadRequest<'_>, log: &mut [u8], alarm: &Alarm<'_>) -> io
     result
 }
 
-/// Loads once more with the whole log, to tell where and why; `None` if the verifier says nothing now.
+/// Loads again with the whole log, for location and reason; `None` if the log is empty this time.
 fn whole_log(request: LoadRequest<'_>, alarm: &Alarm<'_>) -> Option<String> {
-    // Verifying once more takes longer than before, so there is one try only, with all the room. Pages
-    // of it that the log does not reach are never touched. Of a longer log the kernel keeps the end
-    // (since Linux 6.4).
+    // Verifying again takes longer than before, so there is only one attempt, with the full buffer.
+    // Unused pages are never touched. The kernel keeps the end of a longer log (since Linux 6.4).
     let mut log = vec![0; LONG_LOG_MAX];
     let request = LoadRequest { log_level: LOG_INSTRUCTIONS | LOG_STATISTICS, ..request };
     let is_taken_now = load_again(request, &mut log, alarm).is_ok();
@@ -138,7 +135,7 @@ fn explain(
     LoadError::Rejected { program, rejection: Box::new(rejection), source: error }
 }
 
-/// What the kernel does not have, if the verifier stumbled over the mark that stands in its place.
+/// What the kernel lacks, if the verifier rejected the placeholder for it.
 fn missing(rejection: &Rejection, externs: &[Extern]) -> Option<String> {
     let number = rejection.unknown_helper()?;
     if number == UNRESOLVED {
@@ -151,7 +148,7 @@ fn missing(rejection: &Rejection, externs: &[Extern]) -> Option<String> {
     Some(format!("the program calls {}, which this kernel does not have", found.name))
 }
 
-/// The text in a log buffer up to its terminator.
+/// Text of a log buffer up to its terminator.
 pub(super) fn text(log: &[u8]) -> String {
     let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).into_owned()

@@ -1,8 +1,8 @@
-//! What a kernel should answer to the probes, by its version and its configuration.
+//! Expected results of the probes, by kernel version and configuration.
 //!
-//! A probe says what works; this table says what ought to. Where the two differ there is a mistake: in
-//! the probe, in the table, or a kernel that somebody has changed. The tests look at it on each kernel
-//! that they run on, so that no test is skipped for a feature that should be there.
+//! A probe reports what works; this table says what should. A difference is a bug in the probe or
+//! the table, or a modified kernel. The tests check it on each kernel they run on, so that no test
+//! is skipped for a feature that should be available.
 
 use std::{
     fs::{self, File},
@@ -14,25 +14,25 @@ use serde::Serialize;
 
 use super::{Finding, FindingStatus, findings, reading};
 
-/// What the table says of a feature.
+/// Expected state of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Expected {
-    /// It is there for whoever has the rights, perhaps at a price.
+    /// Available with the privileges, perhaps at a cost.
     Works,
-    /// It is not there, whatever the rights.
+    /// Unavailable, regardless of privileges.
     Missing,
-    /// The kernel's configuration decides it, and cannot be read.
+    /// Depends on the kernel's configuration, which cannot be read.
     Unknown,
 }
 
-/// A feature of the kernel that a probe looks for.
+/// A kernel feature that a probe looks for.
 struct Feature {
     id: &'static str,
-    /// The first version that has it (major, minor).
+    /// First version that has it (major, minor).
     since: (u32, u32),
     option: &'static str,
-    /// Whether it takes a program that is attached by a trampoline.
+    /// Whether it needs a program attached by a trampoline.
     takes_trampoline: bool,
 }
 
@@ -40,13 +40,13 @@ const fn feature(id: &'static str, since: (u32, u32), option: &'static str) -> F
     Feature { id, since, option, takes_trampoline: false }
 }
 
-/// Versions are those of the commits that brought the feature in the form that the probe tries.
-/// Hardware, rights, mounts and switches are no features of a kernel and are not here.
+/// Versions are those of the commits that introduced the feature in the form that the probe tries.
+/// Hardware, privileges, mounts and switches are not kernel features and not listed.
 const FEATURES: &[Feature] = &[
     feature("btf", (5, 4), "CONFIG_DEBUG_INFO_BTF"),
     feature("ring_buffer", (5, 8), "CONFIG_BPF_SYSCALL"),
     feature("cpu_clock", (3, 0), "CONFIG_PERF_EVENTS"),
-    // Links of perf events came with 5.15.
+    // Perf event links were added in 5.15.
     feature("perf_event", (5, 15), "CONFIG_BPF_EVENTS"),
     feature("raw_tp", (4, 17), "CONFIG_BPF_EVENTS"),
     feature("tp_btf", (5, 5), "CONFIG_DEBUG_INFO_BTF"),
@@ -62,33 +62,33 @@ const FEATURES: &[Feature] = &[
     feature("jit", (3, 0), "CONFIG_BPF_JIT"),
 ];
 
-/// Releases with this in their names refuse programs that are attached by trampolines, whatever their
-/// configuration says: kernels for guests of Firecracker, as some clouds run them (seen on 6.18).
+/// Releases with this in their names reject programs that are attached by trampolines, regardless
+/// of configuration: kernels for Firecracker guests, used by some clouds (seen on 6.18).
 const WITHOUT_TRAMPOLINES: &str = "-fc-";
 
-/// A kernel, as far as the table asks.
+/// Properties of a kernel that the table uses.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     release: String,
-    /// Lines `CONFIG_X=y`; `None` when they are nowhere to be read.
+    /// Lines `CONFIG_X=y`; `None` if the configuration cannot be read.
     configuration: Option<String>,
 }
 
 impl Kernel {
-    /// The one that runs.
+    /// The running kernel.
     pub fn running() -> Self {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         let configuration = configuration(&release).ok();
         Self { release, configuration }
     }
 
-    /// Whether it is of this version (major, minor) or a newer one; not if its release does not tell.
+    /// Whether it has at least this version (major, minor); false if its release cannot be parsed.
     pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
         reading::release(&self.release).is_some_and(|version| version >= (major, minor))
     }
 
-    /// What the table says of the feature with this id of a [`Finding`]; `None` where it says nothing:
-    /// of what is no feature of a kernel, or of a kernel without a version.
+    /// Expected state of the feature with this [`Finding`] id; `None` if unknown: because it is not
+    /// a kernel feature, or the kernel has no version.
     pub fn expects(&self, id: &str) -> Option<Expected> {
         let feature = FEATURES.iter().find(|feature| feature.id == id)?;
         let version = reading::release(&self.release)?;
@@ -104,7 +104,7 @@ impl Kernel {
         Some(if is_set { Expected::Works } else { Expected::Missing })
     }
 
-    /// Whether a finding is what the table says, or the table says nothing of it.
+    /// Whether a finding matches the table, or the table has no entry for it.
     pub fn agrees(&self, finding: &Finding) -> bool {
         self.expects(finding.id).is_none_or(|expected| {
             expected == Expected::Unknown
@@ -123,8 +123,8 @@ impl Kernel {
     }
 }
 
-/// Why a feature is not to be had here; `None` if it works, in part at least. For tests that can do
-/// nothing without it: they are skipped, with these words, if that is as the table says, and fail else.
+/// Why a feature is unavailable here; `None` if it works, at least in part. For tests that depend
+/// on it: they are skipped, with this message, if the table agrees, and fail otherwise.
 ///
 /// # Panics
 ///
@@ -135,17 +135,17 @@ pub fn denied(id: &str) -> Option<Denial> {
     Kernel::running().denial(&finding)
 }
 
-/// A feature that a probe says is missing.
+/// A feature that a probe reports as missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// Whether the table says so, too, or cannot tell.
+    /// Whether the table agrees, or is undecided.
     pub is_expected: bool,
     pub reason: String,
 }
 
-/// The kernel's configuration: where distributions put it, or from the kernel itself.
+/// The kernel's configuration: from the distribution's file, or from the kernel itself.
 pub(crate) fn configuration(release: &str) -> io::Result<String> {
-    /// Longest configuration that is read, in bytes; they have some 300,000.
+    /// Maximum size of a configuration in bytes; they have some 300,000.
     const LEN_MAX: u64 = 16 << 20;
     let at = |path: String| fs::read_to_string(path);
     let beside = at(format!("/boot/config-{release}"));

@@ -1,4 +1,4 @@
-//! This process and its surroundings: rights, namespaces, limits, tools.
+//! This process and its environment: privileges, namespaces, limits, tools.
 
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ use crate::{
     rights::{Capability, INITIAL_PID_NAMESPACE, is_proc_own},
 };
 
-/// What reads of `/proc/kallsyms` are looked at: some thousand symbols.
+/// Bytes read of `/proc/kallsyms`: some thousand symbols.
 const KALLSYMS_HEAD_LEN: u64 = 64 << 10;
 
 /// Capabilities held and missing.
@@ -56,7 +56,7 @@ pub(super) fn capabilities(host: &Host) -> Finding {
     }
 }
 
-/// Whether PIDs of `/proc` are those that the kernel half can be told to use: those of our namespace.
+/// Whether `/proc` shows the PIDs of our namespace, which the kernel half can translate.
 pub(super) fn pid_namespace() -> Finding {
     const SUBJECT: Subject = Subject::new("pid_namespace", "PID namespace", &[Profile, Heap], &[]);
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
@@ -74,7 +74,7 @@ pub(super) fn pid_namespace() -> Finding {
     }
 }
 
-/// Whether the addresses of kernel functions can be seen, without which their frames have no names.
+/// Whether the addresses of kernel functions are visible, without which their frames have no names.
 pub(super) fn kernel_symbols(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("kernel_symbols", "kernel symbols", &[], &[Profile]);
     let restrict = reading::line("/proc/sys/kernel/kptr_restrict");
@@ -98,12 +98,12 @@ pub(super) fn kernel_symbols(host: &Host) -> Finding {
     }
 }
 
-/// How many files may be open: two per CPU, and one per executable that is seen.
+/// Limit of open files: two per CPU, and one per executable.
 pub(super) fn open_files() -> Finding {
     const SUBJECT: Subject = Subject::new("open_files", "open files", &[], &[Profile, Heap]);
     let wanted = 2 * cpus::online().map_or(1, |online| online.len() as u64) + 512;
     let limit = getrlimit(Resource::Nofile);
-    // `None` is without limit.
+    // `None` means unlimited.
     match limit.current {
         Some(current) if current < wanted => SUBJECT.limited(
             format!("at most {current}; {wanted} or more let every executable stay open"),
@@ -119,7 +119,7 @@ pub(super) fn open_files() -> Finding {
     }
 }
 
-/// What builds the kernel halves; nothing that runs needs it.
+/// Toolchain for building the kernel halves; not needed at run time.
 pub(super) fn toolchain() -> Finding {
     const SUBJECT: Subject = Subject::new("ebpf_toolchain", "eBPF toolchain", &[], &[Build]);
     match Toolchain::recorded() {

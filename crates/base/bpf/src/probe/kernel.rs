@@ -8,10 +8,10 @@ use super::{
     advice, command, reading,
 };
 
-/// The oldest kernel that wingbeat is made for: the first with links for perf events.
+/// Minimum supported kernel: the first with links for perf events.
 const KERNEL_MIN: (u32, u32) = (5, 15);
 
-/// What `wingbeat profile` needs, where this kernel is older.
+/// This kernel is too old for `wingbeat profile`.
 #[derive(Debug, thiserror::Error)]
 #[error("recording needs Linux {}.{} or newer; this is {release}", KERNEL_MIN.0, KERNEL_MIN.1)]
 pub struct TooOld {
@@ -19,7 +19,7 @@ pub struct TooOld {
 }
 
 impl TooOld {
-    /// Fails on a kernel whose release says that it is too old.
+    /// Fails if the kernel release is too old.
     pub fn check() -> Result<(), Self> {
         Self::check_release(&rustix::system::uname().release().to_string_lossy())
     }
@@ -73,7 +73,7 @@ pub(super) fn architecture() -> Finding {
     }
 }
 
-/// The kernel's types, from which the offsets in its structures are read.
+/// The kernel's types, from which structure offsets are read.
 pub(super) fn btf(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("btf", "kernel types (BTF)", &[Profile, Heap], &[Bench]);
     match &host.types {
@@ -92,7 +92,7 @@ pub(super) fn jit() -> Finding {
             command("sudo sysctl net.core.bpf_jit_enable=1"),
         ),
         Ok(value) => SUBJECT.works(format!("on (net.core.bpf_jit_enable={value})")),
-        // Linux shows it in the first network namespace only.
+        // Only visible in the initial network namespace.
         Err(error) => SUBJECT.limited(
             format!("unknown: net.core.bpf_jit_enable cannot be read ({error})"),
             advice("check outside of this container"),
@@ -118,7 +118,7 @@ pub(super) fn statistics() -> Finding {
     }
 }
 
-/// Who may call bpf(2). Never in the way: what wingbeat does takes `CAP_BPF` in any case.
+/// Who may call bpf(2). Never a problem: wingbeat needs `CAP_BPF` in any case.
 pub(super) fn unprivileged_bpf() -> Finding {
     const SUBJECT: Subject =
         Subject::new("unprivileged_bpf", "unprivileged eBPF", &[], &[Profile, Bench]);
@@ -130,7 +130,7 @@ pub(super) fn unprivileged_bpf() -> Finding {
     })
 }
 
-/// Lockdown: only its strictest form hides kernel memory from programs.
+/// Lockdown: only its strictest mode hides kernel memory from programs.
 pub(super) fn lockdown() -> Finding {
     const SUBJECT: Subject = Subject::new("lockdown", "lockdown", &[Profile, Heap], &[Bench]);
     let is_mounted = mounts().is_some_and(|mounts| reading::is_mounted(&mounts, "securityfs"));
@@ -153,7 +153,7 @@ pub(super) fn lockdown() -> Finding {
     }
 }
 
-/// The file system of the tracer. Raw tracepoints do without; programs of other types do not.
+/// The tracing file system. Not needed for raw tracepoints, but for other program types.
 pub(super) fn tracefs() -> Finding {
     const SUBJECT: Subject = Subject::new("tracefs", "tracefs", &[], &[Bench]);
     match mounts() {

@@ -1,4 +1,4 @@
-//! perf events: the clock that drives sampling, and hardware counters.
+//! Perf events: the clock that drives sampling, and hardware counters.
 
 use std::{io, os::fd::OwnedFd};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{cpus, loader::CounterEvent, rights::Capability::Perfmon, sys};
 
-/// The clock of every sample, for all processes on one CPU.
+/// The clock that triggers samples, for all processes on one CPU.
 pub(super) fn cpu_clock(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("cpu_clock", "cpu-clock event", &[Profile, Heap], &[]);
     let paranoid = reading::line("/proc/sys/kernel/perf_event_paranoid");
@@ -49,7 +49,7 @@ pub(super) fn cycles(host: &Host) -> Finding {
     }
 }
 
-/// Opens an event on the first CPU that is online, nearly always 0, without enabling it.
+/// Opens an event on the first online CPU, nearly always 0, without enabling it.
 pub(super) fn open(event: CounterEvent) -> io::Result<OwnedFd> {
     let first = cpus::online().ok().and_then(|online| online.first()?.to_owned().try_into().ok());
     sys::open_counter(event.codes(), first.unwrap_or(0), false)

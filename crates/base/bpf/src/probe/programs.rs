@@ -1,4 +1,4 @@
-//! Maps and types of program, each tried with one that does nothing.
+//! Maps and program types, each tested with an empty program.
 
 use std::{ffi::CStr, io, os::fd::AsFd as _, path::Path};
 
@@ -16,17 +16,17 @@ use crate::{
     sys::{self, MapCreate, ProgramKind},
 };
 
-/// What loading a tracing program takes.
+/// Capabilities for loading a tracing program.
 const FOR_TRACING: [Capability; 2] = [Bpf, Perfmon];
 
-/// The tracepoint to try on. A program that does nothing does no harm at any; this one is rare.
+/// The tracepoint to test with. An empty program is harmless at any; this one is rare.
 const TRACEPOINT: &CStr = c"sched_process_exit";
 const TRACEPOINT_TYPEDEF: &str = "btf_trace_sched_process_exit";
 
-/// A function that the kernel has for such attempts and never calls by itself (net/bpf/test_run.c).
+/// A kernel function for such tests, which the kernel never calls by itself (net/bpf/test_run.c).
 const FUNCTION: &str = "bpf_fentry_test1";
 
-/// The map through which samples come.
+/// The map that transports samples.
 pub(super) fn ring_buffer(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("ring_buffer", "ring buffer", &[Profile, Heap], &[Bench]);
     let ring = MapCreate {
@@ -56,7 +56,7 @@ pub(super) fn perf_event(host: &Host) -> Finding {
     }
 }
 
-/// Tracepoints by name: how children and ends of processes are followed.
+/// Raw tracepoints by name: used to follow children and process exits.
 pub(super) fn raw_tracepoint(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("raw_tp", "raw tracepoints", &[Profile, Heap], &[Bench]);
     match load_and_attach(ProgramKind::RawTracepoint, Some(TRACEPOINT)) {
@@ -65,7 +65,7 @@ pub(super) fn raw_tracepoint(host: &Host) -> Finding {
     }
 }
 
-/// Tracepoints whose arguments have types.
+/// Tracepoints with typed arguments.
 pub(super) fn btf_tracepoint(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("tp_btf", "typed tracepoints", &[], &[Profile, Bench]);
     let types = host.types.as_ref().ok();
@@ -79,8 +79,8 @@ pub(super) fn btf_tracepoint(host: &Host) -> Finding {
     }
 }
 
-/// Entries of kernel functions and of other programs. Many cloud kernels refuse them, some at
-/// loading, some only at attaching.
+/// Entries of kernel functions and of other programs. Many cloud kernels reject them, some on load,
+/// some only on attach.
 pub(super) fn fentry(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("fentry", "fentry", &[], &[Live]);
     let types = host.types.as_ref().ok();
@@ -98,13 +98,13 @@ pub(super) fn fentry(host: &Host) -> Finding {
     }
 }
 
-/// Looking at programs that others have loaded: what `top` and `live` show.
+/// Access to programs that others have loaded: used by `top` and `live`.
 pub(super) fn by_id(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("program_ids", "programs by id", &[Live, Top], &[]);
     let attempt = || {
         let ids = program::ids().map_err(Refusal::at("listing"))?;
         match ids.last().map(|&id| program::open(id)) {
-            // One that is gone by now was there, and could be looked for.
+            // A program that is gone by now could still be opened in principle.
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Refusal::at("opening one")(error))
             }
@@ -118,8 +118,7 @@ pub(super) fn by_id(host: &Host) -> Finding {
     }
 }
 
-/// Having the kernel time every program for a while: where the figures of `top` and `live`
-/// come from. They are on for an instant.
+/// Enabling run-time statistics: the source of the figures of `top` and `live`. Enables them for an instant.
 pub(super) fn run_statistics(host: &Host) -> Finding {
     const SUBJECT: Subject =
         Subject::new("run_statistics", "run-time statistics", &[Live, Top], &[]);
@@ -135,7 +134,7 @@ pub(super) fn uprobes() -> Finding {
     event_source(&SUBJECT, "uprobe", "CONFIG_UPROBE_EVENTS=y; only heap needs one")
 }
 
-/// Probes at many places of a file by one link: how calls of an allocator are seen.
+/// Probes at many locations of a file with one link: used to trace calls of an allocator.
 pub(super) fn uprobe_multi(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("uprobe_multi", "uprobe links", &[Heap], &[]);
     let otherwise = advice("boot Linux 6.6 or newer, built with CONFIG_UPROBE_EVENTS=y");

@@ -1,30 +1,30 @@
-//! Reading small kernel files, and the text forms that they come in.
+//! Reads and parses small kernel files.
 
 use std::{fs, io};
 
-/// The content of a file of one line.
+/// Trimmed content of a one-line file.
 pub(super) fn line(path: &str) -> io::Result<String> {
     fs::read_to_string(path).map(|text| text.trim().to_owned())
 }
 
-/// Major and minor number of a kernel release such as `6.1.0-44-cloud-amd64`.
+/// Major and minor version of a kernel release such as `6.1.0-44-cloud-amd64`.
 pub(super) fn release(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit());
     let mut next = || numbers.next()?.parse().ok();
     Some((next()?, next()?))
 }
 
-/// The chosen one of `none [integrity] confidentiality`.
+/// The selected value in `none [integrity] confidentiality`.
 pub(super) fn chosen(text: &str) -> Option<&str> {
     text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
 }
 
-/// Whether a file system of `kind` is in the text of `/proc/self/mounts`.
+/// Whether a file system of type `kind` is listed in the text of `/proc/self/mounts`.
 pub(super) fn is_mounted(mounts: &str, kind: &str) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(2) == Some(kind))
 }
 
-/// Whether some line of a `/proc/kallsyms` shows an address. Without the right to see them all are 0.
+/// Whether any line of `/proc/kallsyms` has an address. Without the privilege all are 0.
 pub(super) fn has_addresses(symbols: &str) -> bool {
     symbols.lines().any(|line| {
         line.split(' ').next().is_some_and(|address| {

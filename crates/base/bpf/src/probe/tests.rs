@@ -1,4 +1,4 @@
-//! The text forms, and the probes on the kernel that runs the tests.
+//! Text formats, and the probes on the running kernel.
 
 use std::{collections::HashSet, time::Instant};
 
@@ -143,8 +143,7 @@ fn every_finding_is_complete() {
     }
 }
 
-/// A feature that the table says is there and that its probe denies is a mistake in one of them, and the
-/// reverse too. Without rights the probes know nothing of the kernel.
+/// The table and the probe must agree about each feature. Without privileges the probes know nothing of the kernel.
 #[test]
 fn the_kernel_has_what_the_table_says() {
     let (kernel, findings) = (Kernel::running(), findings());
@@ -165,7 +164,7 @@ fn fentry_agrees_with_an_attempt() {
     let program = sys::load_program(ProgramKind::Fentry(types.function_id("schedule").unwrap()));
     let finding = programs::fentry(&host);
     match program {
-        // It may still be refused at attaching, and then the finding says so.
+        // It may still be rejected on attach, and then the finding says so.
         Ok(_) => assert!(!finding.detail.contains("loading failed"), "{finding:?}"),
         Err(_) => assert_eq!(finding.status, FindingStatus::Missing, "{finding:?}"),
     }
@@ -173,7 +172,7 @@ fn fentry_agrees_with_an_attempt() {
 
 #[test]
 fn the_kernel_gets_the_structures_that_it_wants() {
-    // An unknown kind of program is refused for what it is, not for its layout.
+    // An unknown kind of program must be rejected for its kind, not for its layout.
     let error = sys::load_program(ProgramKind::BtfTracepoint(u32::MAX)).unwrap_err();
     let expected = [libc::EINVAL, libc::ENOENT, libc::EPERM];
     assert!(error.raw_os_error().is_some_and(|errno| expected.contains(&errno)), "{error}");
@@ -183,6 +182,6 @@ fn the_kernel_gets_the_structures_that_it_wants() {
 fn is_quick() {
     let start = Instant::now();
     findings();
-    // Half a second in a release build; the bound is for a debug build on a busy machine.
+    // Half a second in a release build; the limit is for a debug build on a busy machine.
     assert!(start.elapsed().as_secs() < 5);
 }

@@ -1,11 +1,11 @@
-//! What to do about something that was refused: `sudo` is no advice for root.
+//! Advice after a denied operation: `sudo` does not help root.
 
 use rustix::process::geteuid;
 
 use super::{Capability, Rights};
 
-/// How this thread gets the capabilities that it `lacks` of those `needed`, or what else may forbid a
-/// thing that takes them; an instruction for the end of a sentence, without a full stop.
+/// How this thread can get the capabilities that it `lacks` of those `needed`, or other possible
+/// causes of a denial; an instruction for the end of a sentence, without a full stop.
 pub fn how_to_get(needed: &[Capability]) -> String {
     match Rights::current() {
         Ok(rights) => advice(&rights, needed, geteuid().is_root()),

@@ -1,4 +1,4 @@
-//! The capabilities that matter here, and sets of them as `/proc` prints them.
+//! The relevant capabilities, and sets of them in the format of `/proc`.
 
 use std::fmt;
 
@@ -8,31 +8,31 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Capability {
-    /// Read files whatever their permissions: executables that only others may read.
+    /// Read files regardless of permissions: executables that only others may read.
     DacReadSearch = 2,
     /// Load and attach network programs: XDP, tc.
     NetAdmin = 12,
-    /// Look into processes of other users: `/proc/PID/exe`, `/proc/PID/root`.
+    /// Inspect processes of other users: `/proc/PID/exe`, `/proc/PID/root`.
     SysPtrace = 19,
     /// Nearly everything; includes the three at the end of this list.
     SysAdmin = 21,
     /// See kernel addresses in `/proc/kallsyms`.
     Syslog = 34,
-    /// Watch all processes with perf events; load tracing programs, together with `Bpf`.
+    /// Observe all processes with perf events; load tracing programs, together with `Bpf`.
     Perfmon = 38,
     /// Create maps and load programs.
     Bpf = 39,
-    /// Open the files behind mappings, `/proc/PID/map_files`: also those that were deleted.
+    /// Open the files behind mappings, `/proc/PID/map_files`, including deleted ones.
     CheckpointRestore = 40,
 }
 
 impl Capability {
-    /// The name in the form that `setcap` takes, e.g. `cap_bpf`.
+    /// The name for `setcap`, e.g. `cap_bpf`.
     pub fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// What is not possible without it, in a few words.
+    /// What it is needed for, in a few words.
     pub fn purpose(self) -> &'static str {
         self.row().1
     }
@@ -61,7 +61,7 @@ impl Capability {
 }
 
 impl fmt::Display for Capability {
-    /// In capitals, as the manual pages write it: `CAP_BPF`.
+    /// In capitals, as in manual pages: `CAP_BPF`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name().to_ascii_uppercase())
     }
@@ -78,7 +78,7 @@ impl Serialize for Capability {
 pub struct CapabilitySet(u64);
 
 impl CapabilitySet {
-    /// The effective set in the text of a `/proc/PID/status`; `None` when there is none.
+    /// Parses the effective set in `/proc/PID/status`; `None` if it is missing.
     pub fn from_status(status: &str) -> Option<Self> {
         let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
         u64::from_str_radix(mask.trim(), 16).ok().map(Self)

@@ -1,4 +1,4 @@
-//! Masks as `/proc/self/status` prints them, and what follows from them.
+//! Masks in the format of `/proc/self/status`, and their consequences.
 
 use super::*;
 

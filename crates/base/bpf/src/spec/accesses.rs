@@ -1,10 +1,10 @@
-//! Accesses to kernel structures by name (CO-RE), fitted to a kernel's types.
+//! Relocates accesses to kernel structures by name (CO-RE) for a kernel's types.
 //!
-//! The compiler writes what holds for the types of the object, and how it came to that: from type T,
-//! member 1, element 3. Fitting follows the same path by name through the types of the target, and
-//! writes what comes out there. The rules are libbpf's (tools/lib/bpf/relo_core.c, Linux 6.12), so that
-//! a program is measured as it is run. aya-obj 0.3 fits too, but gives up on flexible arrays, on types
-//! that the target does not have, and on the whole object for one access.
+//! The compiler emits the value for the object's types, and its derivation: from type T, member 1,
+//! element 3. Relocation follows the same path by name through the types of the target, and writes
+//! the resulting value. The rules are libbpf's (tools/lib/bpf/relo_core.c, Linux 6.12), so that a
+//! program is measured as it is run. aya-obj 0.3 supports this too, but not for flexible arrays or
+//! types that the target lacks, and rejects the whole object for one access.
 
 mod likeness;
 mod matching;
@@ -26,7 +26,7 @@ use value::Outcome;
 
 pub(crate) use patch::UNRESOLVED;
 
-/// What an access asks for (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
+/// Kind of an access relocation (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Question(u32);
 
@@ -54,11 +54,11 @@ impl Question {
     }
 }
 
-/// Fits the accesses of functions to the types of a target.
+/// Relocates the accesses of functions for the types of a target.
 pub(super) struct Fitter<'a> {
     types: &'a TypeTable,
     target: &'a TypeTable,
-    /// Types of the target that a type of the object can be, by id.
+    /// By type id of the object: target types that may correspond to it.
     candidates: HashMap<u32, Vec<u32>>,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Fitter<'a> {
         Self { types, target: &target.0, candidates: HashMap::new() }
     }
 
-    /// The instructions of `function`, fitted. The error is a reason.
+    /// Relocated instructions of `function`. The error is a reason.
     pub(super) fn fit(&mut self, function: &Function) -> Result<Vec<Insn>, String> {
         let mut insns = function.insns.clone();
         for access in &function.accesses {
@@ -86,7 +86,7 @@ impl<'a> Fitter<'a> {
     }
 
     fn outcome(&mut self, access: &Access) -> Result<Outcome, String> {
-        // That there is such a question was checked when it was read.
+        // The kind was validated when parsed.
         let question = Question(access.kind);
         let path = Path::read(self.types, access, question)?;
         if question == Question::LOCAL_ID {
@@ -113,7 +113,7 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// Types of the target with the same name and of the same kind.
+    /// Target types with the same name and kind.
     fn candidates(&mut self, id: u32) -> Result<Vec<u32>, String> {
         if let Some(known) = self.candidates.get(&id) {
             return Ok(known.clone());
@@ -143,9 +143,9 @@ impl<'a> Fitter<'a> {
     }
 }
 
-/// A name without its flavour: what follows three underscores tells variants of a type apart.
+/// A name without its flavour: the suffix after three underscores distinguishes variants of a type.
 fn essential(name: &str) -> &str {
-    // The last three underscores that stand alone.
+    // The last separator of exactly three underscores.
     let is_separator =
         |part: &[u8]| matches!(part, [a, b'_', b'_', b'_', b] if *a != b'_' && *b != b'_');
     match name.as_bytes().windows(5).rposition(is_separator) {
@@ -154,7 +154,7 @@ fn essential(name: &str) -> &str {
     }
 }
 
-/// Can a type of one kind stand for one of the other? Enumerations can, of whatever width.
+/// Whether types of these kinds may correspond. Enumerations do, of any width.
 fn are_alike(a: TypeKind, b: TypeKind) -> bool {
     a == b || a.is_enumeration() && b.is_enumeration()
 }

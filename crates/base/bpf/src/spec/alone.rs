@@ -1,7 +1,7 @@
-//! Extensions (freplace) without the program that they are for: what they are by their argument.
+//! Extensions (freplace) without their target program: derives a program type from their argument.
 //!
-//! A function that gets a packet's context can be run on packets as a program of that type. veristat
-//! loads extensions in this way too (tools/testing/selftests/bpf/veristat.c, Linux 6.12).
+//! A function with a packet context can be run on packets as a program of that type. veristat loads
+//! extensions in the same way (tools/testing/selftests/bpf/veristat.c, Linux 6.12).
 
 use super::{
     Spec,
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{btf::table::TypeKind, program_type::ProgramType};
 
-/// Contexts, each with a section whose programs get it.
+/// Contexts, each with a section of programs that get it.
 const CONTEXTS: &[(&str, &str)] = &[
     ("xdp_md", "xdp"),
     ("__sk_buff", "tc"),
@@ -36,8 +36,8 @@ impl ProgramSpec {
 }
 
 impl Spec {
-    /// The same object with those extensions as programs by themselves whose function is not in it;
-    /// `None` when there are none, or their arguments do not tell what they would be.
+    /// A copy of the object in which extensions whose target function is missing become standalone
+    /// programs; `None` if there are none, or their arguments do not determine a type.
     pub fn with_extensions_alone(&self) -> Option<Self> {
         let mut changed = self.clone();
         let mut is_changed = false;
@@ -53,7 +53,7 @@ impl Spec {
         is_changed.then_some(changed)
     }
 
-    /// Whether a function of that name is in the object, beside extensions themselves.
+    /// Whether the object has a function of that name, other than extensions.
     fn has_target(&self, program: &ProgramSpec) -> bool {
         let wanted = match &program.attachment {
             Some(Attachment::Program(name)) => name,
@@ -68,7 +68,7 @@ impl Spec {
         functions.any(|(number, function)| function.name == *wanted && !is_extension(number))
     }
 
-    /// The section of programs whose context is its only argument.
+    /// Section of programs whose context is its only argument.
     fn context_section(&self, program: &ProgramSpec) -> Option<&'static str> {
         let types = self.types.as_ref()?;
         let function = self.functions.0.get(*self.entries.get(&program.name)?)?;

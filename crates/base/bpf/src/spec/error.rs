@@ -1,24 +1,24 @@
-//! What can be wrong with an object file.
+//! Errors in object files.
 
 use std::io;
 
-/// An object file that cannot be used, with its name and the reason.
+/// An unusable object file, with its name and the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     #[error("cannot read {file}")]
     Unreadable { file: String, source: io::Error },
-    /// The reason is what it is instead, and what would be right.
+    /// The reason says what it is instead, and what is expected.
     #[error("{file} is not an eBPF object: {reason}")]
     NotAnObject { file: String, reason: String },
-    /// It is one, but its contents contradict themselves.
+    /// It is an object, but inconsistent.
     #[error("{file} is damaged: {}{reason}", place(.section))]
     Damaged {
         file: String,
-        /// The section at fault; `None` for what belongs to the file as a whole.
+        /// The section at fault; `None` if it is the file as a whole.
         section: Option<String>,
         reason: String,
     },
-    /// It is sound, but uses what is not supported.
+    /// It is valid, but uses an unsupported feature.
     #[error("{file}: {reason}")]
     Unsupported { file: String, reason: String },
     #[error("{file}: cannot link {program}: {reason}")]
@@ -47,7 +47,7 @@ fn place(section: &Option<String>) -> String {
     section.as_ref().map_or_else(String::new, |section| format!("section {section}: "))
 }
 
-/// What a stage of reading found, before it is known which file it was.
+/// Error of a parsing stage, before the file name is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// See [`SpecError::NotAnObject`].
@@ -74,7 +74,7 @@ impl Flaw {
     }
 }
 
-/// The name in `known` that `name` may be meant to be, or all of them.
+/// The name in `known` that is most similar to `name`, or all of them.
 fn suggestion(name: &str, known: &[String]) -> String {
     match (nearest(name, known), known) {
         (_, []) => "it has no programs at all".to_owned(),
@@ -90,7 +90,7 @@ fn code_in(sections: &[String]) -> String {
     }
 }
 
-/// The most similar of `known`, if it is similar at all: few edits apart, or one contains the other.
+/// The most similar of `known`, if similar at all: a few edits apart, or one contains the other.
 pub fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
     let limit = name.chars().count() / 3 + 1;
     let by_edits = known

@@ -1,4 +1,4 @@
-//! What `.BTF.ext` tells about code: types of functions, source lines, accesses to kernel structures.
+//! Parses `.BTF.ext`: types of functions, source lines, accesses to kernel structures.
 //!
 //! Documentation/bpf/btf.rst (Linux 6.18), section 4. Records belong to sections by name.
 
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use super::error::Flaw;
 use crate::btf::table::{TypeKind, TypeTable, word_at};
 
-/// Number of the kinds of accesses (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
+/// Number of access kinds (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
 const KINDS: u32 = 13;
 
-/// Parts of an access string, and the most that one of them can be: more than C has ever asked for.
+/// Maximum parts of an access string, and their maximum value: more than C code ever uses.
 const ACCESS_PARTS_MAX: usize = 64;
 const ACCESS_INDEX_MAX: u32 = 1 << 24;
 
@@ -25,7 +25,7 @@ pub(super) struct Records {
     pub(super) accesses: Vec<Access>,
 }
 
-/// Where the code of a source line begins, see [`crate::code::LineInfo`].
+/// Start of a source line's code, see [`crate::code::LineInfo`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) offset: u64,
@@ -44,16 +44,16 @@ pub(super) struct Access {
     pub(super) kind: u32,
 }
 
-/// The records by the names of the sections that they are for.
+/// Records by section name.
 pub(super) type Extension = BTreeMap<String, Records>;
 
 const NAME: &str = ".BTF.ext";
 const MAGIC: u16 = 0xeb9f;
-/// Bytes of the header with two parts, and with the third.
+/// Length of the header with two parts, and with three.
 const HEADER_LEN: usize = 24;
 const HEADER_LEN_WITH_ACCESSES: usize = 32;
 
-/// Reads and checks the section.
+/// Parses and validates the section.
 pub(super) fn parse(bytes: &[u8], types: &TypeTable) -> Result<Extension, Flaw> {
     let flaw = |reason: String| Flaw::damaged(NAME, reason);
     let magic = bytes.first_chunk().map(|first: &[u8; 2]| u16::from_le_bytes(*first));
@@ -92,7 +92,7 @@ pub(super) fn parse(bytes: &[u8], types: &TypeTable) -> Result<Extension, Flaw> 
     Ok(found)
 }
 
-/// Adds a record to those of its section. The error is a reason.
+/// Adds a record to its section. The error is a reason.
 type Take = fn(&mut Records, &[u8], &TypeTable) -> Result<(), String>;
 
 /// One of the three parts: the length of its records, then a block for each section.

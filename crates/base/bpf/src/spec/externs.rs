@@ -1,42 +1,42 @@
-//! What an object takes from the kernel by name: functions (kfuncs), variables, configuration.
+//! Kernel symbols that an object uses: functions (kfuncs), variables, configuration.
 //!
-//! libbpf's conventions (tools/lib/bpf/libbpf.c, `bpf_object__collect_externs`, Linux 6.12): externs are
-//! undefined symbols that the object's BTF lists in a data section, `.ksyms` or `.kconfig`. In linked
-//! bytecode they appear by their number here, which the loader replaces by what the kernel has.
+//! Follows libbpf's conventions (tools/lib/bpf/libbpf.c, `bpf_object__collect_externs`, Linux
+//! 6.12): externs are undefined symbols that the object's BTF lists in a data section, `.ksyms` or
+//! `.kconfig`. Linked bytecode refers to them by their number here, which the loader replaces.
 
 use super::survey::{Place, Survey};
 use crate::btf::table::{BOOL, EXTERN, SIGNED, Type, TypeKind, TypeTable};
 
-/// The data sections of externs, which are no sections of the file, and the map of the second.
+/// Data sections of externs, which are not sections of the file, and the map of the second.
 pub(super) const KSYMS: &str = ".ksyms";
 pub(super) const KCONFIG: &str = ".kconfig";
 
-/// Something that the kernel has to provide.
+/// A symbol that the kernel has to provide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extern {
     /// Its name in the kernel.
     pub name: String,
     pub kind: ExternKind,
-    /// Whether the program knows what to do without it.
+    /// Whether the program can do without it.
     pub is_weak: bool,
 }
 
 /// Kinds of externs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExternKind {
-    /// A function of the kernel, called or looked for.
+    /// A kernel function, called or only looked up.
     Function,
-    /// A variable of the kernel whose type is known.
+    /// A kernel variable with a known type.
     Variable,
-    /// A symbol of the kernel of which only the address is wanted.
+    /// A kernel symbol of which only the address is used.
     Address,
-    /// A setting of the kernel's build.
+    /// A kernel configuration setting.
     Setting(Setting),
-    /// Nothing tells what it is; the reason. Only what refers to it cannot be linked.
+    /// Of unknown kind, with the reason. Only programs that refer to it cannot be linked.
     Unclear(String),
 }
 
-/// A setting of the kernel's build, as a variable in the map `.kconfig`.
+/// A kernel configuration setting, as a variable in the map `.kconfig`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
     /// Offset in the map's value, in bytes.
@@ -46,7 +46,7 @@ pub struct Setting {
     pub form: SettingForm,
 }
 
-/// How the value of a setting is written into its variable.
+/// Format of a setting's value in its variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingForm {
     /// One byte, 0 or 1.
@@ -129,7 +129,7 @@ impl Externs {
         }
     }
 
-    /// A place in the map, and the form that the type asks for.
+    /// Allocates a location in the map, and derives the format from the type.
     fn setting(&mut self, declared: Type<'_>, types: &TypeTable) -> Option<Setting> {
         let value = types.resolve(declared.link).filter(|_| declared.kind == TypeKind::VAR)?;
         let size = types.size(value.id).filter(|&size| size > 0)?;
@@ -164,7 +164,7 @@ fn form(value: Type<'_>, types: &TypeTable) -> Option<SettingForm> {
     }
 }
 
-/// Ids of what the two data sections list.
+/// Type ids listed in the two data sections.
 #[derive(Default)]
 struct Lists {
     ksyms: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Functions of an object: their instructions, what these refer to, and what is known of them.
+//! Functions of an object: instructions, references, and metadata.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::code::{Insn, LineInfo};
 
-/// A function as the object has it. Indices are of instructions, from its start.
+/// A function in the object. Indices are of instructions, from its start.
 #[derive(Debug, Clone)]
 pub(super) struct Function {
     pub(super) name: String,
@@ -23,27 +23,27 @@ pub(super) struct Function {
     pub(super) lines: Vec<LineInfo>,
     /// Accesses to kernel structures; their offsets are from the function's start.
     pub(super) accesses: Vec<Access>,
-    /// What instructions refer to beyond themselves.
+    /// References of instructions.
     pub(super) references: BTreeMap<usize, Target>,
     pub(super) is_local: bool,
     pub(super) is_hidden: bool,
 }
 
-/// What a relocation leads to.
+/// Target of a relocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A place in the object; the instruction may hold a distance from there.
+    /// A location in the object; the instruction may contain a distance from there.
     Place {
         section: usize,
         offset: u64,
         /// Symbol, empty for the section itself.
         symbol: String,
     },
-    /// What is in the kernel: its number in [`Externs`].
+    /// A kernel symbol: its number in [`Externs`].
     Extern(usize),
-    /// A symbol that is neither here nor there.
+    /// An undefined symbol.
     Nowhere(String),
-    /// A variable that only a linker would give a place.
+    /// A common symbol, which only a linker would allocate.
     Common(String),
 }
 
@@ -74,25 +74,25 @@ impl Functions {
         Ok(Self(found))
     }
 
-    /// Whether just one function has this name.
+    /// Whether exactly one function has this name.
     pub(super) fn is_only(&self, name: &str) -> bool {
         self.0.iter().filter(|function| function.name == name).count() == 1
     }
 
-    /// The functions of a section, with their numbers.
+    /// Functions of a section, with their numbers.
     pub(super) fn in_section(&self, section: usize) -> impl Iterator<Item = (usize, &Function)> {
         let start = self.0.partition_point(|found| found.section < section);
         let those = self.0.iter().enumerate().skip(start);
         those.take_while(move |(_, found)| found.section == section)
     }
 
-    /// The number of the function that begins at an offset of a section.
+    /// Number of the function that begins at an offset of a section.
     pub(super) fn at(&self, section: usize, start: u64) -> Option<usize> {
         self.0.binary_search_by_key(&(section, start), |found| (found.section, found.start)).ok()
     }
 }
 
-/// Records of code belong to names of sections, which therefore have to differ.
+/// Code records refer to section names, which therefore must be unique.
 fn check_names(survey: &Survey<'_>, extension: &Extension) -> Result<(), Flaw> {
     let mut names: Vec<_> = survey
         .sections
@@ -111,8 +111,8 @@ fn check_names(survey: &Survey<'_>, extension: &Extension) -> Result<(), Flaw> {
     }
 }
 
-/// Programs are asked for by name, so that no two may have the same. What others see has a name of its
-/// own in all that compilers and linkers write.
+/// Programs are selected by name, so names must be unique. Compilers and linkers always give global
+/// functions unique names.
 fn check_visible(survey: &Survey<'_>, functions: &[Function]) -> Result<(), Flaw> {
     let mut seen = BTreeMap::new();
     for function in functions.iter().filter(|function| !function.is_local) {
@@ -130,8 +130,7 @@ fn check_visible(survey: &Survey<'_>, functions: &[Function]) -> Result<(), Flaw
     Ok(())
 }
 
-/// Symbols of functions in a section, ascending. Of several for the same instructions one is kept,
-/// if possible one that others can see.
+/// Function symbols in a section, ascending. Of several for the same instructions keeps one, preferably global.
 fn functions_in<'a>(
     survey: &'a Survey<'_>,
     index: usize,
@@ -154,8 +153,8 @@ fn functions_in<'a>(
     }
 }
 
-/// Compilers before LLVM 7 do not say of a symbol that it is a function, nor where that ends. Labels are
-/// local, so that what others see in a section of code is a function up to the next one.
+/// Compilers before LLVM 7 do not mark symbols as functions, nor give their size. Labels are local,
+/// so a global symbol in a code section is a function up to the next one.
 fn untyped_functions<'a>(
     survey: &'a Survey<'_>,
     index: usize,
@@ -184,7 +183,7 @@ fn function(
 ) -> Function {
     let start = symbol.value;
     let range = start..start.saturating_add(symbol.size);
-    // Offsets within a function are multiples of 8, and fewer than the file has bytes.
+    // Offsets within a function are multiples of 8, and below the file size.
     let insn_index = |offset: u64| usize::try_from((offset - start) / 8).unwrap_or(usize::MAX);
     let section = survey.sections.get(index);
     let bytes = usize::try_from(range.start)
@@ -225,7 +224,7 @@ fn function(
     }
 }
 
-/// Those in a range of offsets, of what ascends by them.
+/// Items in a range of offsets; `all` is sorted by offset.
 pub(super) fn within<'a, T>(
     all: &'a [T],
     range: &Range<u64>,
@@ -252,7 +251,7 @@ fn target(survey: &Survey<'_>, index: usize, externs: &Externs) -> Target {
     }
 }
 
-/// Instructions from the bytes of a little-endian object.
+/// Decodes instructions from the bytes of a little-endian object.
 pub(super) fn instructions(bytes: &[u8]) -> Vec<Insn> {
     bytes.as_chunks().0.iter().map(|insn| Insn::from_bytes(*insn)).collect()
 }

@@ -14,7 +14,7 @@ pub(crate) use value::whole_number;
 pub use value::{GlobalSetting, NotASetting};
 use value::{Shape, listed};
 
-/// The variables, in the order of the file.
+/// The variables, in file order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Globals(Vec<Global>);
 
@@ -28,7 +28,7 @@ struct Global {
     is_local: bool,
 }
 
-/// A variable or a part of one: its section, where it is there, in bytes, and its type if that is known.
+/// A variable or a part of one: its section, its range there in bytes, and its type if known.
 #[derive(Debug, Clone, Copy)]
 struct Spot {
     section: usize,
@@ -56,7 +56,7 @@ impl Globals {
         Self(globals.collect())
     }
 
-    /// The variable of a name: one that other files see, else the only one that they do not.
+    /// The variable of a name: a global one, else the only static one.
     fn named(&self, name: &str) -> Result<&Global, String> {
         let mut found: Vec<_> = self.0.iter().filter(|global| global.name == name).collect();
         found.sort_by_key(|global| global.is_local);
@@ -67,9 +67,9 @@ impl Globals {
         }
     }
 
-    /// What may be meant, or what there is.
+    /// Similar names, or all.
     fn suggestion(&self, name: &str) -> String {
-        // Compilers give constants names that begin with a dot or have one in them.
+        // Names of compiler-generated constants contain a dot.
         let known = self.0.iter().map(|global| &global.name).filter(|name| !name.contains('.'));
         let known: Vec<String> = known.cloned().collect();
         match (nearest(name, &known), known.as_slice()) {
@@ -81,15 +81,15 @@ impl Globals {
 }
 
 impl Spec {
-    /// Sets a global variable of the object, or a part of one (`array[2]`, `settings.limit`), before it
-    /// is loaded. Fails when there is no such variable, or when it has another size than `value`.
+    /// Sets a global variable of the object, or a part of one (`array[2]`, `settings.limit`),
+    /// before it is loaded. Fails if there is no such variable, or its size differs from that of
+    /// `value`.
     pub fn set_global(&mut self, name: &str, value: &[u8]) -> Result<(), SpecError> {
         self.try_set_global(name, value).map_err(|reason| self.global_error(name, reason))
     }
 
-    /// The same object with other values in global variables: what `veristat -G` and bpf2go's
-    /// variables set before loading. Fails when there is no such variable, or it cannot hold the
-    /// value.
+    /// A copy of the object with other values of global variables, like `veristat -G` and bpf2go's
+    /// variables. Fails if there is no such variable, or it cannot hold the value.
     pub fn with_globals(&self, settings: &[GlobalSetting]) -> Result<Self, SpecError> {
         let mut changed = self.clone();
         for GlobalSetting { name, value } in settings {
@@ -114,7 +114,7 @@ impl Spec {
         shape.bytes(value, size)
     }
 
-    /// A variable by its name, or a part of one by the name and the path to it.
+    /// A variable by its name, or a part of one by name and path.
     fn place(&self, name: &str) -> Result<Spot, String> {
         if let Ok(global) = self.globals.named(name) {
             return Ok(self.whole(global));
@@ -135,13 +135,13 @@ impl Spec {
         Ok(Spot { offset: whole.offset + offset, size, type_id: Some(type_id), ..whole })
     }
 
-    /// All of a variable.
+    /// The whole variable.
     fn whole(&self, global: &Global) -> Spot {
         let &Global { section, offset, size, .. } = global;
         Spot { section, offset, size, type_id: self.global_type(global) }
     }
 
-    /// The type of a variable, where the object tells one of its size.
+    /// Type of a variable, if the object has one of the same size.
     fn global_type(&self, global: &Global) -> Option<u32> {
         let types = self.types.as_ref()?;
         let (section, _) = self.sections.get(global.section)?;

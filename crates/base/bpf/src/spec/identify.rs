@@ -1,6 +1,6 @@
-//! What kind of file it is: only little-endian 64-bit objects of eBPF are read further.
+//! Identifies the file type: only little-endian 64-bit eBPF objects are parsed further.
 //!
-//! Everything else gets a message that says what it is instead, for it is easy to take the wrong file.
+//! For other files the error says what they are, because it is easy to pass the wrong file.
 
 use object::{
     LittleEndian,
@@ -16,11 +16,11 @@ pub(super) type Header = FileHeader64<LittleEndian>;
 /// Length of the header of a 64-bit file, in bytes.
 const HEADER_LEN: usize = 64;
 
-/// Where the architecture stands in the header, and who has 32 or 64 bits and which byte order.
+/// Offsets of class (32 or 64 bits), byte order, and architecture in the header.
 const CLASS_AT: usize = 4;
 const BYTE_ORDER_AT: usize = 5;
 
-/// Finds out whether `bytes` are an eBPF object, and gives its header.
+/// Checks whether `bytes` are an eBPF object, and returns its header.
 pub(super) fn identify(bytes: &[u8]) -> Result<&Header, Flaw> {
     if !bytes.starts_with(&elf::ELFMAG) {
         return Err(Flaw::NotAnObject(what_else(bytes)));
@@ -45,7 +45,7 @@ pub(super) fn identify(bytes: &[u8]) -> Result<&Header, Flaw> {
     let header = Header::parse(bytes)
         .map_err(|error| Flaw::Damaged(None, format!("the ELF header cannot be read: {error}")))?;
     let machine = header.e_machine(LittleEndian);
-    // clang wrote no machine at all before eBPF had a number (libbpf takes those too).
+    // Before eBPF had a number, clang wrote none at all (libbpf accepts those too).
     if machine != elf::EM_BPF && machine != elf::EM_NONE {
         return other(&format!(
             "it is machine code for {}, not for eBPF; build it with `clang -target bpf` or for bpfel-unknown-none",
@@ -61,7 +61,7 @@ pub(super) fn identify(bytes: &[u8]) -> Result<&Header, Flaw> {
     }
 }
 
-/// What a file is that is not ELF.
+/// Describes a file other than ELF.
 fn what_else(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return "it is empty".into();
@@ -87,7 +87,7 @@ fn what_else(bytes: &[u8]) -> String {
     format!("it is not an ELF file: it begins with {}", first.join(" "))
 }
 
-/// Is it readable text, as far as it goes? A character may be cut in two at the end.
+/// Whether it is readable text, as far as it goes. The end may cut a character in two.
 fn is_text(bytes: &[u8]) -> bool {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,

@@ -1,7 +1,7 @@
-//! From an object to the bytecode of its programs: relocation of types, maps, calls and externs.
+//! Links an object to the bytecode of its programs: relocates types, maps, calls and externs.
 //!
-//! aya-obj links too, but takes two functions at the same offset of different sections for one, calls
-//! no functions of the kernel, and gives up the whole object for one program. So this is our own.
+//! aya-obj links too, but confuses functions at the same offset of different sections, does not
+//! support kernel functions, and rejects the whole object for one program. So this is our own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,38 +9,38 @@ use super::{ProgramSpec, Spec, SpecError, accesses::Fitter, references::Referenc
 use crate::btf::{KernelTypes, table::TypeKind};
 use crate::code::{Code, FunctionInfo, Insn, LineInfo};
 
-/// A program with everything that it calls.
+/// A program with all functions that it calls.
 #[derive(Debug, Clone)]
 pub struct Linked {
     pub program: ProgramSpec,
-    /// Its bytecode. A reference to a map holds the map's position in [`Spec::maps`] where the kernel
-    /// wants a descriptor; one to something of the kernel (a kfunc, a variable) its position in
-    /// [`Spec::externs`] where the kernel wants an id.
+    /// Its bytecode. References to a map contain its index in [`Spec::maps`] in place of a
+    /// descriptor, references to kernel symbols (a kfunc, a variable) their index in
+    /// [`Spec::externs`] in place of an id.
     pub code: Code,
-    /// Calls of functions of the kernel, ascending.
+    /// Calls of kernel functions, ascending.
     pub kfuncs: Vec<KfuncCall>,
 }
 
-/// A call of a function of the kernel.
+/// A call of a kernel function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KfuncCall {
     pub insn_index: usize,
     pub name: String,
-    /// Whether the program may be loaded although the kernel has no such function.
+    /// Whether the program may be loaded if the kernel lacks the function.
     pub is_weak: bool,
 }
 
-/// The kfunc that ends a program there and then (kernel/bpf/helpers.c, Linux 6.18).
+/// The kfunc that terminates a program (kernel/bpf/helpers.c, Linux 6.18).
 const THROW: &str = "bpf_throw";
 
 impl Linked {
-    /// The kfunc that the instruction calls, if it calls one.
+    /// The kfunc that the instruction calls, if any.
     pub fn kfunc_at(&self, insn_index: usize) -> Option<&KfuncCall> {
         let found = self.kfuncs.binary_search_by_key(&insn_index, |call| call.insn_index).ok()?;
         self.kfuncs.get(found)
     }
 
-    /// Indices of the calls from which the program does not come back.
+    /// Indices of calls that do not return.
     pub fn throwing_calls(&self) -> impl Iterator<Item = usize> {
         self.kfuncs.iter().filter(|call| call.name == THROW).map(|call| call.insn_index)
     }
@@ -49,21 +49,20 @@ impl Linked {
 impl Spec {
     /// Links all programs, in the order of [`Spec::programs`].
     ///
-    /// `target` are the types of the kernel that the programs are for; those that access kernel
-    /// structures by name (CO-RE) need them, see [`Spec::needs_target_types`]. Fails when something
-    /// that a program refers to is not in the object, or not in the kernel.
+    /// `target` are the types of the kernel that the programs are for; required by programs that
+    /// access kernel structures by name (CO-RE), see [`Spec::needs_target_types`]. Fails if a
+    /// program refers to something that is missing in the object or the kernel.
     pub fn link(&self, target: Option<&KernelTypes>) -> Result<Vec<Linked>, SpecError> {
         self.link_these(&self.programs, target).into_iter().collect()
     }
 
-    /// Links each program by itself, in the order of [`Spec::programs`]: one that cannot be linked is in
-    /// nobody's way.
+    /// Links each program separately, in the order of [`Spec::programs`]: one that cannot be linked
+    /// does not affect the others.
     pub fn link_each(&self, target: Option<&KernelTypes>) -> Vec<Result<Linked, SpecError>> {
         self.link_these(&self.programs, target)
     }
 
-    /// Links one program. Others that cannot be linked do not matter. Fails when there is no such
-    /// program, else as [`link`](Self::link) has it.
+    /// Links one program, ignoring errors in others. Fails if there is no such program, else like [`link`](Self::link).
     pub fn link_program(
         &self,
         name: &str,
@@ -92,13 +91,12 @@ impl Spec {
             .collect()
     }
 
-    /// Whether a program accesses kernel structures by name (CO-RE), so that linking it takes the
-    /// types of a kernel.
+    /// Whether any program accesses kernel structures by name (CO-RE), so that linking requires the types of a kernel.
     pub fn needs_target_types(&self) -> bool {
         self.functions.0.iter().any(|function| !function.accesses.is_empty())
     }
 
-    /// The functions that a program consists of, by number: itself first, then as they are referred to.
+    /// Numbers of the functions of a program: the entry first, then in order of reference.
     fn reached(&self, program: &ProgramSpec) -> Result<Vec<usize>, SpecError> {
         let entry = self.entries.get(&program.name).copied();
         let entry = entry.ok_or_else(|| self.link_error(program, "it has no code".into()))?;
@@ -119,8 +117,8 @@ impl Spec {
         Ok(reached)
     }
 
-    /// The function that a program's tag names for exceptions (`__exception_cb` of bpf_experimental.h,
-    /// Linux 6.18). Nothing refers to it but the tag.
+    /// The exception callback named by a program's tag (`__exception_cb` of bpf_experimental.h,
+    /// Linux 6.18). Only the tag refers to it.
     fn exception_callback(&self, entry: usize) -> Option<usize> {
         let (types, type_id) = (self.types.as_ref()?, self.functions.0.get(entry)?.type_id?);
         let mut tags =
@@ -137,7 +135,7 @@ impl Spec {
         self.references(number).map_err(|reason| self.link_error(program, reason))
     }
 
-    /// Fits the accesses to kernel structures of some functions, unless another program has them too.
+    /// Relocates the accesses to kernel structures of some functions, unless already done for another program.
     fn fit(
         &self,
         program: &ProgramSpec,
@@ -160,7 +158,7 @@ impl Spec {
         Ok(())
     }
 
-    /// Puts functions one after the other and makes their references those of the whole.
+    /// Concatenates functions and adjusts their references.
     fn join(
         &self,
         program: &ProgramSpec,
@@ -194,7 +192,7 @@ impl Spec {
         Ok(Linked { program: program.clone(), code, kfuncs })
     }
 
-    /// Functions one after the other, and where each begins.
+    /// Concatenates functions, and returns the start of each.
     fn concatenate(&self, numbers: &[usize], fitted: &Fitted) -> (Code, BTreeMap<usize, usize>) {
         let (mut code, mut starts) = (Code::default(), BTreeMap::new());
         for &number in numbers {
@@ -212,7 +210,7 @@ impl Spec {
                 ..*line
             }));
         }
-        // The kernel takes one line per instruction at most.
+        // The kernel accepts at most one line per instruction.
         code.lines.dedup_by_key(|line| line.insn_index);
         (code, starts)
     }
@@ -222,7 +220,7 @@ impl Spec {
     }
 }
 
-/// Instructions of functions that access kernel structures, by number, fitted to a kernel.
+/// Relocated instructions of functions that access kernel structures, by number.
 type Fitted = BTreeMap<usize, Vec<Insn>>;
 
 fn index(index: usize) -> u32 {

@@ -1,16 +1,16 @@
-//! Does a type of the target have all that the object's type has (`bpf_core_type_matches`)?
+//! Whether a type of the target has everything that the object's type has (`bpf_core_type_matches`).
 //!
-//! Stricter than compatibility: members and values are compared by name, integers by size and sign.
+//! Stricter than compatibility: compares members and values by name, integers by size and sign.
 //! Behind pointers, names of structures suffice.
 
 use super::{essential, matching::Matching};
 use crate::btf::table::{Type, TypeKind, TypeTable};
 
-/// How deep structures and functions may be nested in each other.
+/// Maximum nesting of structures and functions.
 const DEPTH_MAX: u32 = 32;
 
 impl Matching<'_> {
-    /// Whether type `target` of the target is like type `local` of the object.
+    /// Whether target type `target` matches object type `local`.
     pub(super) fn is_like(&self, local: u32, target: u32) -> Result<bool, String> {
         self.like(local, target, false, DEPTH_MAX)
     }
@@ -74,7 +74,7 @@ impl Matching<'_> {
         name(self.local, own) == name(self.target, other)
     }
 
-    /// Each value of the one has one of the same name in the other; the numbers may differ.
+    /// Whether each value has one of the same name in the other type; the numbers may differ.
     fn are_values_there(&self, own: Type<'_>, other: Type<'_>) -> bool {
         let others = other.values();
         other.kind.is_enumeration()
@@ -109,7 +109,7 @@ impl Matching<'_> {
     }
 }
 
-/// Whether it is a structure or a union, declared or defined.
+/// Kind of a structure or a union, declared or defined.
 fn composite(of: Type<'_>) -> Option<TypeKind> {
     match of.kind {
         TypeKind::FWD if of.is_flagged => Some(TypeKind::UNION),

@@ -1,4 +1,4 @@
-//! Does the target have what the object means? And where?
+//! Finds the target's counterpart of an access path, and its location.
 
 use std::cell::Cell;
 
@@ -8,13 +8,13 @@ use super::{
 };
 use crate::btf::table::{Type, TypeKind, TypeTable};
 
-/// Types and members that are looked at for one candidate, against tables made to take for ever.
+/// Maximum types and members visited per candidate, against malicious type tables.
 const LOOKS_MAX: u32 = 1 << 20;
 
-/// How deep functions may be nested in the parameters of functions.
+/// Maximum nesting of functions in parameters of functions.
 const FUNCTIONS_MAX: u32 = 32;
 
-/// Types of an object beside those of a target.
+/// Types of an object and of a target.
 pub(super) struct Matching<'a> {
     pub(super) local: &'a TypeTable,
     pub(super) target: &'a TypeTable,
@@ -26,8 +26,7 @@ impl<'a> Matching<'a> {
         Self { local, target, looks_left: Cell::new(LOOKS_MAX) }
     }
 
-    /// The way through the target that corresponds to `path`, from type `root`; `None` when there is
-    /// none.
+    /// Counterpart of `path` in the target, from type `root`; `None` if there is none.
     pub(super) fn path(
         &self,
         path: &Path<'a>,
@@ -97,8 +96,7 @@ impl<'a> Matching<'a> {
         Ok(true)
     }
 
-    /// Finds the member that a step names, also within members without a name, and goes there. Gives
-    /// its type.
+    /// Follows a member step by name, also into anonymous members. Returns the member's type.
     fn member(
         &self,
         step: &Step<'_>,
@@ -139,8 +137,8 @@ impl<'a> Matching<'a> {
         Ok(None)
     }
 
-    /// Can a member of one type be read as one of the other? Structures always, integers and pointers
-    /// of whatever size, enumerations of the same name, arrays by their elements.
+    /// Whether a member of one type can be read as the other. Structures always, integers and
+    /// pointers of any size, enumerations of the same name, arrays by their elements.
     fn are_fields_compatible(&self, mut local: u32, mut target: u32) -> Result<bool, String> {
         loop {
             self.look()?;
@@ -174,8 +172,8 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Is a type of the target what the object means by its type of the same name? What it points to
-    /// counts, members of structures do not.
+    /// Whether a target type corresponds to the object's type of the same name. Compares pointer
+    /// targets, but not members of structures.
     fn are_compatible(
         &self,
         mut local: u32,
@@ -213,7 +211,7 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// Integers that are no bit-fields of old compilers.
+/// Integers other than the bit-fields of old compilers.
 fn are_plain(a: Type<'_>, b: Type<'_>) -> bool {
     let is_plain = |of: Type<'_>| of.integer().is_some_and(|(_, offset)| offset == 0);
     is_plain(a) && is_plain(b)

@@ -1,10 +1,10 @@
-//! Writes an answer into the instruction that asks.
+//! Patches an instruction with a relocated value.
 
 use super::value::{Outcome, Resized};
 use crate::code::{Insn, op};
 
-/// Number of a helper that does not exist ("bad relo"), with which libbpf too marks accesses for which
-/// the target has nothing: the verifier rejects it if a path leads there.
+/// Number of a nonexistent helper ("bad relo"), which marks accesses that the target lacks, as in
+/// libbpf: the verifier rejects it if it is reachable.
 pub(crate) const UNRESOLVED: i32 = 0x0bad_2310;
 
 /// Changes the instruction at `index`.
@@ -29,7 +29,7 @@ pub(super) fn patch(insns: &mut [Insn], index: usize, outcome: &Outcome) -> Resu
                 (Some(new), Some(resized)) if resized.is_safe => {
                     (insn.opcode, insn.offset) = (resize(insn.opcode, resized)?, offset(new)?);
                 }
-                // It would read something else than what the program takes it for.
+                // It would read something other than the program expects.
                 _ => *insn = unresolved(),
             }
         }
@@ -48,7 +48,7 @@ pub(super) fn patch(insns: &mut [Insn], index: usize, outcome: &Outcome) -> Resu
     Ok(())
 }
 
-/// The instruction has to hold what the compiler wrote for the object's types.
+/// Checks that the instruction contains the compiler's value for the object's types.
 fn expect(outcome: &Outcome, is_held: impl Fn(u64) -> bool) -> Result<(), String> {
     match (outcome.new, outcome.old) {
         (Some(_), Some(old)) if !is_held(old) => {
@@ -71,7 +71,7 @@ fn unresolved() -> Insn {
     Insn::new(op::CALL, 0, 0, 0, UNRESOLVED)
 }
 
-/// A load or store of another size.
+/// Changes the size of a load or store.
 fn resize(opcode: u8, resized: &Resized) -> Result<u8, String> {
     let size = |bytes: u32| match bytes {
         8 => Ok(op::DW),

@@ -1,26 +1,26 @@
-//! The way to what is accessed: a type, then members and elements.
+//! Access path: a type, then members and elements.
 
 use super::{super::extension::Access, Question};
 use crate::btf::table::{Type, TypeKind, TypeTable};
 
-/// Steps that a way can have.
+/// Maximum number of steps.
 pub(super) const STEPS_MAX: usize = 64;
 
-/// A way through the types of an object or of a target.
+/// A path through the types of an object or of a target.
 #[derive(Debug, Clone)]
 pub(super) struct Path<'a> {
     pub(super) types: &'a TypeTable,
     pub(super) root: u32,
-    /// Where it matters by name or index; members without a name are passed through.
+    /// Steps by name or index; anonymous members are skipped.
     pub(super) steps: Vec<Step<'a>>,
-    /// Bits from the beginning of the root.
+    /// Offset from the beginning of the root, in bits.
     pub(super) bit_offset: u64,
 }
 
 /// One step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step<'a> {
-    /// The structure or enumeration of which it is a member, or the type of the element.
+    /// The structure or enumeration that contains the member, or the type of the element.
     pub(super) type_id: u32,
     /// Number of the member, or index of the element.
     pub(super) index: u32,
@@ -29,13 +29,13 @@ pub(super) struct Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// Reads the way of an access, through the types of its object.
+    /// Parses the path of an access, through the types of its object.
     pub(super) fn read(
         types: &'a TypeTable,
         access: &Access,
         question: Question,
     ) -> Result<Self, String> {
-        // It was checked to be numbers with colons between them.
+        // It was validated to be numbers separated by colons.
         let parts = types.text(access.path).unwrap_or("").split(':').map(str::parse::<u32>);
         let parts = parts.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
         let mut path = Self { types, root: access.type_id, steps: Vec::new(), bit_offset: 0 };
@@ -97,15 +97,15 @@ impl<'a> Path<'a> {
         Ok(element)
     }
 
-    /// Whether the array of `len` elements, to which the path leads, has as many as there is room for:
-    /// it is the last member of a structure, and says to have none.
+    /// Whether the array of `len` elements at the end of the path is a flexible array: the last
+    /// member of a structure, with length zero.
     pub(super) fn ends_in_flexible_array(&self, len: u32) -> bool {
         let Some(Step { type_id, index, name: Some(_) }) = self.steps.last() else { return false };
         let structure = self.types.get(*type_id);
         len == 0 && structure.is_some_and(|structure| index.saturating_add(1) == structure.vlen)
     }
 
-    /// Goes on by `index` elements of a type.
+    /// Advances by `index` elements of a type.
     pub(super) fn advance(&mut self, index: u32, type_id: u32) -> Result<(), String> {
         if index > 0 {
             let size = self.types.size(type_id).ok_or("an element has no size")?;

@@ -1,4 +1,4 @@
-//! The answer to what an access asks: a number, for the object and for the target.
+//! Computes the value of an access relocation, for the object and for the target.
 
 use super::{
     Question,
@@ -6,24 +6,23 @@ use super::{
 };
 use crate::btf::table::{SIGNED, Type, TypeKind};
 
-/// What an instruction is to hold instead of what it holds.
+/// New value of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// What it holds now; `None` where compilers and linkers may have written something else.
+    /// Current value; `None` if compilers and linkers may have written something else.
     pub(super) old: Option<u64>,
-    /// What holds for the target; `None` when the target has nothing to access.
+    /// Value for the target; `None` if the target lacks the access.
     pub(super) new: Option<u64>,
-    /// Bytes of the field in the object and in the target, where they differ.
+    /// Sizes of the field in the object and in the target, if different.
     pub(super) resized: Option<Resized>,
 }
 
-/// A field that has another size in the target.
+/// A field with another size in the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resized {
     pub(super) old: u32,
     pub(super) new: u32,
-    /// Whether a load of the other size gives the same value: pointers and unsigned integers, which are
-    /// filled up with zeros.
+    /// Whether a load of the other size gives the same value: pointers and unsigned integers, which are zero-extended.
     pub(super) is_safe: bool,
 }
 
@@ -33,7 +32,7 @@ impl Outcome {
         Self { old: None, new: Some(id.into()), resized: None }
     }
 
-    /// The answer for the way through the object and that through the target, if there is one.
+    /// Value for the object's path and its counterpart in the target, if there is one.
     pub(super) fn new(
         question: Question,
         here: &Path<'_>,
@@ -46,13 +45,13 @@ impl Outcome {
             | Question::VARIANT_EXISTS
             | Question::TYPE_EXISTS
             | Question::TYPE_MATCHES => plain(1, exists),
-            // What is not there has no size, and no id.
+            // A missing type has size 0, and no id.
             Question::TYPE_SIZE => plain(size(here)?, there.map_or(Ok(0), size)?),
             Question::TARGET_ID | Question::LOCAL_ID => {
                 Ok(Self { old: None, ..Self::id(there.map_or(0, |there| there.root)) })
             }
             Question::VARIANT_VALUE => {
-                // Compilers disagree on how to extend values of 32 bits.
+                // Compilers differ in how they extend 32-bit values.
                 let new = there.map(variant).transpose()?;
                 Ok(Self { old: None, new, resized: None })
             }
@@ -86,19 +85,19 @@ impl Outcome {
     }
 }
 
-/// What is at the end of a way.
+/// The field at the end of a path.
 struct Field {
     kind: Option<TypeKind>,
-    /// Offset of the bytes to be loaded, and of the bits that are meant.
+    /// Offset of the bytes to load, and of the bits of the field.
     byte_offset: u64,
     bit_offset: u64,
-    /// Bytes to be loaded, and bits that are meant.
+    /// Bytes to load, and bits of the field.
     byte_size: u32,
     bit_size: u64,
     is_bit_field: bool,
     is_signed: bool,
     is_zero_extended: bool,
-    /// Whether it is an element of an array, of which only place and size can be asked.
+    /// Whether it is an array element, which only has a location and a size.
     is_element: bool,
     loaded_bytes: Option<u32>,
 }
@@ -138,7 +137,7 @@ impl Field {
         Ok(field)
     }
 
-    /// The smallest integer, at a multiple of its size, that holds all bits of a bit-field.
+    /// The smallest aligned integer that contains all bits of a bit-field.
     fn widen(&mut self) -> Result<(), String> {
         let mut size = u64::from(self.byte_size).max(1);
         while size <= 8 {

@@ -1,28 +1,28 @@
-//! Parts of variables by name: `array[2]`, `settings.limits[1]`, as C writes them.
+//! Parts of variables by name, in C syntax: `array[2]`, `settings.limits[1]`.
 
 use super::value::{listed, whole_number};
 use crate::btf::table::{Type, TypeKind, TypeTable};
 
-/// Structures without a name in one another: more than any compiler nests.
+/// Maximum nesting of anonymous structures: more than any compiler emits.
 const DEPTH_MAX: usize = 32;
 
 /// A part of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Where it begins in the variable, in bytes.
+    /// Offset in the variable, in bytes.
     pub(super) offset: u64,
     pub(super) size: u64,
-    /// The id of its type.
+    /// Type id.
     pub(super) type_id: u32,
 }
 
-/// The names that a text can be split into: that of a variable, which may have dots in it, and the path
-/// to a part of it, which begins with a dot or a bracket.
+/// Possible splits of a text into the name of a variable, which may contain dots, and the path to a
+/// part of it, which begins with a dot or a bracket.
 pub(super) fn splits(text: &str) -> impl Iterator<Item = (&str, &str)> + Clone {
     text.match_indices(['.', '[']).filter(|(at, _)| *at > 0).map(|(at, _)| text.split_at(at))
 }
 
-/// The part that a path leads to in a variable of this type. The error is a reason.
+/// Resolves a path in a variable of this type. The error is a reason.
 pub(super) fn find(types: &TypeTable, type_id: u32, path: &str) -> Result<Part, String> {
     let (mut offset, mut id, mut rest) = (0_u64, type_id, path.trim_end());
     while !rest.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn find(types: &TypeTable, type_id: u32, path: &str) -> Result<Part, 
     Ok(Part { offset, size: size.into(), type_id: id })
 }
 
-/// Where an element is, in bytes, and its type.
+/// Offset of an element in bytes, and its type.
 fn element(types: &TypeTable, array: Type<'_>, index: &str) -> Result<(u64, u32), String> {
     let (TypeKind::ARRAY, &[element, _, len]) = (array.kind, array.tail) else {
         return Err(format!("[{index}] asks for an element, and it is no array"));
@@ -67,13 +67,13 @@ fn element(types: &TypeTable, array: Type<'_>, index: &str) -> Result<(u64, u32)
     }
 }
 
-/// The value of an enumerator of the object.
+/// Value of an enumerator of the object.
 fn enumerator(types: &TypeTable, name: &str) -> Option<u64> {
     let values = types.all().filter(|it| it.kind.is_enumeration()).flat_map(|it| it.values());
     values.into_iter().find(|(own, _)| types.is_text(*own, name)).map(|(_, value)| value)
 }
 
-/// Where a member is, in bytes, and its type.
+/// Offset of a member in bytes, and its type.
 fn member(types: &TypeTable, composite: Type<'_>, name: &str) -> Result<(u64, u32), String> {
     if !composite.kind.is_composite() {
         return Err(format!(".{name} asks for a member, and it is no structure"));
@@ -98,7 +98,7 @@ struct Member<'a> {
     is_bit_field: bool,
 }
 
-/// The members of a structure, with those of structures in it that have no name.
+/// Members of a structure, including those of nested anonymous structures.
 fn members<'a>(types: &'a TypeTable, of: Type<'_>, at: u32, depth: usize) -> Vec<Member<'a>> {
     let mut all = Vec::new();
     for &[name, type_id, offset] in of.triples() {
@@ -114,7 +114,7 @@ fn members<'a>(types: &'a TypeTable, of: Type<'_>, at: u32, depth: usize) -> Vec
     all
 }
 
-/// The names of the members, for messages; `None` if it has none.
+/// Names of the members, for messages; `None` if it has none.
 pub(super) fn member_names(types: &TypeTable, of: Type<'_>) -> Option<String> {
     let all = members(types, of, 0, DEPTH_MAX);
     (!all.is_empty()).then(|| listed(all.iter().map(|member| member.name)))

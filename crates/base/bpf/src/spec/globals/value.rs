@@ -1,23 +1,23 @@
-//! Values of global variables as people write them, for the types that the object's BTF tells.
+//! Parses values of global variables, according to their BTF types.
 
 use std::{fmt, str::FromStr};
 
 use super::place::member_names;
 use crate::btf::table::{BOOL, SIGNED, Type, TypeKind, TypeTable};
 
-/// Bytes of the largest integer.
+/// Maximum size of an integer in bytes.
 const INTEGER_BYTES_MAX: usize = 16;
 
-/// A variable and what it is to hold, written `NAME=VALUE`.
+/// A variable with its new value, written `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobalSetting {
-    /// Of a variable, or of a part of one: `array[2]`, `settings.limit`.
+    /// Name of a variable, or of a part of one: `array[2]`, `settings.limit`.
     pub name: String,
     /// A number, `true`, `false`, the name of an enumerator, a text, or `hex:` and bytes in hexadecimal.
     pub value: String,
 }
 
-/// Not `NAME=VALUE`.
+/// The text is not `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("found {0:?} where a variable and its value should be; write NAME=VALUE")]
 pub struct NotASetting(String);
@@ -41,18 +41,18 @@ impl fmt::Display for GlobalSetting {
     }
 }
 
-/// What a variable can hold.
+/// Kind of a variable's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shape {
     /// `true` and `false`.
     Bool,
-    /// A number; whether it has a sign is not always known.
+    /// A number; its signedness is not always known.
     Integer { is_signed: Option<bool> },
     /// A number that may be written as a name.
     Enumeration { is_signed: bool, names: Vec<(String, u64)> },
-    /// Single bytes. Of letters, a text needs no quotes, and ends with a zero.
+    /// Bytes. Text of letters needs no quotes, and has a zero terminator.
     Text { is_letters: bool },
-    /// Bytes; what it is, and how to set a part of it.
+    /// Raw bytes; with a description of the type, and of how to set a part of it.
     Other { what: &'static str, part: String },
 }
 
@@ -98,7 +98,7 @@ impl Shape {
         }
     }
 
-    /// The bytes of a value, little-endian, `size` of them. The error is a reason.
+    /// Converts a value to `size` bytes, little-endian. The error is a reason.
     pub(super) fn bytes(&self, value: &str, size: usize) -> Result<Vec<u8>, String> {
         if let Some(digits) = value.strip_prefix("hex:") {
             return hexadecimal(digits, size);
@@ -149,13 +149,13 @@ pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(", ")
 }
 
-/// A whole number: decimal or with `0x`, with or without sign.
+/// An integer: decimal or with `0x`, with optional sign.
 pub(crate) fn whole_number(text: &str) -> Option<i128> {
     let (is_negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
     };
-    // `parse` would take another sign.
+    // `parse` would accept another sign.
     if digits.starts_with(['+', '-']) {
         return None;
     }
@@ -167,14 +167,14 @@ pub(crate) fn whole_number(text: &str) -> Option<i128> {
     Some(if is_negative { -number } else { number })
 }
 
-/// The bytes of a number, if it fits. Where nobody knows whether there is a sign, either will do.
+/// Bytes of a number, if it fits. With unknown signedness, either range is accepted.
 fn number(number: i128, size: usize, is_signed: Option<bool>) -> Result<Vec<u8>, String> {
     if size == 0 || size > INTEGER_BYTES_MAX {
         return Err(format!(
             "it has {size} bytes; write them as hex:0a0b…, in the order of memory"
         ));
     }
-    // Of 128 bits, those without sign that do not fit `i128` have to be written as bytes.
+    // 128-bit unsigned values that exceed `i128` must be written as bytes.
     let bits = u32::try_from(8 * size).unwrap_or(u32::MAX);
     let power = |exponent: u32| 1_i128.checked_shl(exponent).filter(|power| *power > 0);
     let signed = power(bits - 1).map_or((i128::MIN, i128::MAX), |half| (-half, half - 1));
@@ -191,7 +191,7 @@ fn number(number: i128, size: usize, is_signed: Option<bool>) -> Result<Vec<u8>,
     }
 }
 
-/// The bytes of a text, filled up with zeros. What begins and ends with a quote is what stands between.
+/// Bytes of a text, padded with zeros. Removes surrounding quotes.
 fn text(value: &str, size: usize, is_letters: bool) -> Result<Vec<u8>, String> {
     let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let Some(text) = quoted.or(is_letters.then_some(value)) else {
@@ -200,7 +200,7 @@ fn text(value: &str, size: usize, is_letters: bool) -> Result<Vec<u8>, String> {
              NAME[INDEX]=VALUE, or all as hex:0a0b…"
         ));
     };
-    // What reads letters looks for the zero behind them.
+    // Readers of text expect a zero terminator.
     let len_max = if is_letters { size.saturating_sub(1) } else { size };
     if text.len() > len_max {
         return Err(format!(
