@@ -1,5 +1,5 @@
-//! What of wingbeat is tested for aarch64 on another machine: the tests of the crates that need no kernel
-//! run in an emulator, and the kernel half is compiled for that machine's registers.
+//! Tests for aarch64 on another machine: runs the tests of crates that need no kernel in an emulator, and compiles the
+//! kernel half for aarch64 registers.
 
 use std::{
     env,
@@ -16,15 +16,15 @@ use wingbeat_steps::{
     steps::Steps,
 };
 
-/// Of the package that the linker needs too.
+/// From the package that the linker also needs.
 pub(crate) const OBJCOPY: &str = "aarch64-linux-gnu-objcopy";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64-static";
-/// Where Debian's cross compiler has the C library of that machine.
+/// C library of Debian's cross compiler.
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// Runs the tests. The standard library is built from the sources that the eBPF toolchain has.
+/// Runs the tests. Builds the standard library from the sources of the eBPF toolchain.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     check_for(&[LINKER, EMULATOR])?;
     let mut steps = Steps::default();
@@ -45,8 +45,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A command of cargo that builds for aarch64 into a folder. Programs of C are compiled by the linker's own
-/// compiler.
+/// A cargo command that builds for aarch64 into a folder. The linker's compiler driver compiles C programs.
 fn cargo_for(toolchain: &Toolchain, verb: &str, target_dir: &Path) -> Command {
     let mut cargo = cargo(toolchain);
     cargo.args([verb, "-Zbuild-std=std,panic_abort,test,proc_macro", "--locked"]);
@@ -55,22 +54,22 @@ fn cargo_for(toolchain: &Toolchain, verb: &str, target_dir: &Path) -> Command {
     cargo
 }
 
-/// The same for what guests run.
+/// The same for programs of guests.
 pub(crate) fn cargo_for_guest(verb: &str) -> anyhow::Result<Command> {
     check_for(&[LINKER, OBJCOPY])?;
     Ok(cargo_for(&Toolchain::recorded()?, verb, &repository().join("target/aarch64")))
 }
 
-/// The cargo that has the sources of the standard library, with its own compiler.
+/// The cargo with the sources of the standard library, and its compiler.
 fn cargo(toolchain: &Toolchain) -> Command {
     let mut cargo = Command::new(&toolchain.cargo);
     without_package(&mut cargo);
-    // Debian's compiler is a stable one that may use -Z; for a nightly it changes nothing.
+    // Debian's compiler is a stable one that may use -Z; no effect on a nightly.
     cargo.env("RUSTC", &toolchain.rustc).env("RUSTC_BOOTSTRAP", "1");
     cargo
 }
 
-/// An error that says what to install unless these programs and the libraries are there.
+/// Fails with installation instructions unless these programs and the libraries exist.
 fn check_for(programs: &[&str]) -> anyhow::Result<()> {
     if env::consts::ARCH == "aarch64" {
         bail!("this machine is one: `cargo xtask test` and `cargo xtask vm` run its tests");

@@ -1,24 +1,24 @@
-//! What cargo built, as its messages say.
+//! Artifacts of a cargo build, from its JSON messages.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use wingbeat_steps::command::{captured, cargo, display};
 
-/// A program that cargo built.
+/// A program built by cargo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Artifact {
     /// Folder of its package, in which cargo runs tests.
     pub(crate) folder: PathBuf,
     pub(crate) target: String,
-    /// As cargo calls it: `bin`, `lib` for the tests within a library, `test` for those beside it.
+    /// Cargo's name: `bin`, `lib` for unit tests, `test` for integration tests.
     pub(crate) kind: String,
     pub(crate) is_test: bool,
     pub(crate) program: PathBuf,
 }
 
 impl Artifact {
-    /// For people, `wingbeat/profile`.
+    /// For display, `wingbeat/profile`.
     pub(crate) fn name(&self) -> String {
         name(&self.folder, &self.target)
     }
@@ -36,9 +36,9 @@ impl Artifact {
     }
 }
 
-/// The name of a target of the package in a folder.
+/// Name of a target, given the folder of its package.
 pub(crate) fn name(folder: &Path, target: &str) -> String {
-    // The library of the profiler is the product, and its folder a part of it.
+    // The profiler's library is the product, so drops the last part of its folder.
     let folder = if folder.ends_with("user") { folder.parent().unwrap_or(folder) } else { folder };
     format!("{}/{target}", folder.file_name().unwrap_or_default().to_string_lossy())
 }
@@ -49,8 +49,8 @@ pub(crate) fn artifacts(messages: &str) -> Vec<Artifact> {
 
 /// Builds tests, in the profile of all tests, and the programs that they start.
 ///
-/// Always in the whole workspace: with fewer packages their dependencies get other features, and everything is
-/// compiled once more.
+/// Always builds the whole workspace: with fewer packages their dependencies get other features, and everything is
+/// recompiled.
 pub(crate) fn build_tests<'a>(
     arguments: impl IntoIterator<Item = &'a str>,
 ) -> anyhow::Result<Vec<Artifact>> {

@@ -13,8 +13,8 @@ const WINGBEAT: &str = "target/quick/wingbeat";
 const AMICABLE: &str = "target/quick/amicable";
 const OUT: &str = "target/demo";
 
-/// Builds, and profiles `examples/amicable`. Nothing has to be installed for that: the kernel half lies compiled in the
-/// repository. What serves is left out, which is half of the build.
+/// Builds, and profiles `examples/amicable`. Needs no installation: the repository has the compiled kernel half. Omits
+/// the server, which is half of the build.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut steps = Steps::default();
     steps.run(cargo().env("CARGO_INCREMENTAL", "0").args([

@@ -1,4 +1,4 @@
-//! `cargo xtask demo-serve`: the server's console, with something to look at.
+//! `cargo xtask demo-serve`: the server's console with demo data.
 
 use std::{net::SocketAddr, os::unix::process::CommandExt as _, process::ExitCode};
 
@@ -20,8 +20,7 @@ pub(crate) struct DemoServeArgs {
     trials: bool,
 }
 
-/// Becomes the server of the demonstration, which is a program of the server's crate: what it needs is not
-/// built for the other subcommands.
+/// Execs the demo server, an example of the server's crate, so that other subcommands need not build its dependencies.
 pub(crate) fn run(args: &DemoServeArgs) -> anyhow::Result<ExitCode> {
     let mut command = cargo();
     command.args([

@@ -1,9 +1,8 @@
-//! `cargo xtask dist`: what a user without this repository installs: the binary, completions, man
-//! pages, licences, and how to put them in place; as a folder, an archive of it, and a Debian package.
+//! `cargo xtask dist`: release artifacts: the binary, completions, man pages, licences, and installation instructions;
+//! as a folder, an archive, and a Debian package.
 //!
-//! The binary is linked statically, so it needs no C library, of whatever kind or age. The same
-//! sources give the same files: no times, no owners, names in order. Of the paths of this machine only those of the
-//! kernel half's sources are in the binary.
+//! The binary is linked statically and works with any C library. Builds are reproducible: no times, no owners, sorted
+//! names. The only local paths in the binary are those of the kernel half's sources.
 
 mod check;
 mod deb;
@@ -24,12 +23,12 @@ use wingbeat_steps::{
     steps::Steps,
 };
 
-/// Both programs, which belong beside each other.
+/// Both programs, which must be installed next to each other.
 const PROGRAMS: [&str; 2] = ["wingbeat", "cargo-wingbeat"];
 const OUT: &str = "target/dist";
 const SUMS: &str = "SHA256SUMS";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// 2026-01-01 in UTC, as seconds since 1970: tar complains of files that are as old as Unix.
+/// 2026-01-01 in UTC, as seconds since 1970: tar warns about files from the epoch.
 const TIME_S: u64 = 1_767_225_600;
 
 const README: &str = "\
@@ -61,7 +60,7 @@ pub(crate) struct DistArgs {
     check: bool,
 }
 
-/// Builds the release, lays it out in a folder, and packs that; or checks what was packed.
+/// Builds the release, lays it out in a folder, and packs that; or checks existing packages.
 pub(crate) fn run(args: &DistArgs) -> anyhow::Result<ExitCode> {
     let mut steps = Steps::default();
     let (out, name) = (repository().join(OUT), name());
@@ -69,7 +68,7 @@ pub(crate) fn run(args: &DistArgs) -> anyhow::Result<ExitCode> {
         check::run(&mut steps, &out, &name)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // What is missing is said before a build of minutes.
+    // Reports missing dependencies before a build of minutes.
     require()?;
     let binary = build(&mut steps)?;
     folders::fresh(&out)?;
@@ -95,13 +94,13 @@ fn name() -> String {
     format!("wingbeat-{VERSION}-{}-linux", env::consts::ARCH)
 }
 
-/// What a build with this compiler's own C library is for.
+/// The target of a static build with this compiler's C library.
 fn target() -> String {
     let c_library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
     format!("{}-unknown-linux-{c_library}", env::consts::ARCH)
 }
 
-/// An error that names what is missing.
+/// Fails with the missing dependencies.
 fn require() -> anyhow::Result<()> {
     for (program, package) in
         [("dpkg-deb", "dpkg"), ("gzip", "gzip"), ("sha256sum", "coreutils"), ("tar", "tar")]
@@ -112,7 +111,7 @@ fn require() -> anyhow::Result<()> {
         );
     }
     if cfg!(target_env = "gnu") {
-        // A bare name comes back where there is none.
+        // Prints the bare name if not found.
         let found = output_of(Command::new("cc").arg("-print-file-name=libc.a"));
         ensure!(
             found.is_some_and(|path| Path::new(path.trim()).is_absolute()),
@@ -123,7 +122,7 @@ fn require() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the static binary, and returns where it is.
+/// Builds the static binary; returns its path.
 fn build(steps: &mut Steps) -> anyhow::Result<PathBuf> {
     let root = repository();
     let home = env::var_os("CARGO_HOME").map_or_else(
@@ -132,8 +131,8 @@ fn build(steps: &mut Steps) -> anyhow::Result<PathBuf> {
     );
     let flags = [
         "-Ctarget-feature=+crt-static".to_owned(),
-        // The crate getrandom looks for the function of that name in shared libraries otherwise, finds none, and needs
-        // /dev/urandom, which an empty root does not have.
+        // Otherwise the crate getrandom looks up the function in shared libraries, finds none, and needs /dev/urandom,
+        // which an empty root does not have.
         "--cfg=getrandom_backend=\"linux_getrandom\"".to_owned(),
         format!("--remap-path-prefix={}=/wingbeat-{VERSION}", root.display()),
         format!("--remap-path-prefix={}=/cargo", home.display()),
@@ -141,8 +140,8 @@ fn build(steps: &mut Steps) -> anyhow::Result<PathBuf> {
     let flags = serde_json::to_string(&flags).context("cannot write the flags")?;
     let target = target();
     let mut cargo = cargo();
-    // These are added to the flags of .cargo/config.toml. With a target, build scripts and macros, which
-    // cannot be static, do not get them.
+    // Added to the flags of .cargo/config.toml. With a target, they do not apply to build scripts and macros, which
+    // cannot be static.
     cargo.args(["build", "--release", "--locked", "-p", "wingbeat", "--target", &target]);
     cargo.args(["--config", &format!("build.rustflags={flags}")]);
     // They would replace all flags.
@@ -157,7 +156,7 @@ fn lay_out(binary: &Path, place: &Path) -> anyhow::Result<()> {
     let root = repository();
     folders::fresh(place)?;
     captured(Command::new(binary).arg("generate").arg(place))?;
-    // Those are for docs/.
+    // Used by docs/ only.
     fs::remove_dir_all(place.join("flags")).context("cannot remove the tables of flags")?;
     for program in PROGRAMS {
         copy(&binary.with_file_name(program), &place.join(program))?;
@@ -174,13 +173,13 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
-/// Packs a folder under its own name.
+/// Packs a folder under its name.
 fn pack(folder: &Path, archive: &Path) -> anyhow::Result<()> {
     let name = folder.file_name().context("a folder without a name")?;
     let mut tar = Command::new("tar");
     tar.args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"]);
     tar.args(["--owner=0", "--group=0", "--mode=u=rwX,go=rX", &format!("--mtime=@{TIME_S}")]);
-    // Neither a name nor a time in the head.
+    // No name and time in the header.
     tar.arg("--use-compress-program=gzip --no-name --best").arg("--file").arg(archive);
     tar.arg("--directory").arg(folder.parent().unwrap_or(folder)).arg(name);
     let status = tar.status().context("cannot run tar")?;
@@ -188,7 +187,7 @@ fn pack(folder: &Path, archive: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the checksums of files in a folder beside them, as `sha256sum --check` reads them.
+/// Writes the checksums of files in a folder next to them, for `sha256sum --check`.
 fn sums(folder: &Path, files: &[&Path]) -> anyhow::Result<()> {
     let mut sha256sum = Command::new("sha256sum");
     sha256sum.current_dir(folder).args(files.iter().filter_map(|file| file.file_name()));
@@ -196,7 +195,7 @@ fn sums(folder: &Path, files: &[&Path]) -> anyhow::Result<()> {
     fs::write(folder.join(SUMS), sums).with_context(|| format!("cannot write {SUMS}"))
 }
 
-/// What a command prints, in the folder that it has been given.
+/// Output of a command in its preset folder.
 fn captured_in_place(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
@@ -207,7 +206,7 @@ fn captured_in_place(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The file names of a folder that end in this.
+/// Names of the files with a suffix in a folder.
 fn names(folder: &Path, suffix: &str) -> anyhow::Result<Vec<PathBuf>> {
     let ends = |path: &Path| path.extension() == Some(OsStr::new(suffix));
     Ok(folders::sorted(folder)?.into_iter().filter(|path| ends(path)).collect())

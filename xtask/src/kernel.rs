@@ -1,7 +1,7 @@
-//! `cargo xtask kernel`: compiles the profiler's kernel half for everybody who has no LLVM.
+//! `cargo xtask kernel`: compiles the profiler's kernel half for users without LLVM.
 //!
-//! The objects lie in the repository, for each machine whose registers they read. A build takes them as long as
-//! the sources are those that they were compiled from; `--check` compiles anew and compares.
+//! The repository has the objects, one for each architecture whose registers they read. A build uses them as long as
+//! the sources are unchanged; `--check` recompiles and compares.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use wingbeat_steps::{
     folders,
 };
 
-/// The crate that embeds it, and with it the kernel half as its build script names it.
+/// The crate that embeds it. Its build script also names the kernel half.
 const CRATE: &str = "crates/profile/user";
 const HALF: KernelHalf<'_> = KernelHalf {
     dir: "../ebpf",
@@ -33,7 +33,7 @@ const HALF: KernelHalf<'_> = KernelHalf {
 };
 const ARCHES: [&str; 2] = ["x86_64", "aarch64"];
 const TARGET: &str = "target/kernel-half";
-/// The file that names what compiled the objects.
+/// File that records the compiler of the objects.
 const COMPILER: &str = "compiler";
 
 /// Flags of `cargo xtask kernel`.
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &KernelArgs) -> anyhow::Result<ExitCode> {
             fs::copy(&built, &kept).with_context(|| format!("cannot write {}", kept.display()))?;
         }
     }
-    // Half a gigabyte each, of which nothing is used again.
+    // Half a gigabyte each, never reused.
     let _ = fs::remove_dir_all(repository().join(TARGET));
     if args.check && !differ.is_empty() {
         bail!("{} is not what its sources give; {REMEDY}", differ.join(" and "));
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &KernelArgs) -> anyhow::Result<ExitCode> {
 
 const REMEDY: &str = "run `cargo xtask kernel` and commit what it writes";
 
-/// What of the toolchain decides about the bits: versions, without paths.
+/// The versions in the toolchain that determine the output, without paths.
 fn compiler(toolchain: &Toolchain) -> anyhow::Result<String> {
     let rustc =
         output_of(Command::new(&toolchain.rustc).arg("-vV")).context("rustc does not run")?;
@@ -108,7 +108,7 @@ fn compiler(toolchain: &Toolchain) -> anyhow::Result<String> {
     Ok(format!("{}\n{}\n", rustc.join("\n"), linker.trim()))
 }
 
-/// Compiles it for a machine and leaves out the debug information, of which nothing reads more than the BTF.
+/// Compiles for an architecture and strips debug information except BTF.
 fn compile(toolchain: &Toolchain, root: &Path, arch: &str) -> anyhow::Result<PathBuf> {
     let dir = root.join(HALF.dir);
     let dir = dir.to_str().context("the path of the repository is no text")?;
@@ -133,7 +133,7 @@ fn compile(toolchain: &Toolchain, root: &Path, arch: &str) -> anyhow::Result<Pat
     Ok(stripped)
 }
 
-/// LLVM's own: that of the C compiler does not know eBPF.
+/// LLVM's objcopy: the C compiler's does not support eBPF.
 fn objcopy(toolchain: &Toolchain) -> anyhow::Result<PathBuf> {
     let major = wingbeat_ebpf_build::llvm_major(&toolchain.rustc).context("rustc has no LLVM")?;
     let versions = [format!("llvm-objcopy-{major}"), "llvm-objcopy".to_owned()];

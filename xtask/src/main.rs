@@ -1,7 +1,6 @@
-//! `cargo xtask`: set-up, demonstration and tests of this repository, with nothing to install first.
+//! `cargo xtask`: setup, demos and tests of this repository, without prerequisites.
 //!
-//! Each subcommand has a file of its own. What a user of wingbeat needs belongs in the program
-//! itself, not here.
+//! Each subcommand has its own file. Features for users of wingbeat belong in the program itself.
 
 mod aarch64;
 mod built;
@@ -84,8 +83,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Becomes the program that compares, which is a crate of its own: what it needs is not built for the
-/// other subcommands.
+/// Execs the comparison program, a separate crate, so that other subcommands need not build its dependencies.
 fn peers(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let mut command = cargo();
     command.args(["run", "--quiet", "--package", "wingbeat-peers", "--"]).args(arguments);

@@ -1,8 +1,7 @@
-//! `cargo xtask test`: every test there is, on the real kernel.
+//! `cargo xtask test`: all tests, on the real kernel.
 //!
-//! Cargo builds the test programs ([`programs`]), and they run two at a time ([`lanes`]): those that load
-//! something into the kernel mostly wait for clocks, and leave a processor to the others. What failed because
-//! the machine was not quiet runs once more, alone ([`outcome`]).
+//! Cargo builds the test programs ([`programs`]), and they run two at a time ([`lanes`]): kernel tests mostly wait for
+//! timers, and leave a processor to the others. Tests that failed because of load run again, alone ([`outcome`]).
 
 mod lanes;
 mod outcome;
@@ -19,7 +18,7 @@ use wingbeat_steps::{
     steps::Steps,
 };
 
-/// Sets up and runs the tests whose names contain `filter`.
+/// Runs setup and the tests whose names contain `filter`.
 pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
     let rights = Rights::now();
     if rights == Rights::None {
@@ -31,7 +30,7 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
     steps.time("cargo xtask setup", |_| setup::run())?;
     // Tests of `wingbeat` profile this one, built as users build it.
     steps.run(cargo().args(["build", "--release", "-p", "amicable"]))?;
-    // A package of its own: it pulls in an HTTP stack that nothing else needs.
+    // A separate package: it pulls in an HTTP stack that nothing else needs.
     let client =
         ["build", "--locked", "--manifest-path", "crates/server/tests/clients/rust/Cargo.toml"];
     steps.run(cargo().args(client).args(["--target-dir", "target"]))?;
@@ -43,13 +42,13 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
             programs = programs::build(arguments)?;
             Ok(())
         })?;
-        // Before the next build: it puts another program into the place of one that tests start.
+        // Before the next build, which replaces a program that tests start.
         steps.time(&format!("run {name}: {} programs", programs.len()), |_| {
             run_all(&programs, filter, rights, &mut verdict)
         })?;
     }
     let mut examples = cargo();
-    // Without features of their own, so that nothing is built anew.
+    // Without features of their own, so that nothing is rebuilt.
     examples
         .args(["test", "--profile", "quick", "--workspace", "--doc", "--quiet"])
         .args(filter.map(|_| "--"));
@@ -60,12 +59,12 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
     Ok(if verdict.is_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What is built, with the arguments of cargo. Always the whole workspace: with fewer packages their dependencies
-/// get other features, and everything is compiled once more. Benchmarks and examples are not among it: clippy
-/// compiles them, and they measure nothing here.
+/// The builds, with cargo arguments. Always the whole workspace: with fewer packages their dependencies get other
+/// features, and everything is recompiled. Excludes benchmarks and examples: clippy compiles them, and they measure
+/// nothing here.
 const BUILDS: [(&str, &[&str]); 2] = [
     ("the tests", &["--tests"]),
-    // The article's regression and the heap profiler, which are off otherwise.
+    // The article's regression and the heap profiler, which are off by default.
     (
         "the tests of examples/profiler with its features",
         &["--test", "profiler", "--features", "profiler/oops,profiler/dhat-heap"],

@@ -1,8 +1,8 @@
-//! `cargo xtask track`: the repository watches its own benchmarks, with `wingbeat run`.
+//! `cargo xtask track`: tracks the repository's own benchmarks, with `wingbeat run`.
 //!
-//! Exact counts decide: instructions of user space by Valgrind, instructions of kernel programs by
-//! `wingbeat bench`, and what the verifier makes of programs that cannot be run on demand. Times are
-//! kept, and fail nothing. CI calls this very command, so whatever it says can be had locally.
+//! Exact counts decide: user-space instructions by Valgrind, kernel-program instructions by `wingbeat bench`, and
+//! verifier statistics of programs that cannot be run on demand. Times are stored, but fail nothing. CI calls this
+//! command, so its results can be reproduced locally.
 
 mod jobs;
 
@@ -23,10 +23,10 @@ use wingbeat_steps::{
 
 const WINGBEAT: &str = "target/quick/wingbeat";
 const OUT: &str = "target/track";
-/// The variable with the path of Gungraun's runner, which benchmarks read when they are compiled.
+/// Variable with the path of Gungraun's runner, which benchmarks read at compile time.
 const RUNNER: &str = "GUNGRAUN_RUNNER";
-/// The context of raw tracepoints that are run on demand: twelve arguments, all of them zero, so that
-/// each takes the way of a thread that nobody asked for.
+/// Context of raw tracepoints that are run on demand: twelve zero arguments, so that each takes the path of an
+/// unselected thread.
 const CONTEXT: &str = "target/track/zeros.hex";
 const CONTEXT_BYTES: usize = 12 * 8;
 
@@ -50,7 +50,7 @@ pub(crate) struct TrackArgs {
     exact: bool,
 }
 
-/// Sets up, builds, measures, and says what became worse: 1 if something exact did.
+/// Runs setup, builds, measures, and reports regressions: exit code 1 for an exact one.
 pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
     let rights = Rights::now();
     if rights == Rights::None {
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(root.join(OUT)).with_context(|| format!("cannot create {OUT}"))?;
     fs::write(root.join(CONTEXT), "00".repeat(CONTEXT_BYTES))
         .with_context(|| format!("cannot write {CONTEXT}"))?;
-    // Commands run in the root, wherever this one does.
+    // Commands run in the root, regardless of the current folder.
     let history = args.history.as_ref().map(std::path::absolute).transpose()?;
     if let Some(history) = &history {
         steps.run(Command::new(WINGBEAT).arg("import").arg(history))?;
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
     };
     let mut worse = Vec::new();
     for job in jobs::all(&conditions()?, rights, !args.exact) {
-        // Its report is on the terminal, and the other jobs are to run all the same.
+        // Its report is on the terminal; the other jobs still run.
         if !measure(&mut steps, &job.arguments(&side))? {
             worse.push(job);
         }
@@ -88,16 +88,16 @@ pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
     Ok(verdict(&worse))
 }
 
-/// Whether nothing exact became worse.
+/// Whether no exact measure regressed.
 fn measure(steps: &mut Steps, arguments: &[String]) -> anyhow::Result<bool> {
     let mut command = Command::new(WINGBEAT);
     command.args(arguments);
-    // What the line shows is what one would type.
+    // The displayed command line can be typed.
     let line = display(&command);
     without_package(&mut command);
     let mut is_good = false;
     steps.time(&line, |name| {
-        // Not by PATH: some build scripts run again when that changes, and all after them.
+        // Not by PATH: some build scripts rerun when it changes, and so do all dependents.
         let status = command.env(RUNNER, setup::runner()).current_dir(repository()).status();
         is_good = status.with_context(|| format!("cannot run {name}"))?.success();
         Ok(())
@@ -116,7 +116,7 @@ fn verdict(worse: &[Job]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What exact counts depend on beside the sources: they are comparable within one testbed.
+/// Conditions of exact counts besides the sources: counts are comparable within one testbed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Conditions {
     /// As in "rustc 1.95.0".

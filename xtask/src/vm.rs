@@ -1,10 +1,10 @@
-//! `cargo xtask vm`: the privileged tests on kernels that this machine does not run.
+//! `cargo xtask vm`: the privileged tests on other kernels.
 //!
-//! A kernel comes from Debian's package manager ([`kernel`]); programs, tests and what they call are
-//! packed into the image of a disk ([`suites`], [`stage`], [`image`]); QEMU ([`emulator`]) boots both ([`boot`]), and
-//! what the guest says on its console ([`console`]) becomes a record ([`record`]), which is held against the
-//! last one ([`judge`], [`document`]), and a verdict ([`report`]). It takes no rights but to run QEMU. Guests of
-//! aarch64 have programs that are built for them, or come from Debian too ([`architecture`], [`userland`]).
+//! A kernel comes from Debian's packages ([`kernel`]); programs, tests and their dependencies are packed into a disk
+//! image ([`suites`], [`stage`], [`image`]); QEMU ([`emulator`]) boots both ([`boot`]). The guest's console output
+//! ([`console`]) becomes a record ([`record`]), which is compared with the previous one ([`judge`], [`document`]), and
+//! a verdict ([`report`]). Needs no privileges except to run QEMU. Programs of aarch64 guests are cross-compiled, or
+//! come from Debian too ([`architecture`], [`userland`]).
 
 mod architecture;
 mod boot;
@@ -98,7 +98,7 @@ pub(crate) struct VmArgs {
     words: Vec<String>,
 }
 
-/// Runs the suite on each kernel; the exit code is a failure unless it passed on all.
+/// Runs the suite on each kernel; the exit code is a failure unless all passed.
 pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
     setup::programs(programs::NEEDED)?;
     let architecture = if args.aarch64 { &ARM64 } else { &AMD64 };
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
     Ok(if all_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What guests are to do, and where a command finds ours.
+/// The guests' plan, and the location of our binary for commands.
 fn plan(args: &VmArgs, is_smoke: bool, suites: &Suites) -> Plan {
     match &args.exec {
         Some(command) => {
@@ -182,7 +182,7 @@ fn note_unknown(record: &Record, kernel: &Kernel) {
     }
 }
 
-/// What is worse than it should be, a sentence for each.
+/// Regressions, one sentence each.
 fn regressions(
     args: &VmArgs,
     is_smoke: bool,
@@ -191,7 +191,7 @@ fn regressions(
 ) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     if args.exec.is_none() && !args.update {
-        // The figures of the file are those of x86-64.
+        // The file's figures are for x86-64.
         let before = if args.aarch64 { String::new() } else { document::read()? };
         found = judge::regressions(record, &before);
     }
@@ -205,7 +205,7 @@ fn regressions(
     Ok(found)
 }
 
-/// What guests do, whatever their kernel.
+/// Work of a guest, independent of the kernel.
 struct Task<'a> {
     emulator: &'a Emulator,
     disk: &'a Disk,
@@ -215,8 +215,8 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Does it with a kernel. What it says begins with `label`. Where a test program hangs, or brings the kernel
-    /// down, another guest runs those behind it.
+    /// Runs with a kernel. Output lines start with `label`. If a test program hangs or crashes the kernel, another
+    /// guest runs the remaining ones.
     fn run(&self, kernel: &Kernel, folder: &Path, label: &str) -> anyhow::Result<Ending> {
         let mut suites = self.suites.clone();
         let mut whole: Option<Ending> = None;
@@ -241,8 +241,8 @@ impl Task<'_> {
     }
 }
 
-/// Boots the kernels, as many at once as there are CPUs: an emulated guest takes one. What several say
-/// comes out with their names in front.
+/// Boots the kernels, one per CPU at a time: an emulated guest uses one. Concurrent output is prefixed with the
+/// kernels' names.
 fn run_all(task: &Task<'_>, kernels: &[Kernel], folder: &Path) -> Vec<anyhow::Result<Ending>> {
     let at_once = thread::available_parallelism().map_or(1, NonZero::get);
     let is_alone = kernels.len().min(at_once) == 1;
@@ -270,19 +270,19 @@ fn lock(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// A file of ours below `target/vm`, with the sentence for when it cannot be written.
+/// Writes a file below `target/vm`, with an error message.
 fn write(path: &PathBuf, bytes: &[u8]) -> anyhow::Result<()> {
     fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// An empty folder beside `folder`, which takes its place once it is complete.
+/// An empty folder next to `folder`, which replaces it when complete.
 fn fresh_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     let draft = folder.with_added_extension("new");
     folders::fresh(&draft)?;
     Ok(draft)
 }
 
-/// Unpacks the packages in a folder there, and removes them.
+/// Unpacks and deletes the packages in a folder.
 fn unpack_packages(folder: &Path, log: &Path) -> anyhow::Result<()> {
     let is_package = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "deb");
     for path in folders::sorted(folder)?.into_iter().filter(is_package) {

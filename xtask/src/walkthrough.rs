@@ -1,6 +1,6 @@
-//! `cargo xtask walkthrough`: runs docs/zero-to-hero.md, every command in its order.
+//! `cargo xtask walkthrough`: runs every command of docs/zero-to-hero.md in order.
 //!
-//! The commands are taken from the document, so what people are asked to type is what was run.
+//! Commands are extracted from the document, so that it shows exactly what was run.
 
 mod document;
 mod scratch;
@@ -24,23 +24,22 @@ use wingbeat_steps::{
     steps::Steps,
 };
 
-/// The document, from the root of the repository.
+/// The document, from the repository root.
 const DOCUMENT: &str = "docs/zero-to-hero.md";
 
-/// The marks around when and where the document's output came about.
+/// Marks around the date and machine of the document's output.
 const CONDITIONS: &str = "conditions";
 
-/// The document finds processes by their names.
+/// The document finds processes by name.
 const PROCPS: Tool = Tool { name: "pkill", package: "procps", purpose: "docs/zero-to-hero.md" };
 
 /// The last chapter opens links.
 const CURL: Tool = Tool { name: "curl", package: "curl", purpose: "docs/zero-to-hero.md" };
 
-/// What a reader with patience has, and a test in CI.
+/// Time limit for a patient reader, and for CI.
 const LIMIT: Duration = Duration::from_mins(12);
 
-/// Runs the document in a scratch clone, from a chapter on. With `update`, its output and pictures are then what
-/// came.
+/// Runs the document in a scratch clone, starting at a chapter. With `update`, replaces its output and pictures.
 pub(crate) fn run(update: bool, from: usize) -> anyhow::Result<ExitCode> {
     if Rights::now() == Rights::None {
         bail!("the walkthrough loads eBPF programs and there is no sudo: run this as root");
@@ -56,7 +55,7 @@ pub(crate) fn run(update: bool, from: usize) -> anyhow::Result<ExitCode> {
     before.time("cargo xtask setup", |_| {
         setup::run().and_then(|()| setup::programs(&[PROCPS, CURL]))
     })?;
-    // As `cargo xtask test` builds it, so that CI builds it once.
+    // Built like `cargo xtask test`, so that CI builds it once.
     let wingbeat = ["test", "--profile", "quick", "--workspace", "--no-run", "--test", "verbs"];
     before.run(cargo().args(wingbeat))?;
     before.run(cargo().args(["build", "--release", "-p", "amicable"]))?;
@@ -79,7 +78,7 @@ pub(crate) fn run(update: bool, from: usize) -> anyhow::Result<ExitCode> {
     }
     if update {
         let updated = document::updated(&text, &steps, &outputs);
-        // The conditions are those of the whole document.
+        // The conditions apply to the whole document.
         let updated = if from == 0 { with_conditions(&updated)? } else { updated };
         fs::write(root.join(DOCUMENT), updated)
             .with_context(|| format!("cannot write {DOCUMENT}"))?;
@@ -91,7 +90,7 @@ pub(crate) fn run(update: bool, from: usize) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a step and checks what came; gives the last command's output.
+/// Runs a step and checks its output; returns the last command's output.
 fn take(session: &mut Session, step: &Step, clone: &Path) -> anyhow::Result<String> {
     let mut last = String::new();
     for (index, command) in step.commands.iter().enumerate() {
@@ -121,7 +120,7 @@ fn take(session: &mut Session, step: &Step, clone: &Path) -> anyhow::Result<Stri
     Ok(last)
 }
 
-/// Makes the pictures of a step.
+/// Creates the pictures of a step.
 fn draw(step: &Step, output: &str, clone: &Path, root: &Path) -> anyhow::Result<()> {
     for (from, to) in &step.pictures {
         fs::copy(clone.join(from), root.join(to))
@@ -134,7 +133,7 @@ fn draw(step: &Step, output: &str, clone: &Path, root: &Path) -> anyhow::Result<
     Ok(())
 }
 
-/// Output without our folders: the reader's are others.
+/// Output without our folders, which differ from the reader's.
 fn portable(output: &str, folders: &[&Path]) -> String {
     folders.iter().fold(output.to_owned(), |output, folder| {
         output.replace(&format!("{}/", folder.display()), "")

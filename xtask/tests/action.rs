@@ -1,4 +1,4 @@
-//! The GitHub action of `action.yml`: its scripts run here as a runner runs them, on releases in a folder.
+//! The GitHub action of `action.yml`: runs its scripts like a runner, with releases in a folder.
 
 use std::{
     fs,
@@ -6,10 +6,10 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// A `wingbeat` that says with what it was called: a word in each pair of brackets.
+/// A `wingbeat` that prints its arguments, each in brackets.
 const PROGRAM: &str = "#!/bin/sh\nprintf '[%s]' \"$@\"\n";
 
-/// What a repository has published, and a runner's folder for files.
+/// A repository's published releases, and a runner's folder for files.
 struct Runner {
     place: tempfile::TempDir,
 }
@@ -25,7 +25,7 @@ impl Runner {
         self.place.path().join(name)
     }
 
-    /// Publishes a version for this machine, which is then the latest.
+    /// Publishes a version for this machine, which becomes the latest.
     fn publish(&self, version: &str) {
         self.publish_for(version, std::env::consts::ARCH);
     }
@@ -55,7 +55,7 @@ impl Runner {
         bash.output().expect("bash runs")
     }
 
-    /// Installs with these variables; what came of it, or the message of the failure.
+    /// Installs with these variables; returns the result, or the error message.
     fn install(&self, variables: &[(&str, &str)]) -> Result<String, String> {
         for file in ["path", "output"] {
             fs::write(self.path(file), "").expect("a file in it");
@@ -108,7 +108,7 @@ fn the_version_is_the_one_asked_for() {
     runner.installs(&[("VERSION", "latest")], "0.2.0-rc.1");
     runner.installs(&[("VERSION", "0.1.0")], "0.1.0");
     runner.installs(&[("VERSION", "v0.1.0")], "0.1.0");
-    // A tag of the action, then what only looks like one.
+    // A tag of the action, then a lookalike.
     runner.installs(&[("ACTION_REF", "v0.1.0")], "0.1.0");
     runner.installs(&[("ACTION_REF", "v0")], "0.2.0-rc.1");
     runner.installs(&[("ACTION_REF", "main")], "0.2.0-rc.1");
@@ -184,7 +184,7 @@ fn no_expression_stands_in_a_script() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
     for file in ["action.yml", ".github/workflows/release.yml"] {
         let text = fs::read_to_string(root.join(file)).expect("readable text");
-        // Expressions stand alone as values of keys in capitals, which are variables, and of a few others.
+        // Expressions may only be values of upper-case keys, which are variables, and of a few others.
         for line in text.lines().filter(|line| line.contains("${{")) {
             let (key, _) = line.trim().split_once(": ").expect("a key");
             let is_variable =
@@ -193,7 +193,7 @@ fn no_expression_stands_in_a_script() {
             assert!(is_variable || others.contains(&key), "{file}: {line}");
         }
     }
-    // Each variable that a script reads is set.
+    // Every variable that a script reads is set.
     let action = fs::read_to_string(root.join("action.yml")).expect("readable text");
     let names = ["VERSION", "SHA256", "RELEASES", "ACTION_REF", "REPOSITORY_URL"];
     for name in names.iter().chain(&["ARGUMENTS", "COMMAND", "TOKEN"]) {

@@ -1,18 +1,18 @@
-//! Rules for the source text that no compiler checks: prologues, `unsafe`, what a crate must not
-//! know, sizes. CONTRIBUTING.md lists them for people; this is the list that fails.
+//! Source rules that no compiler checks: prologues, `unsafe`, forbidden dependencies, sizes. CONTRIBUTING.md documents
+//! them; this test enforces them.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Lines that a function may have, from its name to its closing brace: a screen.
+/// Maximum lines of a function, from its name to its closing brace: a screen.
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Longer functions, with the reason: `("path", "name", "reason")`.
 const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
 
-/// Where `unsafe` may stand: the border to the kernel.
+/// Where `unsafe` is allowed: the kernel interface.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/base/bpf/src/loader/run_apart.rs",
     "crates/base/bpf/src/sys.rs",
@@ -20,22 +20,22 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/base/bpf/tests/loader/",
     "crates/profile/user/src/session/memory.rs",
     "crates/profile/ebpf/",
-    // Has the allocator of C give memory back, which Rust has no word for.
+    // Makes the C allocator return memory, for which Rust has no API.
     "crates/server/src/service/memory.rs",
-    // Tells the C library where to look up names, which it has a function of its own for.
+    // Configures the C library's name lookup through one of its functions.
     "crates/wingbeat/src/name_service.rs",
-    // Traces a child, instruction by instruction.
+    // Single-steps a child.
     "crates/profile/unwind/tests/stepped/process.rs",
     "examples/fun-xdp/fun-xdp-ebpf/",
     "examples/profiler/profiler-ebpf/",
-    // Tokio asks for it to watch a descriptor.
+    // Tokio requires it to watch a descriptor.
     "examples/profiler/profiler/src/watch.rs",
 ];
 
-/// Lines above an `unsafe` in which its `SAFETY` comment has to begin.
+/// Maximum distance in lines from an `unsafe` up to the start of its `SAFETY` comment.
 const SAFETY_DISTANCE: usize = 10;
 
-/// What looks at the machine: clock, files, network, kernel.
+/// Access to the machine: clock, files, network, kernel.
 const MACHINE: &[&str] = &[
     "SystemTime::now",
     "Instant::now",
@@ -49,11 +49,11 @@ const MACHINE: &[&str] = &[
     "wingbeat_bpf::perf",
 ];
 
-/// Where HTTP may be spoken: all that leaves the machine passes there.
+/// Where HTTP is allowed: everything that leaves the machine passes there.
 const NETWORK_ALLOWED: &[&str] = &[
     // Sends nothing.
     "crates/base/http/",
-    // Of a server that it started itself, on loopback.
+    // To a server that it started itself, on loopback.
     "crates/dev/peers/src/serve/server.rs",
     "crates/profile/agent/src/kubelet.rs",
     "crates/profile/push/src/http.rs",
@@ -63,7 +63,7 @@ const NETWORK_ALLOWED: &[&str] = &[
     "crates/track/src/remote/",
 ];
 
-/// Parts that must not know some words, and why.
+/// Forbidden words by path, with the reason.
 const ABSENCES: &[(&str, &[&[&str]], &str)] = &[
     ("crates/profile/user/src/export", &[MACHINE], "exporters turn a profile into bytes"),
     ("crates/profile/user/src/model", &[MACHINE], "the model is data"),
@@ -88,7 +88,7 @@ const ABSENCES: &[(&str, &[&[&str]], &str)] = &[
     ),
 ];
 
-/// Marks of unfinished work. Put together here, lest this file be found.
+/// Marks of unfinished work. Concatenated here, so that this file does not match.
 const UNFINISHED: [&str; 5] = [
     concat!("to", "do!("),
     concat!("unimpl", "emented!("),
@@ -104,14 +104,14 @@ struct Source {
 }
 
 impl Source {
-    /// The code of each line with its number, without comments and the insides of strings.
+    /// Code of each line with its number, without comments and string contents.
     fn code(&self) -> impl Iterator<Item = (usize, String)> {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, code_of(line)))
     }
 }
 
-/// The code of a line: cut at `//`, strings emptied. Raw strings and strings over several lines are
-/// not understood, which has been good enough.
+/// Code of a line: cut at `//`, strings emptied. Does not support raw strings and multi-line strings, which has
+/// sufficed.
 fn code_of(line: &str) -> String {
     let mut code = String::new();
     let mut in_string = false;
@@ -130,7 +130,7 @@ fn code_of(line: &str) -> String {
 }
 
 fn has_word(code: &str, word: &str) -> bool {
-    // A hyphen: `unsafe-inline` is a word of HTML's.
+    // Includes the hyphen because of HTML's `unsafe-inline`.
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     code.match_indices(word).any(|(start, _)| {
         let before = code[..start].chars().next_back();
@@ -212,7 +212,7 @@ fn every_unsafe_says_why_it_is_sound() {
     for source in sources(".rs") {
         let lines: Vec<_> = source.text.lines().collect();
         for (number, code) in source.code().filter(|(_, code)| has_word(code, "unsafe")) {
-            // Attributes such as `#[unsafe(no_mangle)]` promise a name, not memory.
+            // Attributes such as `#[unsafe(no_mangle)]` are about a name, not memory.
             let is_attribute = code.contains("#[unsafe(");
             let above = &lines[number.saturating_sub(SAFETY_DISTANCE + 1)..number];
             let says = above.iter().any(|l| l.contains("SAFETY:") || l.contains("# Safety"));
@@ -230,7 +230,7 @@ fn crates_do_not_know_what_they_must_not() {
     for source in sources(".rs") {
         for (_, words, why) in ABSENCES.iter().filter(|it| source.path.starts_with(it.0)) {
             for (number, code) in source.code() {
-                // Tests stand last in a file, and may do as they like.
+                // Tests come last in a file, and are exempt.
                 if code.contains("#[cfg(test)]") || code.contains("#[cfg(all(test,") {
                     break;
                 }
@@ -256,15 +256,15 @@ fn the_network_is_used_in_few_places() {
     check(offences);
 }
 
-/// The functions of a file: their lines and names. rustfmt puts the closing brace of a function as
-/// far in as its first line, and nothing else below it.
+/// The functions of a file: their lines and names. rustfmt indents the closing brace of a function like its first line,
+/// and nothing else below it.
 fn functions(text: &str) -> Vec<(&str, usize)> {
     let lines: Vec<_> = text.lines().collect();
     let mut found = Vec::new();
     for (start, line) in lines.iter().enumerate() {
         let Some(name) = function_name(line) else { continue };
         let indent = &line[..line.len() - line.trim_start().len()];
-        // A function of one line, or one without a body, ends where it begins.
+        // A one-line function, or one without a body, ends where it begins.
         let end = match lines[start..].iter().position(|line| line.ends_with(['{', ';', '}'])) {
             Some(ends) if lines[start + ends].ends_with('{') => lines[start..]
                 .iter()
@@ -318,7 +318,7 @@ fn functions_are_measured_to_their_brace() {
 #[test]
 fn every_member_takes_the_lints_of_the_workspace() {
     let manifests = sources("Cargo.toml").into_iter();
-    // Kernel halves are workspaces of their own.
+    // Kernel halves are separate workspaces.
     let members = manifests.filter(|manifest| !manifest.text.contains("[workspace"));
     let without = members.filter(|manifest| !manifest.text.contains("[lints]\nworkspace = true"));
     check(without.map(|manifest| format!("{}: no `[lints]`", manifest.path)).collect());

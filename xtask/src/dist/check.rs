@@ -1,4 +1,4 @@
-//! `cargo xtask dist --check`: whether what was packed arrives, and runs where there is nothing else.
+//! `cargo xtask dist --check`: checks that the packages install, and that the program runs without other files.
 
 use std::{
     ffi::OsStr,
@@ -15,7 +15,7 @@ use wingbeat_steps::{
 
 use super::{SUMS, VERSION, captured_in_place, deb};
 
-/// What the binary may take, in bytes.
+/// Size limit of the binary in bytes.
 const BINARY_BYTES_MAX: u64 = 40_000_000;
 
 /// Checks the archive and the package of a release in a folder.
@@ -53,7 +53,7 @@ pub(super) fn run(steps: &mut Steps, out: &Path, name: &str) -> anyhow::Result<(
     steps.time("run it there, where there is nothing else", |_| runs_alone(&root))
 }
 
-/// Has dpkg install a package below a folder, with a list of packages of its own.
+/// Installs a package below a folder with dpkg, using a separate package database.
 pub(super) fn install(package: &Path, root: &Path) -> anyhow::Result<()> {
     let list = root.join("var/lib/dpkg");
     for folder in ["info", "triggers", "updates"] {
@@ -62,13 +62,13 @@ pub(super) fn install(package: &Path, root: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(root.join("tmp")).context("cannot make a folder for files")?;
     fs::write(list.join("status"), "").context("cannot write dpkg's list")?;
     let mut dpkg = Command::new(find_program("dpkg").context("dpkg is not installed")?);
-    // Without rights the owner is us, which is as good here. Users' `PATH` lacks what scripts would call.
+    // Without privileges the owner is the current user, which suffices. Users' `PATH` lacks the programs of scripts.
     dpkg.args(["--force-not-root", "--force-bad-path", "--log=/dev/null"]);
     dpkg.arg(format!("--root={}", root.display())).arg("--install").arg(package);
     captured_in_place(&mut dpkg).map(drop)
 }
 
-/// Runs what needs files, threads, a child and SQLite in a folder without any library.
+/// Runs commands that need files, threads, a child and SQLite in a folder without any library.
 fn runs_alone(root: &Path) -> anyhow::Result<()> {
     let said = alone(root, ["--version"])?;
     ensure!(said.trim() == format!("wingbeat {VERSION}"), "`--version` says {said}");
@@ -79,7 +79,7 @@ fn runs_alone(root: &Path) -> anyhow::Result<()> {
     let log = alone(root, [&["log"], &place[..]].concat())?;
     ensure!(log.contains("main"), "what `run` stored is not in `log`, which says:\n{log}");
 
-    // A way to look up names that is not there: /etc/hosts counts all the same.
+    // A name service that is not available: /etc/hosts must still work.
     fs::create_dir_all(root.join("etc")).context("cannot make /etc")?;
     for (file, text) in
         [("hosts", "127.0.0.1 here.test\n"), ("nsswitch.conf", "hosts: elsewhere\n")]
@@ -87,7 +87,7 @@ fn runs_alone(root: &Path) -> anyhow::Result<()> {
         fs::write(root.join("etc").join(file), text)
             .with_context(|| format!("cannot write {file}"))?;
     }
-    // No server is at the port of `discard`.
+    // No server listens on the `discard` port.
     let host = ["--host", "http://here.test:9", "--attempts", "1", "--key", "k", "--project", "p"];
     let said = match alone(root, [&["run"], &host[..], &["--"], &mock].concat()) {
         Ok(said) => said,
@@ -97,11 +97,11 @@ fn runs_alone(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What wingbeat prints as the only program of a folder that it takes for the root.
+/// Output of wingbeat in a chroot that contains nothing else.
 fn alone<'a>(root: &Path, args: impl IntoIterator<Item = &'a str>) -> anyhow::Result<String> {
     let args: Vec<_> = args.into_iter().collect();
     let mut command = match Rights::now() {
-        // A user who is root of a namespace of their own may change the root.
+        // In a user namespace, an unprivileged user may chroot.
         Rights::None => {
             let mut command = Command::new("unshare");
             command.args(["--map-root-user", "chroot"]);

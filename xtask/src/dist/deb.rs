@@ -1,6 +1,6 @@
-//! The Debian package of a release: its files where Debian wants them, and what dpkg asks for.
+//! The Debian package of a release: Debian's file layout and metadata.
 //!
-//! It depends on nothing, and runs no script when it is installed.
+//! It depends on nothing, and has no maintainer scripts.
 
 use std::{
     env,
@@ -17,22 +17,22 @@ use wingbeat_steps::{command::repository, folders};
 
 use super::{TIME_S, VERSION, captured_in_place, copy, names};
 
-/// Who answers for the package. Each Debian package names someone.
+/// Debian requires a maintainer.
 const MAINTAINER: &str = "The wingbeat authors <wingbeat@localhost>";
 
-/// Files of a release and their places. Man pages are apart, since they are compressed.
+/// Files of a release and their destinations. Man pages are separate, because they are compressed.
 const PLACES: [(&str, &str); 5] = [
     ("wingbeat", "usr/bin/wingbeat"),
     ("cargo-wingbeat", "usr/bin/cargo-wingbeat"),
     ("completions/wingbeat.bash", "usr/share/bash-completion/completions/wingbeat"),
     ("completions/_wingbeat", "usr/share/zsh/vendor-completions/_wingbeat"),
-    // Not in `completions`, which is fish's own.
+    // Not in `completions`, which is reserved for fish itself.
     ("completions/wingbeat.fish", "usr/share/fish/vendor_completions.d/wingbeat.fish"),
 ];
 const MAN: &str = "usr/share/man/man1";
 const DOC: &str = "usr/share/doc/wingbeat";
 
-/// What the binary contains beside our own code and is bound to more than a notice.
+/// Third-party parts of the binary whose licences require more than a notice.
 const COPYRIGHT_HEAD: &str = "\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: wingbeat
@@ -54,17 +54,17 @@ License: Apache-2.0
 License: MIT
 ";
 
-/// The name of the file.
+/// The file name.
 pub(super) fn name() -> anyhow::Result<String> {
     Ok(format!("wingbeat_{}_{}.deb", version(VERSION), architecture()?))
 }
 
-/// A version before a release has a tilde, which sorts before nothing.
+/// A pre-release version has a tilde, which sorts before nothing.
 fn version(version: &str) -> String {
     version.replacen('-', "~", 1)
 }
 
-/// Debian's word for this machine.
+/// Debian's name of this architecture.
 fn architecture() -> anyhow::Result<&'static str> {
     match env::consts::ARCH {
         "x86_64" => Ok("amd64"),
@@ -73,7 +73,7 @@ fn architecture() -> anyhow::Result<&'static str> {
     }
 }
 
-/// Packs a folder of a release.
+/// Packs a release folder.
 pub(super) fn pack(release: &Path, package: &Path) -> anyhow::Result<()> {
     let out = package.parent().unwrap_or(Path::new("."));
     let staging = tempfile::Builder::new().prefix("deb-").tempdir_in(out);
@@ -83,15 +83,15 @@ pub(super) fn pack(release: &Path, package: &Path) -> anyhow::Result<()> {
     describe(root)?;
     normalize(root)?;
     let mut dpkg_deb = Command::new("dpkg-deb");
-    // Debian 11 does not know zstd, which is the default on Ubuntu.
+    // Debian 11 does not support zstd, the default on Ubuntu.
     dpkg_deb.args(["--build", "--root-owner-group", "-Zxz"]).arg(root).arg(package);
     dpkg_deb.env("SOURCE_DATE_EPOCH", TIME_S.to_string());
-    // As many as a machine has would give other bytes on each.
+    // The default, one per CPU, would make the bytes depend on the machine.
     dpkg_deb.env("DPKG_DEB_THREADS_MAX", "1");
     captured_in_place(&mut dpkg_deb).map(drop)
 }
 
-/// Puts the files in their places.
+/// Copies the files to their destinations.
 fn fill(release: &Path, root: &Path) -> anyhow::Result<()> {
     for (from, to) in PLACES {
         let to = root.join(to);
@@ -113,7 +113,7 @@ fn fill(release: &Path, root: &Path) -> anyhow::Result<()> {
     fs::write(root.join(DOC).join("copyright"), text).context("cannot write the copyright")
 }
 
-/// A text as a field of more than one line.
+/// A text as a multi-line field.
 fn indented(text: &str) -> String {
     let line =
         |line: &str| if line.trim().is_empty() { " .\n".into() } else { format!(" {line}\n") };
@@ -152,7 +152,7 @@ fn control(size_kib: u64) -> anyhow::Result<String> {
     field("Architecture", architecture()?)?;
     field("Maintainer", MAINTAINER)?;
     field("Installed-Size", &size_kib.to_string())?;
-    // To push to another machine by HTTPS.
+    // For pushes to another machine over HTTPS.
     field("Recommends", "ca-certificates")?;
     field("Section", "devel")?;
     field("Priority", "optional")?;
@@ -166,7 +166,7 @@ fn control(size_kib: u64) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Gives every file the mode and time that it has in any build, whatever the umask here.
+/// Sets the mode and time of every file reproducibly, regardless of the umask.
 fn normalize(folder: &Path) -> anyhow::Result<()> {
     let time = UNIX_EPOCH + Duration::from_secs(TIME_S);
     for path in folders::sorted(folder)? {

@@ -7,10 +7,10 @@ use std::{
 
 use super::*;
 
-/// Prints its name, and is what a release has instead of a binary here.
+/// Prints its name; replaces the binary in these tests.
 const PROGRAM: &str = "#!/bin/sh\necho wingbeat \"$@\"\n";
 
-/// A folder like that of a release, in another one.
+/// A release folder inside another folder.
 fn place() -> tempfile::TempDir {
     let place = tempfile::tempdir().expect("a temporary folder");
     let folder = place.path().join("wingbeat-1");
@@ -32,7 +32,7 @@ fn place() -> tempfile::TempDir {
     place
 }
 
-/// False, and says so, where there is no dpkg.
+/// Whether dpkg exists; prints a message if not.
 fn has_dpkg() -> bool {
     let has = ["dpkg", "dpkg-deb"].iter().all(|program| find_program(program).is_some());
     if !has {
@@ -41,7 +41,7 @@ fn has_dpkg() -> bool {
     has
 }
 
-/// The bytes that a release becomes, packed twice with another time of the files between.
+/// The package bytes of two runs with different file times.
 fn packed_twice(pack: impl Fn(&Path, &Path) -> anyhow::Result<()>) -> [Vec<u8>; 2] {
     let packed = || {
         let place = place();
@@ -50,7 +50,7 @@ fn packed_twice(pack: impl Fn(&Path, &Path) -> anyhow::Result<()>) -> [Vec<u8>; 
         fs::read(&file).expect("it is there")
     };
     let first = packed();
-    // In the seconds that an archive holds.
+    // Archives have a resolution of seconds.
     thread::sleep(Duration::from_millis(1_100));
     [first, packed()]
 }
@@ -121,7 +121,7 @@ fn the_package_is_installed_and_runs() {
     assert_eq!(installed.iter().map(inside).collect::<Vec<_>>(), expected);
     let status = fs::read_to_string(root.join("var/lib/dpkg/status")).expect("dpkg's list");
     assert!(status.contains("Package: wingbeat\nStatus: install ok installed\n"), "{status}");
-    // Whatever it is linked with, it asks for no package.
+    // It depends on no package, however it is linked.
     assert!(!status.contains("\nDepends:"), "{status}");
 }
 

@@ -1,4 +1,4 @@
-//! What apt offers, read from the output of apt-cache.
+//! Packages offered by apt, from the output of apt-cache.
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -7,12 +7,12 @@ use wingbeat_ebpf_build::LLVM_MAJORS;
 use super::plan::{Apt, RustPackages, is_new_enough};
 use wingbeat_steps::command::{find_program, output_of};
 
-/// Names of Rust's packages. Debian's stable releases keep an old `rustc` and bring a recent one,
-/// for the browsers' sake, as `rustc-web`.
+/// Names of Rust's packages. Debian's stable releases keep an old `rustc` and add a recent one for browsers, as
+/// `rustc-web`.
 const RUSTS: [[&str; 3]; 2] =
     [["rustc-web", "cargo-web", "rust-web-src"], ["rustc", "cargo", "rust-src"]];
 
-/// Asks apt; `None` when there is no apt.
+/// Queries apt; `None` without apt.
 pub(super) fn ask() -> Option<Apt> {
     find_program("apt-get")?;
     let llvm_names = LLVM_MAJORS.map(|major| format!("llvm-{major}-dev"));
@@ -38,7 +38,7 @@ fn cache() -> Command {
     command
 }
 
-/// The LLVM that a package of rustc is linked with, from what it depends on in the end.
+/// LLVM version that a rustc package links, from its dependencies.
 fn llvm_of(rustc: &str) -> Option<u32> {
     let depends = output_of(cache().args(["depends", "--recurse", "--important", rustc]))?;
     llvm_in(&depends)

@@ -1,8 +1,7 @@
-//! `cargo xtask setup`: gets what is missing to build the kernel halves, and the programs that tests
-//! and benchmarks call.
+//! `cargo xtask setup`: installs missing dependencies of kernel-half builds, tests and benchmarks.
 //!
-//! Deciding ([`plan`], [`tools`]) is apart from looking ([`probe`], [`apt`]) and doing ([`perform`]).
-//! When the recorded toolchain still works, no other is looked for.
+//! Decisions ([`plan`], [`tools`]) are separate from probes ([`probe`], [`apt`]) and actions ([`perform`]). As long as
+//! the recorded toolchain works, no other is searched for.
 
 mod apt;
 mod perform;
@@ -29,15 +28,15 @@ use self::{
 pub(crate) use self::{probe::runner, tools::Tool};
 use wingbeat_steps::command::find_program;
 
-/// Installs what is missing of everything; says each thing that it finds or installs.
+/// Installs everything missing; prints what it finds or installs.
 pub(crate) fn run() -> anyhow::Result<()> {
-    // What has begun already goes on in the same log.
+    // Continues in the same log if one was started.
     let has_begun = toolchain()?;
     say_tools(&install(!has_begun, probe::tools)?);
     Ok(())
 }
 
-/// Installs what is missing of the toolchain and records it. Whether anything was missing.
+/// Installs missing parts of the toolchain and records it. Returns whether anything was missing.
 pub(crate) fn toolchain() -> anyhow::Result<bool> {
     if let Some((compiler, toolchain)) = probe::recorded() {
         say_found(&compiler, &toolchain.linker);
@@ -48,13 +47,13 @@ pub(crate) fn toolchain() -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Installs what a look finds to be missing, and gives what there is then.
+/// Installs what a probe reports missing; returns the final state.
 fn install(new_log: bool, look: impl Fn() -> Found) -> anyhow::Result<Found> {
     let mut found = look();
     if !found.is_complete() {
         let (log, _lock) = begin(new_log)?;
         let mut history = History::default();
-        // Looked for again: another set-up may have been at work until now.
+        // Probes again: another setup may have held the lock until now.
         found = look();
         while let Some(step) = tools::next(&found, &history) {
             take(step, &mut history, &log);
@@ -64,7 +63,7 @@ fn install(new_log: bool, look: impl Fn() -> Found) -> anyhow::Result<Found> {
     Ok(found)
 }
 
-/// Installs what is missing of programs that one task alone needs; an error if one cannot be had.
+/// Installs missing programs of a single task; an error if one is unavailable.
 pub(crate) fn programs(needed: &[Tool]) -> anyhow::Result<()> {
     let found = install(true, || probe::programs(needed))?;
     match tools::losses(&found).as_slice() {
@@ -73,14 +72,14 @@ pub(crate) fn programs(needed: &[Tool]) -> anyhow::Result<()> {
     }
 }
 
-/// Fetches the lists of what the package manager has; a failure is only reported.
+/// Updates the package lists; a failure is only reported.
 pub(crate) fn package_lists() -> anyhow::Result<()> {
     let (log, _lock) = begin(true)?;
     take(Step::AptUpdate, &mut History::default(), &log);
     Ok(())
 }
 
-/// Before anything is installed: a log, and a lock for as long as it takes.
+/// Before any installation: opens the log, and takes the lock.
 fn begin(new_log: bool) -> anyhow::Result<(PathBuf, File)> {
     let cache = Toolchain::cache_dir();
     fs::create_dir_all(&cache).with_context(|| {
@@ -97,7 +96,7 @@ fn begin(new_log: bool) -> anyhow::Result<(PathBuf, File)> {
     Ok((log, lock))
 }
 
-/// One set-up at a time: two clones share the cache.
+/// One setup at a time: clones share the cache.
 fn lock(path: &Path) -> anyhow::Result<File> {
     let context = || format!("cannot lock {}", path.display());
     let file = File::create(path).with_context(context)?;
@@ -128,7 +127,7 @@ fn install_toolchain(log: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Takes a step, and notes and says how it ended.
+/// Performs a step, and records and prints its outcome.
 fn take(step: Step, history: &mut History, log: &Path) {
     say("installing", &perform::describe(&step));
     let start = Instant::now();
@@ -151,7 +150,7 @@ fn record(compiler: &Compiler) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One line: what happened, and to what. On stderr, as all text for people.
+/// Prints one line with an action and its object to stderr.
 fn say(verb: &str, what: &str) {
     eprintln!("{verb:<11} {what}");
 }
@@ -178,7 +177,7 @@ fn say_tools(found: &Found) {
     }
 }
 
-/// What there is before anything is installed.
+/// Prints what exists before any installation.
 fn say_parts(machine: &Machine) {
     for Compiler { rustc, release, llvm, .. } in &machine.compilers {
         say("found", &format!("rustc {release} with LLVM {llvm}: {}", rustc.display()));
@@ -191,7 +190,7 @@ fn say_parts(machine: &Machine) {
     }
 }
 
-/// The distribution's cargo may come before rustup's in `PATH`, and has no rustfmt or clippy.
+/// The distribution's cargo may precede rustup's in `PATH`, and lacks rustfmt and clippy.
 fn say_path_change(cargo_before: Option<&Path>) {
     let now = find_program("cargo");
     let same = |a: &Path, b: &Path| fs::canonicalize(a).ok() == fs::canonicalize(b).ok();

@@ -1,4 +1,4 @@
-//! Doing one step of set-up.
+//! Performs one step of setup.
 
 use std::{fs, path::Path, process::Command};
 
@@ -14,7 +14,7 @@ use wingbeat_steps::{
     folders,
 };
 
-/// What a step installs, for the line that announces it.
+/// What a step installs, for its announcement.
 pub(super) fn describe(step: &Step) -> String {
     match step {
         Step::AptUpdate => "the package lists of apt".into(),
@@ -33,13 +33,13 @@ pub(super) fn describe(step: &Step) -> String {
     }
 }
 
-/// Does a step; the output of its commands goes to the log.
+/// Performs a step; its commands' output goes to the log.
 pub(super) fn perform(step: &Step, log: &Path) -> Result<(), Failure> {
     match step {
         Step::AptUpdate => run_logged(apt_get().arg("update"), log),
         Step::AptInstall(names) => {
-            // A package that would push out another one, such as Debian's own rustc, is not ours
-            // to install unasked. Fresh cloud machines hold the lock while they upgrade.
+            // Never removes another package, such as Debian's own rustc, without being asked. Fresh cloud machines hold
+            // the lock while they upgrade.
             let options = ["--no-install-recommends", "--no-remove", "-oDPkg::Lock::Timeout=300"];
             run_logged(apt_get().args(["install", "-y"]).args(options).args(names), log)
         }
@@ -57,8 +57,7 @@ pub(super) fn perform(step: &Step, log: &Path) -> Result<(), Failure> {
             log,
         ),
         Step::BuildRunner => build(
-            // It reads what Valgrind wrote, and waits for the most part: half the time to build
-            // counts for more than how fast it runs.
+            // It parses Valgrind's output and mostly waits: halving the build time matters more than speed.
             cargo_install("gungraun-runner", RUNNER_VERSION)
                 .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
             "gungraun-runner",
@@ -67,12 +66,12 @@ pub(super) fn perform(step: &Step, log: &Path) -> Result<(), Failure> {
         ),
         Step::FetchNpm => {
             NPM_FOLDERS.iter().filter(|folder| !has_npm(folder)).try_for_each(|folder| {
-                // Nothing of the packages runs while they are installed, and none fetches a browser of its own.
+                // Runs no install scripts, so that none downloads a browser.
                 let mut npm = Command::new("npm");
                 npm.args(["ci", "--ignore-scripts", "--omit=peer", "--no-audit", "--no-fund"]);
                 let folder = repository().join(folder);
                 run_logged(npm.current_dir(&folder), log)?;
-                // Says which versions are there.
+                // Records the installed versions.
                 let mut copy = Command::new("cp");
                 run_logged(
                     copy.args(["package-lock.json", "node_modules"]).current_dir(folder),
@@ -81,13 +80,13 @@ pub(super) fn perform(step: &Step, log: &Path) -> Result<(), Failure> {
             })
         }
         Step::FetchPython => {
-            // Into a folder of their own, which no other program looks into.
+            // Into a separate folder that no other program uses.
             let mut pip = Command::new("pip3");
             pip.args(["install", "--disable-pip-version-check", "--no-input", "--upgrade"]);
             pip.args(["--only-binary", ":all:", "--target", ".packages", "-r", "requirements.txt"]);
             let folder = repository().join(PYTHON_FOLDER);
             run_logged(pip.current_dir(&folder), log)?;
-            // Says which versions are there.
+            // Records the installed versions.
             let mut copy = Command::new("cp");
             run_logged(copy.args(["requirements.txt", ".packages"]).current_dir(folder), log)
         }
@@ -95,7 +94,7 @@ pub(super) fn perform(step: &Step, log: &Path) -> Result<(), Failure> {
 }
 
 fn apt_get() -> Command {
-    // Sudo drops variables unless its rules say otherwise, env does not.
+    // Sudo drops variables by default, env does not.
     let mut command = match Rights::now() {
         Rights::Root | Rights::None => Command::new("env"),
         Rights::Sudo => {
@@ -114,10 +113,10 @@ fn cargo_install(name: &str, version: &str) -> Command {
     command
 }
 
-/// Builds a program beside its final place, the folder `root`, and moves it there when it runs.
+/// Builds a program next to its destination, the folder `root`, and moves it there if it runs.
 fn build(install: &mut Command, name: &str, root: &Path, log: &Path) -> Result<(), Failure> {
     let draft = Toolchain::cache_dir().join(format!("{name}.new"));
-    // Out of reach of this repository's own flags.
+    // Outside the scope of this repository's flags.
     install.arg("--root").arg(&draft).current_dir(Toolchain::cache_dir());
     run_logged(install, log)?;
     let failure = |ending: String| Failure {

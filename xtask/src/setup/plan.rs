@@ -1,19 +1,18 @@
-//! What to do next: a decision over facts, without touching the machine.
+//! Decides the next step from facts, without touching the machine.
 //!
-//! Set-up is a loop: look at the machine, ask [`next`], do one step, look again. A step that failed
-//! closes every way that needs it, so the loop ends: ready, or stuck with a reason for each way.
+//! Setup is a loop: probe the machine, ask [`next`], perform one step, repeat. A failed step rules out every option
+//! that needs it, so the loop terminates: ready, or stuck with a reason per option.
 //!
-//! # The order of the ways
+//! # Order of the options
 //!
-//! 1. A compiler that is complete already (`core`'s sources, an LLVM that bpf-linker knows): it
-//!    costs least and works without the network.
-//! 2. The distribution's packages: compiler and LLVM come from one source and fit each other, and
-//!    they can be had wherever the distribution can.
-//! 3. A pinned nightly from rustup: a larger download from one more server, and its LLVM has to
-//!    come from the distribution all the same.
+//! 1. A complete compiler (`core`'s sources, an LLVM that bpf-linker supports): cheapest, and works offline.
+//! 2. The distribution's packages: compiler and LLVM have the same source and match, and are available wherever the
+//!    distribution is.
+//! 3. A pinned nightly from rustup: a larger download from another server, and its LLVM still has to come from the
+//!    distribution.
 //!
-//! A way that needs no root comes before one that does when we are not root, and one that is known
-//! to be open before one for which the package lists must be fetched first.
+//! Without root, options that do not need it come first. Options known to be possible come before those that require
+//! fetching package lists.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +21,7 @@ use std::{
 
 use wingbeat_ebpf_build::LLVM_MAJORS;
 
-/// The oldest Rust that the kernel halves build with, as for all of wingbeat: "1.95".
+/// Oldest Rust that builds the kernel halves, like all of wingbeat: "1.95".
 const RUST_OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 /// Whether a version such as "1.96.0+dfsg1" or "1.97.0-nightly" is recent enough.
@@ -34,18 +33,18 @@ fn minor(version: &str) -> Option<u32> {
     version.strip_prefix("1.")?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The bpf-linker that we build.
+/// The bpf-linker version to build.
 pub(crate) const LINKER_VERSION: &str = "0.13.0";
 
-/// A nightly that is known to build the kernel halves.
+/// A nightly known to build the kernel halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Nightly {
     pub(crate) name: &'static str,
     pub(crate) llvm: u32,
 }
 
-/// One nightly for each LLVM, the best known first. There is none with LLVM 21: those are older
-/// than the Rust that the kernel halves ask for.
+/// One nightly for each LLVM, the best tested first. None has LLVM 21: those are older than the Rust that the kernel
+/// halves require.
 pub(crate) const NIGHTLIES: [Nightly; 2] = [
     Nightly { name: "nightly-2026-05-19", llvm: 22 },
     Nightly { name: "nightly-2026-10-01", llvm: 23 },
@@ -54,27 +53,27 @@ pub(crate) const NIGHTLIES: [Nightly; 2] = [
 /// The C++ library that bpf-linker links.
 const CXX_PACKAGE: &str = "g++";
 
-/// What was found on the machine.
+/// Facts about the machine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Machine {
-    /// Compilers that can build for the kernel, the preferred first.
+    /// Compilers that can build for the kernel, in order of preference.
     pub(crate) compilers: Vec<Compiler>,
     /// LLVMs to build bpf-linker against: major and prefix.
     pub(crate) llvm: BTreeMap<u32, PathBuf>,
-    /// LLVM majors for which our bpf-linker is built and runs.
+    /// LLVM majors with a working build of our bpf-linker.
     pub(crate) linkers: BTreeSet<u32>,
     /// Whether the C compiler finds the C++ library.
     pub(crate) cxx: bool,
-    /// What the package manager offers; `None` without apt-get.
+    /// Packages on offer; `None` without apt-get.
     pub(crate) apt: Option<Apt>,
     pub(crate) rustup: bool,
-    /// Whether packages can be installed: we are root.
+    /// Whether packages can be installed as root.
     pub(crate) root: bool,
     /// Whether packages can be installed through sudo.
     pub(crate) sudo: bool,
 }
 
-/// A rustc with the sources of `core`, and the cargo beside it.
+/// A rustc with the sources of `core`, and its cargo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Compiler {
     pub(crate) cargo: PathBuf,
@@ -84,16 +83,16 @@ pub(crate) struct Compiler {
     pub(crate) llvm: u32,
 }
 
-/// What apt could install.
+/// Packages that apt offers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Apt {
-    /// Sets of packages with a Rust that is new enough, the preferred first.
+    /// Package sets with a recent enough Rust, in order of preference.
     pub(crate) rusts: Vec<RustPackages>,
-    /// Majors of LLVM whose development files are to be had.
+    /// LLVM majors with available development files.
     pub(crate) llvm: BTreeSet<u32>,
 }
 
-/// Packages that together make a compiler for kernel halves.
+/// Packages that together form a compiler for kernel halves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RustPackages {
     /// rustc, cargo and the sources.
@@ -101,7 +100,7 @@ pub(crate) struct RustPackages {
     pub(crate) llvm: u32,
 }
 
-/// One thing to do.
+/// An action.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// Fetch the package lists.
@@ -112,14 +111,14 @@ pub(crate) enum Step {
     /// Build bpf-linker against the LLVM at this prefix.
     BuildLinker {
         llvm: u32,
-        /// Its prefix, the folder above `bin/llvm-config`; empty when it is still to be installed.
+        /// Its prefix, the folder above `bin/llvm-config`; empty if not installed yet.
         prefix: PathBuf,
     },
-    /// Build the runner of the benchmarks that count instructions.
+    /// Build the runner of the instruction-counting benchmarks.
     BuildRunner,
-    /// Fetch the npm packages of tests in a browser and with schemas of others.
+    /// Fetch the npm packages of tests with a browser and with third-party schemas.
     FetchNpm,
-    /// Fetch the Python packages of tests with clients and readers of other makers.
+    /// Fetch the Python packages of tests with third-party clients and readers.
     FetchPython,
 }
 
@@ -129,23 +128,23 @@ impl Step {
     }
 }
 
-/// What happened so far.
+/// Steps taken so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History {
     /// Whether the package lists were fetched, or cannot be.
     pub(crate) lists_fetched: bool,
-    /// Steps that succeeded. Asked for again, they did not bring what they promised.
+    /// Successful steps. If still needed, they did not help.
     pub(crate) done: BTreeSet<Step>,
     pub(crate) failed: BTreeSet<Step>,
 }
 
 impl History {
-    /// Notes how a step ended.
+    /// Records the outcome of a step.
     pub(crate) fn note(&mut self, step: Step, succeeded: bool) {
         if step == Step::AptUpdate {
             self.lists_fetched = true;
             if succeeded {
-                // Packages may have failed for want of a fresh list.
+                // Packages may have failed because of stale lists.
                 self.failed.retain(|step| !step.needs_root());
             }
         }
@@ -157,23 +156,23 @@ impl History {
     }
 }
 
-/// The answer.
+/// The decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Nothing is missing: this compiler, with our bpf-linker for its LLVM.
     Ready(Compiler),
-    /// Do this and look again.
+    /// Perform this step, then probe again.
     Do(Step),
-    /// No way is open: each with the reason.
+    /// No option is left; the reason for each.
     Stuck(Vec<String>),
 }
 
-/// Decides what to do next.
+/// Decides the next step.
 pub(crate) fn next(machine: &Machine, history: &History) -> Next {
     if let Some(ready) = machine.compilers.iter().find(|c| machine.linkers.contains(&c.llvm)) {
         return Next::Ready(ready.clone());
     }
-    // The first thought when a package cannot be installed: the lists are stale.
+    // A failed package installation suggests stale lists.
     if !history.lists_fetched && history.failed.iter().any(Step::needs_root) {
         return Next::Do(Step::AptUpdate);
     }
@@ -196,18 +195,18 @@ pub(crate) fn next(machine: &Machine, history: &History) -> Next {
     }
 }
 
-/// The facts, with the questions that every way asks of them.
+/// The facts, with queries that all options share.
 #[derive(Clone, Copy)]
 struct View<'a> {
     machine: &'a Machine,
     history: &'a History,
 }
 
-/// The steps of an open way, or why it is closed.
+/// The steps of an option, or why it is ruled out.
 type Way = Result<Vec<Step>, String>;
 
 impl View<'_> {
-    /// Every way: its place in the order, its name, its steps.
+    /// Every option: its rank, name and steps.
     fn ways(self) -> impl Iterator<Item = (u8, String, Way)> {
         let existing = self.machine.compilers.iter().map(move |compiler| {
             let name = format!("the Rust at {}", compiler.rustc.display());
@@ -236,13 +235,13 @@ impl View<'_> {
             return Err("there is no rustup".into());
         }
         let mut steps = self.for_llvm(nightly.llvm, Vec::new())?;
-        // Last but the linker: what comes before it shows whether the download is worth while.
+        // Just before the linker: earlier steps show whether the download is worthwhile.
         let linker = steps.len().saturating_sub(1);
         steps.insert(linker, Step::RustupInstall(nightly.name));
         Ok(steps)
     }
 
-    /// What is still needed for a linker with this LLVM, along with `packages`.
+    /// Missing steps for a linker with this LLVM, along with `packages`.
     fn for_llvm(self, llvm: u32, mut packages: Vec<String>) -> Way {
         if !LLVM_MAJORS.contains(&llvm) {
             return Err(format!("bpf-linker {LINKER_VERSION} does not know its LLVM {llvm}"));
@@ -278,7 +277,7 @@ impl View<'_> {
         Ok(steps)
     }
 
-    /// Closes a way with a step that failed, or that we may not do.
+    /// Rules out an option with a failed or forbidden step.
     fn allowed(self, steps: Vec<Step>) -> Way {
         let Machine { root, sudo, .. } = self.machine;
         for step in &steps {

@@ -1,4 +1,4 @@
-//! The decisions of set-up, machine by machine.
+//! Decisions of setup for various machines.
 
 use std::{collections::BTreeMap, path::PathBuf, slice};
 
@@ -79,9 +79,9 @@ fn a_complete_compiler_only_gets_what_it_lacks() {
     check_first(Machine { llvm: prefixes(&[22]), ..complete() }, link(22));
     check_first(Machine { llvm: prefixes(&[22]), cxx: false, ..complete() }, install("g++"));
     check_first(Machine { llvm: prefixes(&[14]), ..complete() }, install("llvm-22-dev"));
-    // Built for another LLVM: of no use.
+    // Built for another LLVM, so useless.
     check_first(Machine { llvm: prefixes(&[22]), linkers: [23].into(), ..complete() }, link(22));
-    // An LLVM that is to be had nowhere: the distribution's Rust instead.
+    // An unavailable LLVM: falls back to the distribution's Rust.
     let foreign = Machine { compilers: vec![compiler("/n", 23)], ..debian() };
     let lists = history(true, &[]);
     let packages = install("rustc-web cargo-web rust-web-src llvm-22-dev");
@@ -123,7 +123,7 @@ fn stale_lists_are_fetched_before_packages_are_given_up() {
     check(debian(), past.clone(), Next::Do(Step::AptUpdate));
     past.note(Step::AptUpdate, true);
     check(debian(), past.clone(), Next::Do(packages.clone()));
-    // Once more is enough.
+    // Retries only once.
     past.note(packages, false);
     check(debian(), past, Next::Do(install("llvm-22-dev")));
 }
@@ -185,7 +185,7 @@ fn an_llvm_that_the_linker_does_not_know_is_refused() {
     assert!(reasons[0].contains("does not know its LLVM 19"), "{reasons:?}");
 }
 
-/// Whatever the outcomes are, the loop ends: the machine here never changes.
+/// The loop terminates for any outcomes: the machine here never changes.
 #[test]
 fn the_search_ends_whatever_fails() {
     for outcomes in 0_u32..1 << 8 {

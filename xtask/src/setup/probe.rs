@@ -1,4 +1,4 @@
-//! What is on the machine: compilers, LLVMs, our linker.
+//! Probes the machine: compilers, LLVMs, our linker.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use super::{
 };
 use wingbeat_steps::command::{Rights, find_program, output_of, repository};
 
-/// Looks at everything. Takes a second or two, most of it apt's.
+/// Probes everything. Takes a second or two, most of it in apt.
 pub(super) fn machine() -> Machine {
     let rights = Rights::now();
     Machine {
@@ -31,7 +31,7 @@ pub(super) fn machine() -> Machine {
     }
 }
 
-/// The recorded toolchain, when all of it still works: the quick way.
+/// The recorded toolchain, if all of it still works: the fast path.
 pub(super) fn recorded() -> Option<(Compiler, Toolchain)> {
     let toolchain = Toolchain::recorded().ok()?;
     let compiler = inspect(&toolchain.cargo, &toolchain.rustc)?;
@@ -41,17 +41,17 @@ pub(super) fn recorded() -> Option<(Compiler, Toolchain)> {
     fits.then_some((compiler, toolchain))
 }
 
-/// Where our bpf-linker for an LLVM lies: out of the way of one that the user has installed.
+/// Path of our bpf-linker for an LLVM, separate from one installed by the user.
 pub(super) fn linker(llvm: u32) -> PathBuf {
     linker_root(llvm).join("bin/bpf-linker")
 }
 
-/// The folder that holds `bin/bpf-linker`.
+/// The folder that contains `bin/bpf-linker`.
 pub(super) fn linker_root(llvm: u32) -> PathBuf {
     Toolchain::cache_dir().join(format!("bpf-linker-{LINKER_VERSION}-llvm{llvm}"))
 }
 
-/// The tools beside the toolchain: takes some milliseconds.
+/// Tools other than the toolchain: takes some milliseconds.
 pub(super) fn tools() -> Found {
     Found {
         runner: runs(&runner()),
@@ -61,21 +61,21 @@ pub(super) fn tools() -> Found {
     }
 }
 
-/// Whether the npm packages of a folder are those of its lock file.
+/// Whether a folder's npm packages match its lock file.
 pub(super) fn has_npm(folder: &str) -> bool {
     let folder = repository().join(folder);
     let locked = fs::read(folder.join("package-lock.json")).ok();
     locked.is_some() && locked == fs::read(folder.join("node_modules/package-lock.json")).ok()
 }
 
-/// Whether the Python packages are those that are asked for.
+/// Whether the Python packages match the requirements.
 fn has_python() -> bool {
     let folder = repository().join(PYTHON_FOLDER);
     let asked = fs::read(folder.join("requirements.txt")).ok();
     asked.is_some() && asked == fs::read(folder.join(".packages/requirements.txt")).ok()
 }
 
-/// Those of other programs that are missing. They have nothing to do with the runner.
+/// Missing programs among these. Ignores the runner.
 pub(super) fn programs(needed: &[Tool]) -> Found {
     Found {
         missing: needed.iter().copied().filter(|tool| find_program(tool.name).is_none()).collect(),
@@ -86,18 +86,18 @@ pub(super) fn programs(needed: &[Tool]) -> Found {
     }
 }
 
-/// Where our gungraun-runner lies.
+/// Path of our gungraun-runner.
 pub(crate) fn runner() -> PathBuf {
     runner_root().join("bin/gungraun-runner")
 }
 
-/// The folder that holds `bin/gungraun-runner`.
+/// The folder that contains `bin/gungraun-runner`.
 pub(super) fn runner_root() -> PathBuf {
     Toolchain::cache_dir().join(format!("gungraun-runner-{RUNNER_VERSION}"))
 }
 
-/// Compilers that are complete: the distribution's, the pinned nightlies, then whatever else rustup
-/// has. Those can change under us, which costs a new linker, but they are there.
+/// Complete compilers: the distribution's, the pinned nightlies, then rustup's others. The latter may change and then
+/// need a new linker.
 fn compilers() -> Vec<Compiler> {
     let mut folders = vec![PathBuf::from("/usr/bin")];
     let installed = rustup_toolchains();
@@ -126,10 +126,10 @@ fn rustup_toolchains() -> Vec<PathBuf> {
     folders
 }
 
-/// A compiler with the sources of `core` beside it, if it runs.
+/// A compiler with the sources of `core`, if it runs.
 fn inspect(cargo: &Path, rustc: &Path) -> Option<Compiler> {
     let sysroot = rustc.parent()?.parent()?;
-    // Looked for first: it is cheap, and /usr/bin/rustc may be rustup's and do anything.
+    // Checked first: it is cheap, and /usr/bin/rustc may be rustup's proxy with arbitrary effects.
     let core = sysroot.join("lib/rustlib/src/rust/library/core/src/lib.rs");
     if !cargo.is_file() || !core.is_file() {
         return None;
@@ -143,7 +143,7 @@ fn inspect(cargo: &Path, rustc: &Path) -> Option<Compiler> {
     })
 }
 
-/// LLVMs with the library to link: where Debian puts them, and where the user says.
+/// LLVMs with a library to link: in Debian's locations, and in the user's.
 fn llvm_prefixes() -> BTreeMap<u32, PathBuf> {
     let debian = LLVM_MAJORS.map(|major| PathBuf::from(format!("/usr/lib/llvm-{major}")));
     let said = env::var_os("LLVM_PREFIX").map(PathBuf::from);
@@ -152,7 +152,7 @@ fn llvm_prefixes() -> BTreeMap<u32, PathBuf> {
         Some(PathBuf::from(prefix.trim()))
     };
     let mut found = BTreeMap::new();
-    // What the user says comes last and wins.
+    // The user's setting comes last and wins.
     for prefix in debian.into_iter().chain(in_path()).chain(said) {
         if let Some(major) = llvm_at(&prefix).filter(|major| LLVM_MAJORS.contains(major)) {
             found.insert(major, prefix);
@@ -177,7 +177,7 @@ pub(super) fn runs(tool: &Path) -> bool {
     output_of(Command::new(tool).arg("--version")).is_some()
 }
 
-/// The compiler answers with a path when it finds the file, else with the name that it was given.
+/// The compiler prints a path if it finds the file, otherwise the bare name.
 fn finds_cxx_library() -> bool {
     let answer = output_of(Command::new("cc").arg("-print-file-name=libstdc++.so"));
     answer.is_some_and(|path| Path::new(path.trim()).is_absolute())

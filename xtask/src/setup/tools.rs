@@ -1,28 +1,28 @@
-//! Programs that tests and benchmarks call, beside the toolchain: what is missing of them, and what
-//! to do about it. A decision over facts, as in [`super::plan`].
+//! Programs for tests and benchmarks, besides the toolchain: decides which are missing and how to install them. A
+//! decision over facts, like [`super::plan`].
 //!
-//! Without them everything builds, and most of it is tested. So a tool that cannot be had is reported,
-//! with what will not work, and is no error.
+//! Everything builds without them, and most tests run. So an unavailable tool is reported with the affected features,
+//! and is not an error.
 
 use super::plan::{History, Step};
 
-/// The runner of the benchmarks that count instructions. It works with this very version of the
-/// library `gungraun`: a test compares with what `examples/fun-xdp` asks for.
+/// The runner of the instruction-counting benchmarks. It requires this exact version of the library `gungraun`: a test
+/// compares it with that of `examples/fun-xdp`.
 pub(super) const RUNNER_VERSION: &str = "0.20.0";
 
-/// Where npm packages of tests are: what drives a browser, and schemas of others.
+/// Folders of npm packages for tests: a browser driver, and third-party schemas.
 pub(super) const NPM_FOLDERS: [&str; 2] =
     ["crates/server/tests/browser", "crates/profile/push/tests/schemas"];
 
-/// Where the Python packages are that tests use.
+/// Folder of the Python requirements for tests.
 pub(super) const PYTHON_FOLDER: &str = "xtask/python";
 
-/// A program that the distribution has.
+/// A program from the distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tool {
     /// Its name in `PATH`.
     pub(crate) name: &'static str,
-    /// The package that it comes in.
+    /// Its package.
     pub(crate) package: &'static str,
     pub(crate) purpose: &'static str,
 }
@@ -43,18 +43,18 @@ pub(super) const TOOLS: [Tool; 11] = [
     Tool { name: "valgrind", package: "valgrind", purpose: "benchmarks that count instructions" },
 ];
 
-/// What was found on the machine.
+/// State of the machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Found {
-    /// Tools that are not there.
+    /// Missing tools.
     pub(super) missing: Vec<Tool>,
     /// Whether our runner is built and runs.
     pub(super) runner: bool,
-    /// Whether the npm packages are there.
+    /// Whether the npm packages are installed.
     pub(super) npm: bool,
-    /// Whether the Python packages are there.
+    /// Whether the Python packages are installed.
     pub(super) python: bool,
-    /// Whether packages can be installed: there is apt-get, and we are root or have sudo.
+    /// Whether packages can be installed: with apt-get, as root or with sudo.
     pub(super) installs: bool,
 }
 
@@ -65,7 +65,7 @@ impl Found {
     }
 }
 
-/// The next step; none when everything is there, or has been tried.
+/// The next step; none if complete, or all have been tried.
 pub(super) fn next(found: &Found, history: &History) -> Option<Step> {
     let tried = |step: &Step| history.done.contains(step) || history.failed.contains(step);
     if found.installs && !found.missing.is_empty() {
@@ -74,7 +74,7 @@ pub(super) fn next(found: &Found, history: &History) -> Option<Step> {
         if !tried(&install) {
             return Some(install);
         }
-        // The first thought when a package cannot be installed: the lists are stale.
+        // A failed package installation suggests stale lists.
         if history.failed.contains(&install) && !history.lists_fetched {
             return Some(Step::AptUpdate);
         }
@@ -90,7 +90,7 @@ pub(super) fn next(found: &Found, history: &History) -> Option<Step> {
     Some(Step::BuildRunner).filter(|step| !found.runner && !tried(step))
 }
 
-/// What will not work for want of what is missing, a line for each.
+/// Features affected by missing tools, one per line.
 pub(super) fn losses(found: &Found) -> Vec<String> {
     let tools = found.missing.iter().map(|Tool { name, package, purpose }| {
         format!("{name}, for {purpose}; as root, run `apt-get install {package}`")
@@ -190,7 +190,7 @@ mod tests {
         let without_rights = Found { installs: false, ..nothing() };
         check(&without_rights, &[], Some(Step::BuildRunner));
         check(&without_rights, slice::from_ref(&runner_failed), None);
-        // The package is there, and the program is not.
+        // The package is installed, but the program is missing.
         check(
             &nothing(),
             &[

@@ -1,4 +1,4 @@
-//! Running test programs, two at a time.
+//! Runs test programs, two at a time.
 
 use std::{
     fs,
@@ -17,11 +17,11 @@ use super::{
 };
 use wingbeat_steps::command::{Rights, repository};
 
-/// Where the output of each program is kept.
+/// Folder of the programs' output.
 const OUTPUT: &str = "target/test-output";
 
-/// Runs the tests whose names contain `filter`. One lane begins with the programs that record on the kernel, the
-/// other with the rest; the one that is through helps the other.
+/// Runs the tests whose names contain `filter`. One lane starts with the kernel tests, the other with the rest;
+/// whichever finishes first helps the other.
 pub(super) fn run_all(
     programs: &[Program],
     filter: Option<&str>,
@@ -63,12 +63,12 @@ pub(super) fn run_all(
     Ok(())
 }
 
-/// Runs a program to its end, with these words for its harness.
+/// Runs a program to completion, with these harness arguments.
 fn run(program: &Program, words: &[&str], rights: Rights, output: &Path) -> Outcome {
     let start = Instant::now();
     let mut command = rights.command(program.path.as_os_str());
     command.args(words).current_dir(&program.folder).stdin(Stdio::null());
-    // What cargo sets for a test.
+    // Variables that cargo sets for a test.
     command.env("CARGO_MANIFEST_DIR", &program.folder);
     let client = repository().join("target/debug/wingbeat-rust-client");
     command.env("WINGBEAT_RUST_CLIENT", client);
@@ -83,7 +83,7 @@ fn file_name(name: &str) -> String {
     format!("{}.log", name.replace('/', "-"))
 }
 
-/// What a command writes to both streams, in its order, by way of a file.
+/// Combined stdout and stderr of a command in order, through a file.
 fn merged(command: &mut Command, path: &Path) -> anyhow::Result<String> {
     let file =
         fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;

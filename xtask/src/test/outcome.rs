@@ -1,25 +1,25 @@
-//! What a test program said, and what follows from it.
+//! Parses a test program's output and decides on retries.
 //!
-//! A test whose result depends on the machine being quiet prints [`QUIET`]. If it fails it runs once more, alone,
-//! after all others; the report names those that passed only then. No other test gets a second chance.
+//! A test that requires a quiet machine prints [`QUIET`]. If it fails it runs once more, alone, after all others; the
+//! report names those that passed only then. Other tests are not retried.
 
 use std::{fmt, time::Duration};
 
-/// What such a test prints. Tests have this text as their own constant: they do not depend on `xtask`.
+/// Printed by such a test. Tests have their own copy: they do not depend on `xtask`.
 const QUIET: &str = "[this test needs a quiet machine]";
 
-/// Begins the line that is added to the output of a program that ended badly.
+/// Prefix of the line appended to the output of a failed program.
 pub(super) const ENDED: &str = "ended with ";
 
-/// How a program ended.
+/// Outcome of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
     name: String,
     took: Duration,
     passed: u64,
-    /// Tests that failed, and whether each asked for a quiet machine.
+    /// Failed tests, and whether each requires a quiet machine.
     failed: Vec<(String, bool)>,
-    /// Whether it ended as a harness that says so in its last lines, and not by a signal.
+    /// Whether the harness printed its summary, and no signal ended it.
     is_whole: bool,
     text: String,
 }
@@ -36,7 +36,7 @@ impl Outcome {
         let failures: u64 = results.iter().filter_map(|line| of(line, " failed")).sum();
         let failed: Vec<_> =
             sections(text).map(|(test, said)| (test.to_owned(), said.contains(QUIET))).collect();
-        // A harness of its own, or none at all, ends by its exit code alone.
+        // Custom harnesses fail by exit code alone.
         let is_bad = text.lines().any(|line| line.starts_with(ENDED));
         let is_whole = if results.is_empty() { !is_bad } else { failures == failed.len() as u64 };
         let is_whole = is_whole && (!is_bad || failures > 0);
@@ -47,7 +47,7 @@ impl Outcome {
         self.is_whole && self.failed.is_empty()
     }
 
-    /// A line for people; all that was printed, if something failed.
+    /// A summary line; on failure, the whole output.
     pub(super) fn say(&self) {
         let word = if self.is_good() { "ok" } else { "FAILED" };
         let (seconds, name) = (self.took.as_secs_f64(), &self.name);
@@ -58,22 +58,22 @@ impl Outcome {
     }
 }
 
-/// What each failed test printed: libtest's `---- NAME stdout ----` and what follows.
+/// Output of each failed test: libtest's `---- NAME stdout ----` and what follows.
 fn sections(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split("\n---- ").skip(1).filter_map(|section| section.split_once(" stdout ----\n"))
 }
 
-/// What became of all programs.
+/// Outcome of all programs.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     passed: u64,
-    /// Tests that passed only when they were alone.
+    /// Tests that passed only when run alone.
     only_alone: Vec<String>,
     failed: Vec<String>,
 }
 
 impl Verdict {
-    /// Counts a program in. `alone` runs one of its tests once more, and says whether it passed.
+    /// Adds a program. `alone` reruns one of its tests, and returns whether it passed.
     pub(super) fn add(&mut self, outcome: &Outcome, mut alone: impl FnMut(&str) -> bool) {
         self.passed += outcome.passed;
         for (test, is_disturbed) in &outcome.failed {
@@ -122,7 +122,7 @@ mod tests {
         )
     }
 
-    /// Checks the sentence of a program, whose tests pass alone or do not.
+    /// Checks a program's summary, whose tests pass alone or fail.
     #[track_caller]
     fn check(text: &str, passes_alone: bool, expected: &str) {
         let mut verdict = Verdict::default();

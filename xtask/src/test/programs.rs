@@ -1,4 +1,4 @@
-//! Test programs, in the order in which they run.
+//! Test programs, in execution order.
 
 use std::path::PathBuf;
 
@@ -10,21 +10,21 @@ use crate::{
 /// A test program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
-    /// For people, `wingbeat/profile`.
+    /// For display, `wingbeat/profile`.
     pub(super) name: String,
-    /// The folder that cargo would run it in, that of its package.
+    /// Folder of its package, in which cargo would run it.
     pub(super) folder: PathBuf,
     pub(super) path: PathBuf,
-    /// Whether its tests load something into the kernel and mostly wait.
+    /// Whether its tests load programs into the kernel and mostly wait.
     pub(super) is_of_kernel: bool,
 }
 
-/// Of those that record on the running kernel, the only one that does not run in guests.
+/// The only kernel test program that does not run in guests.
 const ONLY_HERE: &str = "wingbeat/agent";
 
-/// Builds the tests. Those of the kernel are the first, and of these the longest.
+/// Builds the tests. Kernel tests come first, the longest ones leading.
 pub(super) fn build(arguments: &[&str]) -> anyhow::Result<Vec<Program>> {
-    // In guests, the quick ones are the first.
+    // In guests, the quick ones come first.
     let mut of_kernel: Vec<String> = kernel_suites().collect();
     of_kernel.push(ONLY_HERE.to_owned());
     of_kernel.reverse();

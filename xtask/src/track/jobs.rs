@@ -1,9 +1,9 @@
-//! What is measured, and what may become of each measure: the arguments of `wingbeat run`.
+//! The benchmarks, and the limits of each measure: arguments of `wingbeat run`.
 
 use super::{CONTEXT, Conditions, WINGBEAT};
 use wingbeat_steps::command::Rights;
 
-/// Benchmarks that count instructions: package and name.
+/// Instruction-counting benchmarks: package and name.
 const COUNTED: [(&str, &str); 5] = [
     ("wingbeat-stats", "stats_exact"),
     ("wingbeat-bpf", "spec_exact"),
@@ -12,49 +12,47 @@ const COUNTED: [(&str, &str); 5] = [
     ("fun-xdp", "source_addr_instructions"),
 ];
 
-/// Benchmarks that take times, short ones.
+/// Timed benchmarks, short ones.
 const TIMED: [(&str, &str); 2] = [("wingbeat-stats", "bootstrap"), ("wingbeat-track", "decide")];
 
-/// Objects with kernel programs, and the context that these are run on; a packet without one. All of
-/// them are loaded, and run where the kernel can. At least one of each object runs: `wingbeat bench`
-/// fails without.
+/// Objects with kernel programs, and their context; a packet by default. All programs are loaded, and run if the kernel
+/// can. At least one of each object runs: otherwise `wingbeat bench` fails.
 const OBJECTS: [(&str, Option<&str>); 2] = [
     ("target/ebpf/bpfel-unknown-none/release/fun-xdp", None),
     ("crates/profile/user/kernel-half/profile-ebpf.x86_64.o", Some(CONTEXT)),
 ];
 
-/// Limits of user space: a compiler's whim may cost this share of instructions.
+/// Limits in user space: compiler updates may cost this share of instructions.
 const USER_LIMITS: &[(&str, &str)] = &[("instructions", "0.01")];
 
-/// Limits of the kernel's side. What is executed may not grow at all; what the verifier looks at
-/// changes with every branch, and matters by its order.
+/// Limits in the kernel. Executed instructions must not grow at all; verified ones change with every branch, and only
+/// their magnitude matters.
 const KERNEL_LIMITS: &[(&str, &str)] =
     &[("instructions", "0"), ("verified-instructions", "0.05"), ("xlated-size", "0.05")];
 
-/// Which branch a report belongs to.
+/// Branch of a report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Side<'a> {
-    /// None is the one that is checked out.
+    /// The current branch if none.
     pub(super) branch: Option<&'a str>,
-    /// What a candidate is compared with.
+    /// Start point of a candidate.
     pub(super) start_point: Option<&'a str>,
 }
 
 /// One call of `wingbeat run`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Job {
-    /// What it measures, in a word.
+    /// Short name.
     pub(super) name: String,
     testbed: String,
     adapter: &'static str,
-    /// Measures that fail the job, each with the share by which it may grow. Without any, all are
-    /// judged, and nothing fails.
+    /// Measures that fail the job, each with its allowed growth. Without any, all are judged, but nothing fails.
     limits: &'static [(&'static str, &'static str)],
     command: Vec<String>,
 }
 
 impl Job {
-    /// The arguments of `wingbeat`.
+    /// Arguments of `wingbeat`.
     pub(super) fn arguments(&self, side: &Side<'_>) -> Vec<String> {
         let mut words = vec!["run", "--project", "wingbeat"];
         words.extend(side.branch.iter().flat_map(|branch| ["--branch", branch]));
@@ -69,7 +67,7 @@ impl Job {
     }
 }
 
-/// All of them; those that take nothing but times on demand.
+/// All jobs; purely timed ones on request.
 pub(super) fn all(conditions: &Conditions, rights: Rights, with_times: bool) -> Vec<Job> {
     let Conditions { compiler, kernel, machine } = conditions;
     let counted = Job {
@@ -176,7 +174,7 @@ mod tests {
         check(2, "sudo");
     }
 
-    /// A bench that nobody calls would rot.
+    /// Unused benchmarks would rot.
     #[test]
     fn every_exact_bench_is_called() {
         let listed = Command::new("git")

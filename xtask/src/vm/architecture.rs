@@ -1,4 +1,4 @@
-//! The machines that a guest can be: this one's, and aarch64, whose programs are built and fetched for it.
+//! Architectures of guests: this machine's, and aarch64, whose programs are cross-compiled and downloaded.
 
 use std::{
     env,
@@ -7,30 +7,30 @@ use std::{
 
 use crate::{aarch64, setup::Tool};
 
-/// What of a virtual machine depends on its processor.
+/// Architecture-dependent parts of a virtual machine.
 #[derive(Debug)]
 pub(super) struct Architecture {
-    /// As Debian calls it, in the names of packages.
+    /// Debian's name, used in package names.
     pub(super) name: &'static str,
-    /// As QEMU calls it, and where it differs from this machine's as Rust does.
+    /// QEMU's name, which for a foreign architecture equals Rust's.
     pub(super) processor: &'static str,
     pub(super) emulator: Tool,
-    /// For QEMU: the board, and the processor that it emulates.
+    /// QEMU flags: the board, and the emulated processor.
     pub(super) board: &'static [&'static str],
-    /// For QEMU: the second serial line, which the tests talk over.
+    /// QEMU flags: the second serial line, used by the tests.
     pub(super) line: &'static [&'static str],
-    /// For the kernel: its console, and the second serial line, which it hands on to `init.sh`.
+    /// Kernel parameters: the console, and the second serial line, passed on to `init.sh`.
     pub(super) parameters: &'static str,
-    /// Reads and writes programs for it.
+    /// Handles object files of this architecture.
     pub(super) objcopy: &'static str,
     /// Below `target`.
     folder: &'static str,
 }
 
-/// The clock is the processor's counter: under emulation each look at another one takes microseconds.
+/// The clock is the TSC: under emulation each read of another one takes microseconds.
 ///
-/// Without `cx16`: QEMU 7.2 computes wrong flags for that instruction, and an interrupt right behind it
-/// makes a kernel crash on them, once in an hour of the guest's time.
+/// Without `cx16`: QEMU 7.2 computes wrong flags for that instruction, and an interrupt right after it crashes the
+/// kernel about once per hour of guest time.
 pub(super) static AMD64: Architecture = Architecture {
     name: "amd64",
     processor: "x86_64",
@@ -46,8 +46,8 @@ pub(super) static AMD64: Architecture = Architecture {
     folder: "vm",
 };
 
-/// Its processor signs return addresses where programs ask for that. The signature that the architecture
-/// proposes would take the emulator most of its time, so it is another one.
+/// The processor supports pointer authentication. The architecture's default algorithm would take most of the
+/// emulator's time, so uses another one.
 pub(super) static ARM64: Architecture = Architecture {
     name: "arm64",
     processor: "aarch64",
@@ -64,12 +64,12 @@ pub(super) static ARM64: Architecture = Architecture {
 };
 
 impl Architecture {
-    /// Does this machine run its programs?
+    /// Whether this machine runs its programs natively.
     pub(super) fn is_native(&self) -> bool {
         self.processor == env::consts::ARCH
     }
 
-    /// Where everything of its guests is kept.
+    /// Folder of all its guests' files.
     pub(super) fn place(&self, repository: &Path) -> PathBuf {
         repository.join("target").join(self.folder)
     }

@@ -1,6 +1,6 @@
-//! QEMU: the machine, its two serial lines, and an end to it when it hangs.
+//! QEMU: the machine, its two serial lines, and a timeout when it hangs.
 //!
-//! The first line carries the kernel's messages, to a file; the second what `run.sh` says.
+//! The first line carries kernel messages, to a file; the second the output of `run.sh`.
 
 use std::{
     fs,
@@ -24,40 +24,38 @@ use super::{
 };
 use wingbeat_steps::command::find_program;
 
-/// How long a guest may take in all.
+/// Total time limit of a guest.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
-/// How long until it is up.
+/// Time limit for booting.
 const BOOT_LIMIT: Duration = Duration::from_secs(3 * 60);
 
-/// How long it may say nothing. The longest test is quiet for two minutes under emulation.
+/// Time limit without output. The longest test is quiet for two minutes under emulation.
 const SILENCE_LIMIT: Duration = Duration::from_secs(6 * 60);
 
-/// How long the processor's own virtualization may take to show that it works.
+/// Time limit for probing KVM.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long it may take to switch itself off, once all is said. A process that a test left behind may
-/// hold the line.
+/// Time limit for the shutdown after all output. A leftover process of a test may hold the line.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long a machine that was killed may take to end: one that hangs in the kernel never does.
+/// Time limit for the end of a killed machine: one that hangs in the kernel never ends.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Lines of the kernel's console that are shown of a guest that ended badly.
+/// Lines of the kernel console to show after a failed guest.
 const TAIL_LINES: usize = 30;
 
 /// How the guest's instructions are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accelerator {
-    /// By QEMU: everywhere, and some ten times slower; but the guest's clocks do not know, see
-    /// [`CLOCK`].
+    /// By QEMU's TCG: works everywhere, about ten times slower; the guest's clocks do not notice, see [`CLOCK`].
     Emulation,
     /// By the processor, through `/dev/kvm`.
     Kvm,
 }
 
 impl Accelerator {
-    /// The processor's, if a kernel boots with it in time. `/dev/kvm` may be there and hang.
+    /// KVM, if a kernel boots with it in time. `/dev/kvm` may exist and hang.
     pub(super) fn probed(emulator: &Emulator, kernel: &Kernel, place: &Path) -> Self {
         let console = place.join("kvm.console");
         let _ = fs::remove_file(&console);
@@ -82,21 +80,19 @@ impl Accelerator {
 
 /// The kernel's command line. A panic or an oops ends the machine.
 ///
-/// `init.sh` wakes the second CPU: while it waits for that, an old kernel looks busy and has a timer
-/// that runs by itself, and then the emulator would never come to the other CPU (6.1 with QEMU 7.2).
+/// `init.sh` starts the second CPU: an old kernel waiting for that is busy with a free-running timer, and the emulator
+/// would never switch to the other CPU (6.1 with QEMU 7.2).
 fn parameters(emulator: &Emulator) -> String {
     let own = emulator.architecture.parameters;
     format!("{own} loglevel=5 panic=-1 oops=panic maxcpus=1")
 }
 
-/// The clock of an emulated guest: each instruction takes it 2 ns, whatever it takes the emulator. So
-/// how long a program of the guest lasts, how often a timer interrupts it and how much of its time was
-/// spent where are those of a slow machine that nothing disturbs, and tests of times hold. Its two CPUs
-/// take turns, and each seems to stand still while the other computes: two busy ones are half as fast.
+/// Clock of an emulated guest: each instruction takes 2 ns, regardless of emulation speed. So program run times, timer
+/// rates and time shares are those of a slow, undisturbed machine, and timing tests work. The two CPUs take turns, and
+/// each seems to stall while the other computes: two busy ones are half as fast.
 const CLOCK: &[&str] = &["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off"];
 
-/// A machine without a guest, whose first serial line is a file. It dies with the thread that starts
-/// it, however that ends.
+/// A machine without a guest, whose first serial line is a file. Killed with the thread that starts it.
 fn qemu(emulator: &Emulator, accelerator: Accelerator, console: &Path) -> Command {
     let mut command = match find_program("setpriv") {
         Some(setpriv) => {
@@ -116,27 +112,27 @@ fn qemu(emulator: &Emulator, accelerator: Accelerator, console: &Path) -> Comman
     command
 }
 
-/// A machine that is ready to boot.
+/// A machine ready to boot.
 #[derive(Debug)]
 pub(super) struct Machine {
     command: Command,
-    /// The file of the kernel's messages.
+    /// File of the kernel's messages.
     console: PathBuf,
     output: PathBuf,
 }
 
-/// How a guest's run ended, with all that it said.
+/// Result of a guest's run, with all its output.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) console: Console,
-    /// Why it is no proper end; none when the script came to its end.
+    /// Why it did not end properly; none if the script completed.
     pub(super) trouble: Option<String>,
-    /// From switching it on to its end.
+    /// From power-on to the end.
     pub(super) took: Duration,
 }
 
 impl Ending {
-    /// With what a guest did that ran what this one did not come to.
+    /// Appends the result of a guest that ran the remaining programs.
     pub(super) fn then(mut self, rest: Self) -> Self {
         self.console.extend(rest.console);
         self.trouble = match (self.trouble, rest.trouble) {
@@ -149,7 +145,7 @@ impl Ending {
 }
 
 impl Machine {
-    /// The machine with this kernel, disk and script; its files go into `folder`.
+    /// The machine with this kernel, disk and script; its files go to `folder`.
     pub(super) fn new(
         emulator: &Emulator,
         kernel: &Kernel,
@@ -168,13 +164,13 @@ impl Machine {
         command.args(emulator.architecture.line);
         command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&initramfs);
         command.args(["-append", &format!("{} rdinit=/init", parameters(emulator))]);
-        // What the guest writes goes into a file that is gone afterwards.
+        // The guest's writes go to a temporary snapshot.
         let drive = format!("file={},format=raw,if=virtio,snapshot=on", disk.image.display());
         command.args(["-drive", &drive]).stdin(Stdio::null()).stdout(Stdio::piped());
         Ok(Self { command, console, output: folder.join("output") })
     }
 
-    /// Runs it to its end, and prints what it says, each line behind `label`.
+    /// Runs it to the end, and prints its output with `label` before each line.
     pub(super) fn run(mut self, label: &str) -> anyhow::Result<Ending> {
         let start = Instant::now();
         let child = self.command.spawn();
@@ -221,12 +217,12 @@ impl Machine {
         Ok(Ending { console, trouble, took: start.elapsed() })
     }
 
-    /// Of a machine that was ended.
+    /// Message about a killed machine.
     fn ended(&self, talk: &Talk, why: &str) -> String {
         format!("the guest {why} and was ended\n{}\n{}", talk.tail(), self.tail())
     }
 
-    /// Of a machine that ended by itself, or only does not switch itself off.
+    /// Verdict on a machine that ended by itself, or only failed to power off.
     fn verdict(&self, console: &Console, talk: &Talk) -> Option<String> {
         let said = self.said();
         if console.is_done && !has_panicked(&said) {
@@ -244,7 +240,7 @@ impl Machine {
         String::from_utf8_lossy(&fs::read(&self.console).unwrap_or_default()).into_owned()
     }
 
-    /// What matters of the kernel's console, and where all of it is.
+    /// Relevant lines of the kernel console, and the path of the whole.
     fn tail(&self) -> String {
         let said = self.said();
         let lines: Vec<_> = said.lines().collect();
@@ -253,7 +249,7 @@ impl Machine {
     }
 }
 
-/// The lines from the first mishap on, else the last ones.
+/// The lines from the first error on, or the last ones.
 fn excerpt<'a, 'b>(lines: &'a [&'b str]) -> &'a [&'b str] {
     let is_mishap =
         |line: &&str| ["Kernel panic", "BUG:", "Oops:"].iter().any(|mark| line.contains(mark));
@@ -262,7 +258,7 @@ fn excerpt<'a, 'b>(lines: &'a [&'b str]) -> &'a [&'b str] {
     &lines[from..lines.len().min(from + TAIL_LINES)]
 }
 
-/// What the kernel's console says about an end that came too early.
+/// Cause of a premature end, from the kernel console.
 fn ending_of(console: &str) -> &'static str {
     if has_panicked(console) {
         "the guest's kernel panicked"
@@ -288,7 +284,7 @@ fn line_of(event: &Event, at: Duration) -> String {
     }
 }
 
-/// Kills a machine, and waits for it no longer than [`FAREWELL`].
+/// Kills a machine, and waits for it up to [`FAREWELL`].
 fn end(child: &mut Child) {
     let deadline = Instant::now() + FAREWELL;
     let _ = child.kill();

@@ -1,60 +1,60 @@
-//! What a guest says, read line by line: marks of `run.sh` among the output of tests.
+//! Parses a guest's output line by line: marks of `run.sh` within the output of tests.
 //!
-//! Lines go in and events come out; there is no guest here, and no clock.
+//! Pure: lines in, events out; no guest and no clock.
 
 use std::collections::BTreeMap;
 
-/// Begins each mark.
+/// Prefix of each mark.
 const MARK: &str = "@vm ";
 
-/// What a line means to whoever watches.
+/// Event of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     Output(String),
-    /// The guest is up, with this release of the kernel.
+    /// The guest has booted this kernel release.
     Booted(String),
-    /// A test program begins.
+    /// A test program starts.
     Begun(String),
     /// It ended with this exit code.
     Ended(String, i32),
 }
 
-/// A test program's run, as far as its output shows.
+/// A test program's run, from its output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Run {
-    /// As the script names it, `wingbeat/profile`.
+    /// Its name in the script, `wingbeat/profile`.
     pub(super) name: String,
     /// Its exit code; none while it runs.
     pub(super) code: Option<i32>,
-    /// Tests that passed, of all binaries that it ran.
+    /// Passed tests, over all its binaries.
     pub(super) passed: u64,
-    /// The names of those that failed.
+    /// Names of failed tests.
     pub(super) failed: Vec<String>,
-    /// Those among them that passed when they ran once more.
+    /// Those among them that passed on the second run.
     pub(super) passed_again: Vec<String>,
-    /// What tests said when they did not run, in their words.
+    /// Messages of skipped tests.
     pub(super) skipped: Vec<String>,
 }
 
-/// Everything that was said so far.
+/// All output so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Console {
-    /// The kernel's release, once it is up.
+    /// The kernel's release, once booted.
     pub(super) release: Option<String>,
-    /// The test programs, in their order.
+    /// The test programs, in order.
     pub(super) runs: Vec<Run>,
-    /// Files by their names.
+    /// Files by name.
     pub(super) files: BTreeMap<String, String>,
-    /// Why the guest gave up, in its words.
+    /// Error message of a guest that gave up.
     pub(super) failure: Option<String>,
-    /// Whether the script came to its end.
+    /// Whether the script completed.
     pub(super) is_done: bool,
-    /// The file whose lines are coming.
+    /// The file currently received.
     open: Option<String>,
 }
 
 impl Console {
-    /// Takes a line without its end.
+    /// Parses a line, without its line break.
     pub(super) fn line(&mut self, line: &str) -> Option<Event> {
         let line = line.trim_end_matches('\r');
         if let Some(mark) = line.strip_prefix(MARK) {
@@ -72,20 +72,20 @@ impl Console {
         (!line.is_empty()).then(|| Event::Output(line.to_owned()))
     }
 
-    /// The guest says no more; `begun` is the beginning of a line that has no end: a test that hangs has failed.
+    /// The guest's output ended; `begun` is its unterminated last line: a test that hangs has failed.
     pub(super) fn cut(&mut self, begun: &str) {
         let Some(run) = self.runs.last_mut().filter(|run| run.code.is_none()) else { return };
         let name = begun.strip_prefix("test ").and_then(|line| line.split_once(" ... "));
         run.failed.extend(name.map(|(name, _)| name.to_owned()));
     }
 
-    /// The test program that had no end when the guest had one.
+    /// The test program that was running when the guest ended.
     pub(super) fn unfinished(&self) -> Option<&str> {
         let last = self.runs.last().filter(|run| run.code.is_none())?;
         Some(&last.name)
     }
 
-    /// Adds what a guest said that ran what this one did not come to.
+    /// Appends the output of a guest that ran the remaining programs.
     pub(super) fn extend(&mut self, rest: Self) {
         self.runs.extend(rest.runs);
         self.files.extend(rest.files);
@@ -123,7 +123,7 @@ impl Console {
             }
             "eof" => {
                 if let Some(text) = self.open.take().and_then(|name| self.files.get_mut(&name)) {
-                    // The mark's own line break.
+                    // Line break added by the mark.
                     text.truncate(text.trim_end().len());
                 }
                 None
@@ -142,7 +142,7 @@ impl Console {
 }
 
 impl Run {
-    /// What libtest and our tests print.
+    /// Parses the output of libtest and our tests.
     fn note(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("test result: ") {
             let passed = counts.split(';').find_map(|part| {
@@ -152,7 +152,7 @@ impl Run {
             });
             self.passed += passed.unwrap_or(0);
         } else if let Some(name) = failed_test(line) {
-            // A test that runs itself once more, with fewer rights, says it twice.
+            // A test that reruns itself with fewer privileges prints it twice.
             if !self.failed.iter().any(|known| known == name) {
                 self.failed.push(name.to_owned());
             }
@@ -162,7 +162,7 @@ impl Run {
     }
 }
 
-/// The test in `test NAME ... FAILED`, which may have output in its midst.
+/// The test in `test NAME ... FAILED`, possibly with output in between.
 fn failed_test(line: &str) -> Option<&str> {
     let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
     rest.ends_with("FAILED").then_some(name)

@@ -1,4 +1,4 @@
-//! docs/kernels.md: the tables that runs fill, a column for each kernel.
+//! docs/kernels.md: tables written by runs, one column per kernel.
 
 use std::{fs, path::PathBuf};
 
@@ -10,22 +10,22 @@ use wingbeat_steps::{
     marked,
 };
 
-/// The tables: the text in their marks, and the heading of their first column.
+/// The tables: the name of their marks, and the heading of their first column.
 const FEATURES: (&str, &str) = ("vm features", "feature");
 const VERIFIED: (&str, &str) = ("vm verified instructions", "program");
 const TESTS: (&str, &str) = ("vm tests", "test program");
 
-/// The file with the tables.
+/// Path of the file.
 fn path() -> PathBuf {
     repository().join("docs/kernels.md")
 }
 
-/// The text of the file.
+/// Contents of the file.
 pub(super) fn read() -> anyhow::Result<String> {
     fs::read_to_string(path()).with_context(|| format!("cannot read {}", path().display()))
 }
 
-/// Writes the columns of these kernels, and that of this machine unless a guest has the same series.
+/// Writes the columns of these kernels, and this machine's unless a guest has the same series.
 pub(super) fn update(mut records: Vec<Record>, suites: &Suites) -> anyhow::Result<()> {
     match Rights::now() {
         Rights::None => {
@@ -50,7 +50,7 @@ pub(super) fn update(mut records: Vec<Record>, suites: &Suites) -> anyhow::Resul
     Ok(())
 }
 
-/// The table with what the verifier processed.
+/// The table of verified instructions.
 pub(super) fn verified(text: &str) -> Table {
     Table::parse(marked::between(text, VERIFIED.0).unwrap_or_default())
 }
@@ -62,7 +62,7 @@ fn put(record: &Record, text: &str) -> anyhow::Result<String> {
         record.verified.iter().map(|(name, count)| (name.clone(), cell(count))).collect();
     let columns = [(FEATURES, &record.features), (VERIFIED, &verified), (TESTS, &record.tests)];
     let mut text = text.to_owned();
-    // What this run did not look at stays as it is.
+    // Data missing in this run stays unchanged.
     for ((name, heading), cells) in columns.into_iter().filter(|(_, cells)| !cells.is_empty()) {
         let Some(old) = marked::between(&text, name) else {
             bail!("docs/kernels.md has no lines {}", marked::marks(name).join(" and "));

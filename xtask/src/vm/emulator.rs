@@ -1,8 +1,7 @@
-//! QEMU: the one that is installed, or Debian's unpacked into a folder of ours.
+//! QEMU: the installed one, or Debian's unpacked into a folder of ours.
 //!
-//! A machine may have another part of QEMU in a version that does not go with Debian's emulator, such as
-//! `qemu-utils` from backports. The package manager would have to remove that, which is not ours to ask
-//! for.
+//! A machine may have another part of QEMU in a version that conflicts with Debian's emulator, such as `qemu-utils`
+//! from backports. The package manager would have to remove it, which must not happen unasked.
 
 use std::{
     fs,
@@ -25,14 +24,14 @@ pub(super) struct Emulator {
     pub(super) architecture: &'static Architecture,
 }
 
-/// Starts what was unpacked: it looks for its libraries and firmware where packages install them.
+/// Starts an unpacked emulator with paths to its libraries and firmware.
 const LAUNCHER: &str = r#"#!/bin/sh
 root=$(dirname "$0")
 export LD_LIBRARY_PATH="$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu"
 exec "$root/usr/bin/PROGRAM" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" "$@"
 "#;
 
-/// The emulator, installed if need be; below `place` what was unpacked is kept.
+/// The emulator, installed if needed; unpacked files are kept below `place`.
 pub(super) fn get(architecture: &'static Architecture, place: &Path) -> anyhow::Result<Emulator> {
     let program = program(&architecture.emulator, place)?;
     Ok(Emulator { program, architecture })
@@ -56,7 +55,7 @@ fn program(qemu: &Tool, place: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Downloads the package, and those that it needs and that are not installed, into `folder`.
+/// Downloads the package and its missing dependencies to `folder`.
 fn unpack(qemu: &Tool, folder: &Path) -> anyhow::Result<()> {
     let draft = fresh_folder(folder)?;
     let log = draft.join("log");
@@ -85,8 +84,7 @@ fn unpack(qemu: &Tool, folder: &Path) -> anyhow::Result<()> {
     fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-/// The packages that a simulated installation would install. What it would remove does not matter, for
-/// nothing is installed.
+/// Packages that a simulated installation would install. Removals do not matter, because nothing is installed.
 pub(super) fn installed_by(simulation: &str) -> Vec<String> {
     let words = simulation.lines().filter_map(|line| line.strip_prefix("Inst "));
     words.filter_map(|words| words.split_whitespace().next()).map(String::from).collect()

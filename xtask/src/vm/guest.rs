@@ -1,4 +1,4 @@
-//! What happens inside: the guest's first two programs, and the script of a run's tests.
+//! Programs inside the guest: its first two, and the script of a run's tests.
 
 use std::path::{Path, PathBuf};
 
@@ -11,38 +11,37 @@ use wingbeat_steps::command::repository;
 /// The second one, on the disk.
 pub(super) const RUN: &str = include_str!("run.sh");
 
-/// Where the disk has it.
+/// Its path on the disk.
 pub(super) const RUN_PATH: &str = "/wingbeat-vm";
 
-/// The file of a run with what `wingbeat doctor --json` said.
+/// Output file of `wingbeat doctor --json`.
 pub(super) const DOCTOR: &str = "doctor.json";
 
-/// Begins the names of files with what the verifier made of our programs.
+/// Prefix of output files with verifier statistics of our programs.
 pub(super) const VERIFIED: &str = "verified/";
 
-/// Suites whose tests are about times, and those among their tests that are about several CPUs: under
-/// emulation the others run with one. QEMU 7.2 lets its CPUs take turns, but whoever computes without a
-/// pause keeps the turn until the next timer, and when two timers fire at once the same CPU gets all
-/// turns. The other one then stands still, for milliseconds or for seconds.
+/// Timing suites, and those of their tests that need several CPUs: under emulation the others run with one. QEMU 7.2
+/// alternates between its CPUs, but a CPU that computes without a pause keeps running until the next timer, and when
+/// two timers fire at once the same CPU always runs. The other one then stalls, for milliseconds or for seconds.
 const OF_TIMES: &[(&str, &str)] = &[
     ("wingbeat/profile", "accuracy::eight_busy_threads accuracy::every_tick"),
     ("wingbeat/off_cpu", "everybody::"),
 ];
 
-/// What a guest is to do.
+/// Work of a guest.
 #[derive(Debug, Clone)]
 pub(super) enum Plan {
     Command(String),
-    /// Run the test programs with these words.
+    /// Run the test programs with these arguments.
     Suites {
         words: Vec<String>,
     },
-    /// Run of each what is on the smoke list.
+    /// Run the tests of the smoke list.
     Smoke,
 }
 
 impl Plan {
-    /// The script for `run.sh`; what is recorded only where nothing ran before.
+    /// The script for `run.sh`; records only if nothing ran before.
     pub(super) fn script(
         &self,
         suites: &Suites,
@@ -51,7 +50,7 @@ impl Plan {
     ) -> String {
         let mut script = String::from("export CI=true\n");
         if accelerator == Accelerator::Emulation {
-            // Now and then one CPU stands still, see `OF_TIMES`, and a slow one needs wider limits.
+            // A CPU stalls at times, see `OF_TIMES`, and a slow one needs wider limits.
             script += "TWICE=yes\nexport WINGBEAT_TEST_EMULATED=yes\n";
         }
         if let Some(program) = suites.plain() {
@@ -79,7 +78,7 @@ impl Plan {
                     };
                     let of_times = OF_TIMES.iter().find(|(name, _)| *name == suite.name);
                     let (online, on_all) = match of_times {
-                        // Which of its tests are wanted, the words say.
+                        // The arguments select its tests.
                         Some(_) if !words.is_empty() => ("one", ""),
                         Some((_, on_all)) => ("all", *on_all),
                         None => ("all", ""),
@@ -90,7 +89,7 @@ impl Plan {
                     let folder = suite.folder.to_string_lossy();
                     let program = suite.program.to_string_lossy();
                     let mut all = vec!["suite", &suite.name, &folder, &program];
-                    // What passing tests say, too: that they could not run here.
+                    // Shows output of passing tests, too: messages about skipped ones.
                     all.extend(["--test-threads", "1", "--show-output"]);
                     if accelerator == Accelerator::Emulation {
                         all.extend(too_long(&suite.name).flat_map(|test| ["--skip", test]));
@@ -124,7 +123,7 @@ pub(super) fn records(suites: &Suites) -> Vec<(String, Vec<String>)> {
             let rest = ["--mode", mode, "-o", "/tmp/watched.folded", "--", "sleep", "2"];
             add(&name, &[&watch[..], wakers, &rest].concat());
         }
-        // Kernels without links of uprobes refuse: their column stays empty.
+        // Kernels without uprobe links refuse: their column stays empty.
         let heap = ["heap", "-q", "--exact", "-o", "/tmp/watched.json", "--", "sleep", "2"];
         add(&format!("{VERIFIED}heap"), &[&[&*watch, &*wingbeat], &heap[..]].concat());
     }
@@ -138,7 +137,7 @@ pub(super) fn records(suites: &Suites) -> Vec<(String, Vec<String>)> {
     records
 }
 
-/// A command for the shell, each word quoted.
+/// A shell command, each argument quoted.
 fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let quoted = words.into_iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
     quoted.collect::<Vec<_>>().join(" ") + "\n"

@@ -1,5 +1,5 @@
-//! The guest's disk: an ext4 image of everything that does not depend on the kernel. It is kept, and
-//! made anew only when some file in it changed.
+//! The guest's disk: an ext4 image of everything independent of the kernel. Cached, and rebuilt only when a file in it
+//! has changed.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use wingbeat_steps::{
     folders,
 };
 
-/// Room for what tests write, too; holes take no space.
+/// Includes room for files of tests; holes take no space.
 const SIZE: &str = "6G";
 
 /// What a guest starts from.
@@ -32,7 +32,7 @@ pub(super) struct Disk {
     pub(super) busybox: PathBuf,
 }
 
-/// The image with these test programs; made in the folder `place`.
+/// The image with these test programs; built in the folder `place`.
 pub(super) fn build(
     suites: &Suites,
     architecture: &Architecture,
@@ -52,7 +52,7 @@ pub(super) fn build(
     Ok(Disk { image, busybox })
 }
 
-/// The image with these files, as it was if they have not changed.
+/// The image with these files, cached if they are unchanged.
 fn pack(stage: &Stage, place: &Path) -> anyhow::Result<PathBuf> {
     let (image, stamp) = (place.join("disk.ext4"), place.join("disk.stamp"));
     let fingerprint = stage.fingerprint();
@@ -100,7 +100,7 @@ fn programs_of_this_machine(stage: &mut Stage) -> anyhow::Result<()> {
     compiler(stage)
 }
 
-/// The C compiler with its headers and what it links.
+/// The C compiler with its headers and the files that it links.
 fn compiler(stage: &mut Stage) -> anyhow::Result<()> {
     for name in programs::COMPILER_PROGRAMS {
         if let Some(path) = compiler_part("prog", name) {
@@ -125,7 +125,7 @@ fn compiler(stage: &mut Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The repository's own files: tests read some.
+/// The repository's own files, some of which tests read.
 fn sources(stage: &mut Stage) {
     let mut command = Command::new("git");
     command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);

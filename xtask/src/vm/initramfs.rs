@@ -1,8 +1,7 @@
-//! The first file system of a guest: a cpio archive with busybox, the modules that reach the disk, and
-//! the script of this run.
+//! The guest's initramfs: a cpio archive with busybox, the modules to mount the disk, and the script of this run.
 //!
-//! The format is `newc` of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst:
-//! a header of hexadecimal fields for each file, name and data padded to four bytes.
+//! The format is `newc` of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst: a header of
+//! hexadecimal fields for each file, name and data padded to four bytes.
 
 use std::{
     fs,
@@ -18,9 +17,8 @@ use wingbeat_steps::folders::below;
 /// The first program, in the initramfs.
 const INIT: &str = include_str!("init.sh");
 
-/// Modules in the order in which they are loaded, each after those that it needs on most kernels: of the
-/// disk, of its file system, of the networks of tests, of other file systems. What is built into a kernel
-/// has no file and is passed over.
+/// Modules in load order, after their dependencies on most kernels: of the disk, of its file system, of the test
+/// networks, of other file systems. Built-in ones have no file and are skipped.
 const MODULES: &str = "
     virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk
     crc16 crc32c_generic libcrc32c mbcache jbd2 ext4
@@ -55,9 +53,9 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The files of the modules that there are, in the order of [`MODULES`].
+/// The existing module files, in the order of [`MODULES`].
 fn found(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    // A kernel that has everything built in has a folder without modules.
+    // A kernel with everything built in has a folder without modules.
     let kernel = folder.join("kernel");
     let files = if kernel.is_dir() { below(&kernel)? } else { Vec::new() };
     let of_name = |name: &str| {
@@ -70,7 +68,7 @@ fn found(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(MODULES.split_whitespace().filter_map(of_name).collect())
 }
 
-/// Busybox loads modules that are not compressed.
+/// Busybox loads only uncompressed modules.
 fn unpacked(file: &Path) -> anyhow::Result<Vec<u8>> {
     let program = match file.extension().and_then(|it| it.to_str()) {
         Some("xz") => "xz",
@@ -89,7 +87,7 @@ fn unpacked(file: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// A growing archive.
+/// An archive being written.
 #[derive(Debug, Default)]
 struct Archive {
     bytes: Vec<u8>,
@@ -107,9 +105,9 @@ impl Archive {
             1, // links
             0, // time
             u32::try_from(data.len()).unwrap_or(u32::MAX),
-            0, // device of the file system, two parts
+            0, // device of the file system, major and minor
             0,
-            0, // device that the file stands for, two parts
+            0, // device of a special file, major and minor
             0,
             u32::try_from(name.len() + 1).unwrap_or(u32::MAX),
             0, // no checksum

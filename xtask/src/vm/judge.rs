@@ -1,11 +1,11 @@
-//! Whether a run is worse than what docs/kernels.md keeps, or than what the kernel should be.
+//! Compares a run with the previous one in docs/kernels.md, and with the kernel's expected features.
 
 use super::{console::Run, document, record::Record, suites::smoke};
 
-/// By how much the verifier may need more instructions than are written down.
+/// Allowed growth of verified instructions.
 const GROWTH_MAX: f64 = 1.10;
 
-/// What differs from the file for the worse, a sentence for each.
+/// Regressions against the file, one sentence each.
 pub(super) fn regressions(record: &Record, text: &str) -> Vec<String> {
     let table = document::verified(text);
     let recorded = |program: &str| {
@@ -38,7 +38,7 @@ pub(super) fn regressions(record: &Record, text: &str) -> Vec<String> {
     sentences
 }
 
-/// Programs of which fewer tests passed than the smoke list names: one that was renamed would be left out unseen.
+/// Programs with fewer passed tests than on the smoke list: a renamed test would go unnoticed.
 pub(super) fn missing_of_smoke(runs: &[Run]) -> Vec<String> {
     let is_short = |run: &&Run| run.passed < smoke(&run.name).len() as u64;
     let sentence = |run: &Run| {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::vm::record::tests::{record, record_of};
 
-    /// The file after a kernel that took so many instructions.
+    /// The file after a kernel with this many instructions.
     const BEFORE: &str = "<!-- vm verified instructions: begin -->\n\n| program | 6.12 |\n\
         | --- | --- |\n| profile: sample | 100 |\n| profile: gone | 5 |\n\n\
         <!-- vm verified instructions: end -->\n";

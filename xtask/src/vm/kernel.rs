@@ -1,4 +1,4 @@
-//! A kernel to boot: out of Debian's package, fetched once, or from a path.
+//! A kernel to boot: from Debian's package, downloaded once, or from a path.
 
 use std::{
     fs,
@@ -21,17 +21,17 @@ use wingbeat_steps::{
 /// A kernel with its modules.
 #[derive(Debug, Clone)]
 pub(super) struct Kernel {
-    /// As it was asked for, `6.1`; of a path its last part.
+    /// The name as requested, `6.1`; for a path its last part.
     pub(super) name: String,
     pub(super) image: PathBuf,
-    /// The folder `lib/modules/RELEASE`; none when everything is said to be built in.
+    /// The folder `lib/modules/RELEASE`; none if everything is built in.
     pub(super) modules: Option<PathBuf>,
-    /// The configuration that it was built with, from beside the image.
+    /// The build configuration, from next to the image.
     pub(super) configuration: Option<PathBuf>,
 }
 
 impl Kernel {
-    /// The kernel of that name, or at that path; below `place` what was fetched is kept.
+    /// The kernel with that name, or at that path; downloads are kept below `place`.
     pub(super) fn fetch(
         name: &str,
         architecture: &Architecture,
@@ -44,8 +44,8 @@ impl Kernel {
         }
     }
 
-    /// An image in a folder `boot` has its modules in `lib/modules` beside that folder; one that is called only
-    /// `vmlinuz` lies among its modules.
+    /// An image in a folder `boot` has its modules in `lib/modules` next to that folder; one named just `vmlinuz` is
+    /// among its modules.
     fn at_path(image: &Path) -> anyhow::Result<Self> {
         ensure!(
             image.is_file(),
@@ -88,7 +88,7 @@ fn is_series(name: &str) -> bool {
     name.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
-/// Debian's packages of a series of kernels.
+/// Debian's packages of a kernel series.
 struct Packages<'a> {
     series: &'a str,
     architecture: &'a Architecture,
@@ -96,13 +96,13 @@ struct Packages<'a> {
 }
 
 impl Packages<'_> {
-    /// Downloads those of the newest one and unpacks them into `folder`.
+    /// Downloads the newest ones and unpacks them into `folder`.
     fn fetch(&self, folder: &Path) -> anyhow::Result<()> {
         let draft = fresh_folder(folder)?;
         let log = draft.join("log");
         let machine = Lists::of_machine(self.architecture, self.place);
         if let Err(error) = self.download(&machine, &draft, &log) {
-            // A machine has no lists before it asks for them, and old ones name packages that are gone.
+            // A machine may have no lists yet, and old ones name deleted packages.
             eprintln!("note        {error:#}");
             machine.update()?;
             let again = self.download(&machine, &draft, &log);
@@ -112,7 +112,7 @@ impl Packages<'_> {
         fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
     }
 
-    /// Downloads them from the first suite of Debian that has them.
+    /// Downloads them from the first Debian suite that has them.
     fn download_of_suites(&self, folder: &Path, log: &Path) -> anyhow::Result<()> {
         for suite in lists::SUITES {
             eprintln!("looking     in Debian's suite {suite}");
@@ -140,7 +140,7 @@ impl Packages<'_> {
         Ok(())
     }
 
-    /// Those of the newest one that apt offers.
+    /// The newest ones that apt offers.
     fn offered(&self, lists: &Lists) -> Vec<String> {
         let (series, name) = (self.series.replace('.', r"\."), self.architecture.name);
         let parts = PARTS.join("|");
@@ -150,8 +150,8 @@ impl Packages<'_> {
     }
 }
 
-/// The packages that a kernel is made of: all of it in the first, and since 7.2 each part in one of its own, of
-/// which the last has the configuration.
+/// Packages of a kernel: everything is in the first, or since 7.2 each part in a separate one, the last with the
+/// configuration.
 const PARTS: &[&str] = &["image", "binary", "modules", "base"];
 
 /// The packages with the greatest version in the output of `apt-cache search`.
@@ -165,12 +165,12 @@ fn newest(found: &str) -> Vec<String> {
     newest
 }
 
-/// The numbers in a name: as versions compare.
+/// The numbers in a name, which compare like versions.
 pub(super) fn numbers(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
-/// The image among what packages unpacked: in `boot`, or since 7.2 among its modules.
+/// The image among unpacked files: in `boot`, or since 7.2 among its modules.
 fn image_in(folder: &Path) -> anyhow::Result<PathBuf> {
     let below = |name: &str| sorted(&folder.join(name)).unwrap_or_default();
     let is_image = |path: &PathBuf| {

@@ -1,5 +1,5 @@
-//! apt's lists of packages: this machine's, and lists of our own for another processor or another suite of Debian.
-//! Lists and configuration of this machine's package manager are not touched for these.
+//! apt's package lists: this machine's, and separate ones for another processor or Debian suite, which leave this
+//! machine's lists and configuration untouched.
 
 use std::{
     fs,
@@ -13,30 +13,30 @@ use super::architecture::Architecture;
 use crate::setup;
 use wingbeat_steps::command::{output_of, run_logged};
 
-/// Suites that are asked for a kernel that this machine's lists do not have: the newest, and older ones.
+/// Suites to search for a kernel missing in this machine's lists: the newest, and older ones.
 pub(super) const SUITES: &[&str] = &["sid", "trixie", "bullseye"];
 
-/// What Debian signs its suites with, where its package installs that.
+/// Debian's signing keys, where its package installs them.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Where apt looks for packages.
+/// A set of package lists.
 #[derive(Debug, Clone)]
 pub(super) struct Lists {
     architecture: &'static str,
-    /// With the lists, where they are ours.
+    /// Folder of separate lists.
     folder: Option<PathBuf>,
-    /// A file with the one place that packages come from; none for those of this machine.
+    /// A file with their only package source; none for this machine's lists.
     sources: Option<PathBuf>,
 }
 
 impl Lists {
-    /// Of what this machine's package manager is set up for. Those for another machine are kept in `place`.
+    /// Lists of this machine's configured sources. Those for another architecture are kept in `place`.
     pub(super) fn of_machine(architecture: &Architecture, place: &Path) -> Self {
         let folder = (!architecture.is_native()).then(|| place.join("apt"));
         Self { architecture: architecture.name, folder, sources: None }
     }
 
-    /// Of another suite, from where this machine has Debian's packages; kept in `place`.
+    /// Lists of another suite, from this machine's Debian mirror; kept in `place`.
     pub(super) fn of_suite(
         suite: &str,
         architecture: &Architecture,
@@ -80,21 +80,21 @@ impl Lists {
         command
     }
 
-    /// Fetches them.
+    /// Fetches the lists.
     pub(super) fn update(&self) -> anyhow::Result<()> {
         let Some(folder) = &self.folder else { return setup::package_lists() };
         let context = || format!("cannot create {}", folder.display());
         for below in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(below)).with_context(context)?;
         }
-        // Nothing is installed there, so that all that a package needs is fetched with it.
+        // With nothing installed, all dependencies of a package are downloaded with it.
         fs::write(folder.join("status"), "").with_context(context)?;
         run_logged(self.apt("apt-get").arg("update"), &folder.join("log"))?;
         Ok(())
     }
 }
 
-/// Where Debian's own packages come from, in lines of label and address.
+/// Address of Debian's own packages, in lines of label and address.
 fn archive(said: &str) -> Option<&str> {
     said.lines().find_map(|line| line.strip_prefix("Debian "))
 }

@@ -1,8 +1,8 @@
-//! Programs of this machine: those that make a guest, and those that the tests call inside of it.
+//! Programs of this machine: those that build a guest, and those that tests call inside it.
 
 use crate::setup::Tool;
 
-/// What `cargo xtask vm` itself calls, beside [`emulator`](super::emulator).
+/// Programs that `cargo xtask vm` itself calls, besides [`emulator`](super::emulator).
 pub(super) const NEEDED: &[Tool] = &[
     Tool { name: "busybox", package: "busybox-static", purpose: "the guest's first steps" },
     Tool { name: "mke2fs", package: "e2fsprogs", purpose: "the guest's disk" },
@@ -10,21 +10,19 @@ pub(super) const NEEDED: &[Tool] = &[
     Tool { name: "dpkg-deb", package: "dpkg", purpose: "Debian's kernels" },
 ];
 
-/// What tests and their scripts call, as far as it is installed. A test that misses one fails and
-/// names it.
+/// Programs that tests and their scripts call, if installed. A test without one fails and names it.
 pub(super) const CALLED: &[&str] = &[
-    // The shells, and what is called from within one.
+    // Shells, and programs called from shell scripts.
     "sh", "bash", "busybox", "cat", "chmod", "cp", "date", "dd", "echo", "env", "false", "head",
     "id", "kill", "ln", "ls", "mkdir", "mkfifo", "mv", "nproc", "printf", "ps", "pgrep", "rm",
     "seq", "sleep", "stty", "sync", "tail", "taskset", "timeout", "touch", "true", "uname", "yes",
-    // Namespaces, mounts, rights.
+    // Namespaces, mounts, privileges.
     "ip", "mount", "setcap", "setpriv", "setsid", "tc", "umount", "unshare",
-    // Targets are compiled inside: paths in their debug information are those of the guest.
+    // Targets are compiled inside: paths in their debug information are the guest's.
     "as", "cc", "gcc", "ld", "objcopy", "readelf", "strip",
 ];
 
-/// Parts of the C compiler that are programs or files of their own. It knows where they are; a
-/// compiler that has no such part answers with the bare name.
+/// Separate programs of the C compiler, which knows their paths; for a missing one it prints the bare name.
 pub(super) const COMPILER_PROGRAMS: &[&str] = &["cc1", "collect2", "lto-wrapper"];
 
 /// The same for files that it links.
@@ -34,21 +32,21 @@ pub(super) const COMPILER_FILES: &str = "
     libm.so libm.so.6 libm.a libmvec.so libmvec.so.1 libpthread.a libdl.a librt.a
     liblto_plugin.so ld-linux-x86-64.so.2";
 
-/// Files of `/etc` without which programs above do not do what they do here.
+/// Files of `/etc` that the programs above need.
 pub(super) const FILES: &str =
     "ld.so.cache ld.so.conf nsswitch.conf passwd group hosts localtime protocols services";
 
-/// Packages of Debian with all of the above, for guests that cannot run the programs of this machine.
+/// Debian packages of all the above, for guests that cannot run the programs of this machine.
 pub(super) const PACKAGES: &str = "
     bash binutils busybox-static coreutils dash gcc gzip iproute2 libc6-dev libcap2-bin login mount ncurses-bin
     netbase passwd procps sed util-linux";
 
-/// Links that installing these packages makes, and where they lead.
+/// Links created by installing these packages, and their targets.
 pub(super) const LINKS: &[(&str, &str)] = &[("usr/bin/cc", "gcc")];
 
-/// The users that tests know.
+/// Users known to tests.
 pub(super) const USERS: &str =
     "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
 
-/// Folders of headers that no test includes, below those that the compiler looks into.
+/// Folders of unused headers, below the compiler's include paths.
 pub(super) const HEADERS_LEFT_OUT: &[&str] = &["c++", "llvm", "clang", "python", "node", "X11"];

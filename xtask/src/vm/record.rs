@@ -1,5 +1,4 @@
-//! What a kernel said of itself and of us: its probes, what the verifier made of our programs, which
-//! tests ran.
+//! Results of a kernel: probes, verifier statistics of our programs, and tests.
 
 use std::process::Stdio;
 
@@ -9,25 +8,25 @@ use serde_json::Value;
 use super::{console::Console, guest, suites::Suites};
 use wingbeat_steps::command::Rights;
 
-/// A kernel's run, as docs/kernels.md reports it.
+/// A kernel's run, as in docs/kernels.md.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Record {
-    /// Major and minor version, which no two columns share.
+    /// Major and minor version, unique per column.
     pub(super) series: String,
-    /// Features with what the probe says of them.
+    /// Features with the probes' results.
     pub(super) features: Vec<(String, String)>,
-    /// Programs with what the verifier processed; none if it rejects them.
+    /// Programs with their verified instructions; none if rejected.
     pub(super) verified: Vec<(String, Option<u64>)>,
-    /// Test programs with how many of their tests passed; none unless all ran.
+    /// Test programs with their numbers of passed tests; empty unless all ran.
     pub(super) tests: Vec<(String, String)>,
-    /// Where probes and what the kernel should have differ, a sentence for each.
+    /// Differences between probes and the kernel's expected features, one sentence each.
     pub(super) disagreements: Vec<String>,
-    /// Features of which nobody knows whether it should have them: its configuration cannot be read.
+    /// Features with unknown expectations: the kernel's configuration cannot be read.
     pub(super) unknown: Vec<String>,
 }
 
 impl Record {
-    /// What a guest, or this machine, said; tests are kept only of a run of all of them.
+    /// From the output of a guest or this machine; keeps tests only of a complete run.
     pub(super) fn of(console: &Console, is_whole: bool) -> Self {
         let release = console.release.clone().unwrap_or_default();
         let (mut features, mut disagreements, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
@@ -76,7 +75,7 @@ impl Record {
         }
     }
 
-    /// The same of the kernel that runs this, without tests: those have their own command.
+    /// The same for the running kernel, without tests: those have a separate command.
     pub(super) fn of_this_machine(suites: &Suites) -> anyhow::Result<Self> {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         let mut console = Console::default();
@@ -86,7 +85,7 @@ impl Record {
             let mut command = Rights::now().command(program.as_ref());
             let output = command.args(arguments).stderr(Stdio::null()).output();
             let output = output.with_context(|| format!("cannot run {program}"))?;
-            // `bench` fails where it can measure nothing; it still reports what it loaded.
+            // `bench` fails if it can measure nothing, but still reports what it loaded.
             console.files.insert(name, String::from_utf8_lossy(&output.stdout).into_owned());
         }
         Ok(Self::of(&console, false))
@@ -100,7 +99,7 @@ fn series(release: &str) -> String {
     numbers.join(".")
 }
 
-/// What becomes of a feature when the probe is held against what the kernel should have.
+/// Comparison of a feature's probe with its expectation.
 enum Judged {
     Agrees,
     /// A sentence.
@@ -108,8 +107,7 @@ enum Judged {
     Unknown,
 }
 
-/// Features that `wingbeat doctor --json` finds and also expects something of: the name, and the cell for the
-/// table.
+/// Features that `wingbeat doctor --json` finds and has expectations for: the name, and the table cell.
 fn findings(json: &str) -> Vec<(String, String, Judged)> {
     let report: Value = serde_json::from_str(json).unwrap_or_default();
     let rows = report["findings"].as_array().into_iter().flatten();
@@ -131,7 +129,7 @@ fn findings(json: &str) -> Vec<(String, String, Judged)> {
     rows.filter_map(feature).collect()
 }
 
-/// Programs and their counts in CSV with the columns of veristat.
+/// Programs and their counts in veristat's CSV.
 fn verified(csv: &str) -> impl Iterator<Item = (String, Option<u64>)> {
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().unwrap_or_default();
@@ -151,14 +149,14 @@ fn verified(csv: &str) -> impl Iterator<Item = (String, Option<u64>)> {
 pub(super) mod tests {
     use super::*;
 
-    /// Of a kernel whose verifier accepts these programs after so many instructions.
+    /// A kernel whose verifier accepts these programs after this many instructions.
     pub(in crate::vm) fn record(programs: &[(&str, u64)]) -> Record {
         let programs: Vec<_> =
             programs.iter().map(|(name, count)| format!("x,{name},success,{count}")).collect();
         record_of(&programs, "missing")
     }
 
-    /// Of one with these lines about programs, which has no fentry and should have what is said.
+    /// A kernel with these program lines, without fentry, and with this expectation.
     pub(in crate::vm) fn record_of(programs: &[String], fentry: &str) -> Record {
         let mut console = Console::default();
         let said = format!(

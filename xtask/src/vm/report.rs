@@ -1,4 +1,4 @@
-//! The verdict: what ran on which kernel, in a table, and whether that is all that should have.
+//! The verdict: a table of what ran on which kernel, and whether it is complete.
 
 use super::boot::Ending;
 
@@ -7,7 +7,7 @@ use super::boot::Ending;
 pub(super) struct Report {
     kernel: String,
     ending: Ending,
-    /// What differs from the record for the worse.
+    /// Regressions against the record.
     pub(super) regressions: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ impl Report {
             && !self.ending.console.runs.is_empty()
     }
 
-    /// For people.
+    /// As text.
     pub(super) fn text(&self) -> String {
         let console = &self.ending.console;
         let release = console.release.as_deref().unwrap_or("not booted");

@@ -1,7 +1,7 @@
-//! Which sources decide whether a kernel takes our programs, and whether they are still those of the last whole run.
+//! Detects changes of the sources that affect whether a kernel accepts our programs, since the last complete run.
 //!
-//! CI runs everything on every kernel when they have changed, and a short list when not. docs/kernels.md names them by
-//! a hash, so that the decision depends on the commit alone.
+//! After a change, CI runs everything on every kernel, and otherwise a short list. docs/kernels.md has their hash, so
+//! that the decision depends on the commit alone.
 
 use std::process::{Command, Stdio};
 
@@ -10,7 +10,7 @@ use wingbeat_steps::{command::repository, marked};
 
 use super::document;
 
-/// The kernel halves, and what loads them. What is compiled of them is checked bit by bit, and loaded each time.
+/// The kernel halves and their loader. Compiled objects are compared bit by bit, and loaded each time.
 const PATHS: &[&str] = &[
     "crates/base/bpf/src/loader",
     "crates/base/bpf/src/spec",
@@ -23,7 +23,7 @@ const PATHS: &[&str] = &[
 /// The marks around the hash in docs/kernels.md.
 pub(super) const MARKS: &str = "vm sources";
 
-/// Whether they differ from those that docs/kernels.md was written for; says so.
+/// Whether they differ from the hash in docs/kernels.md; prints a message.
 pub(super) fn have_changed() -> anyhow::Result<bool> {
     let (text, now) = (document::read()?, sentence()?);
     let have_changed = marked::between(&text, MARKS).map(str::trim) != Some(now.trim());
@@ -36,7 +36,7 @@ pub(super) fn have_changed() -> anyhow::Result<bool> {
     Ok(have_changed)
 }
 
-/// What stands between the marks: the hash of their files as git has them.
+/// The text between the marks: the hash of their files from git.
 pub(super) fn sentence() -> anyhow::Result<String> {
     let mut list = Command::new("git");
     list.current_dir(repository()).args(["ls-files", "--stage", "--"]).args(PATHS);

@@ -1,4 +1,4 @@
-//! The guest's files: which of this machine's go where, gathered in memory and then put in a folder.
+//! The guest's files: collected in memory with their sources, then written to a folder.
 //!
 //! Each has the same path in the guest as outside, because tests have paths compiled in.
 
@@ -17,14 +17,13 @@ use wingbeat_steps::{
     folders,
 };
 
-/// What stands at a path of the guest.
+/// Content of a guest path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     Folder,
-    /// The file at the same path of this machine.
+    /// The file at the same path on this machine.
     File,
-    /// Another file of this machine without its debug information, which makes up most of a program
-    /// that cargo built.
+    /// Another file of this machine, stripped of debug information, which is most of a cargo-built program.
     Stripped(PathBuf),
     /// Another file of this machine.
     Other(PathBuf),
@@ -32,13 +31,13 @@ enum Entry {
     Text(String),
 }
 
-/// Files of a guest by their absolute paths.
+/// Files of a guest by absolute path.
 #[derive(Debug, Clone)]
 pub(super) struct Stage {
-    /// The program that takes debug information out of others.
+    /// The program that strips debug information.
     objcopy: &'static str,
     entries: BTreeMap<PathBuf, Entry>,
-    /// Programs and libraries whose own libraries are there already.
+    /// Programs and libraries whose libraries were already added.
     linked: BTreeSet<PathBuf>,
 }
 
@@ -47,39 +46,39 @@ impl Stage {
         Self { objcopy, entries: BTreeMap::new(), linked: BTreeSet::new() }
     }
 
-    /// An empty folder.
+    /// Adds an empty folder.
     pub(super) fn folder(&mut self, path: &str) {
         self.entries.insert(path.into(), Entry::Folder);
     }
 
-    /// A file with this text, executable.
+    /// Adds an executable file with this text.
     pub(super) fn text(&mut self, path: &str, text: &str) {
         self.entries.insert(path.into(), Entry::Text(text.to_owned()));
     }
 
-    /// A file of this machine, with the links on the way to it; nothing if there is none.
+    /// Adds a file of this machine, with the links in its path; nothing if absent.
     pub(super) fn file(&mut self, path: &Path) {
         self.put(path, Entry::File);
     }
 
-    /// A program, with the libraries that it is linked with.
+    /// Adds a program with its shared libraries.
     pub(super) fn program(&mut self, path: &Path) {
         self.put(path, Entry::File);
         self.libraries(path);
     }
 
-    /// A program that cargo built: `source`, without debug information, where `path` is.
+    /// Adds a cargo-built program: `source`, stripped, at `path`.
     pub(super) fn built(&mut self, path: &Path, source: &Path) {
         self.put(path, Entry::Stripped(source.to_path_buf()));
         self.libraries(source);
     }
 
-    /// A program that `PATH` knows. Whether it does.
+    /// Adds a program from `PATH`; returns whether it exists.
     pub(super) fn called(&mut self, name: &str) -> bool {
         find_program(name).map(|path| self.program(&path)).is_some()
     }
 
-    /// All files below a folder of this machine, but not what `leave` says.
+    /// Adds all files below a folder of this machine, except those that `leave` selects.
     pub(super) fn tree(&mut self, folder: &Path, leave: &dyn Fn(&Path) -> bool) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
@@ -94,7 +93,7 @@ impl Stage {
         Ok(())
     }
 
-    /// All that is in a folder, at the same places below the guest's root.
+    /// Adds everything in a folder, relative to the guest's root.
     pub(super) fn root(&mut self, folder: &Path) -> anyhow::Result<()> {
         self.below(folder, Path::new("/"))
     }
@@ -112,7 +111,7 @@ impl Stage {
     }
 
     fn put(&mut self, path: &Path, entry: Entry) {
-        // Folders may be links, `/bin` is one: the file goes where it is, and the link along with it.
+        // Folders may be links, such as `/bin`: adds the link, and the file at its target.
         let mut place = path.to_path_buf();
         for _ in 0..16 {
             let (Some(parent), Some(name)) = (place.parent(), place.file_name()) else { return };
@@ -130,7 +129,7 @@ impl Stage {
         }
     }
 
-    /// The links among the folders of a path.
+    /// Adds the links among the folders of a path.
     fn folder_links(&mut self, folder: &Path) {
         for ancestor in folder.ancestors() {
             if let Ok(target) = fs::read_link(ancestor) {
@@ -143,7 +142,7 @@ impl Stage {
         }
     }
 
-    /// The loader names all of them, those of libraries included.
+    /// The loader lists all of them, including those of libraries.
     fn libraries(&mut self, program: &Path) {
         let Ok(real) = fs::canonicalize(program) else { return };
         if !self.linked.insert(real.clone()) {
@@ -155,7 +154,7 @@ impl Stage {
         }
     }
 
-    /// A text that changes when some file does: paths with their sizes and times.
+    /// A text that changes when any file does: paths with their sizes and times.
     pub(super) fn fingerprint(&self) -> String {
         let mut text = String::new();
         for (path, entry) in &self.entries {
@@ -173,7 +172,7 @@ impl Stage {
         text
     }
 
-    /// Puts everything below `root`, as hard links where that is possible.
+    /// Writes everything below `root`, as hard links if possible.
     pub(super) fn write(&self, root: &Path, log: &Path) -> anyhow::Result<()> {
         for (path, entry) in &self.entries {
             let place = root.join(path.strip_prefix("/").unwrap_or(path));
@@ -201,7 +200,7 @@ impl Stage {
     }
 }
 
-/// A hard link shares the file, so nobody may write to it: the folder only becomes an image.
+/// A hard link shares the file, so it must not be written to: the folder only becomes an image.
 fn link_or_copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop))
 }
@@ -214,7 +213,7 @@ fn libraries_in(said: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Folders that the C compiler looks into for headers, from what `cc -E -v` says.
+/// The C compiler's include folders, from `cc -E -v`.
 pub(super) fn header_folders() -> anyhow::Result<Vec<PathBuf>> {
     let output = Command::new("cc")
         .args(["-E", "-v", "-x", "c", "/dev/null"])
@@ -236,7 +235,7 @@ fn folders_in(said: &str) -> impl Iterator<Item = &str> {
         .map(str::trim)
 }
 
-/// Where the C compiler has one of its parts; `None` if it has none.
+/// Path of a part of the C compiler; `None` if it has none.
 pub(super) fn compiler_part(question: &str, name: &str) -> Option<PathBuf> {
     let said = output_of(Command::new("cc").arg(format!("-print-{question}-name={name}")))?;
     Some(PathBuf::from(said.trim())).filter(|path| path.is_absolute())

@@ -1,4 +1,4 @@
-//! The test programs that load something into the kernel: built, and where cargo put them.
+//! The test programs that load something into the kernel: builds and locates them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use wingbeat_steps::command::{captured, display, repository};
 struct Wanted {
     folder: &'static str,
     target: &'static str,
-    /// As cargo calls it: `lib` for the tests within a library, `test` for those beside it.
+    /// Cargo's name: `lib` for unit tests, `test` for integration tests.
     kind: &'static str,
 }
 
@@ -36,8 +36,8 @@ const fn beside(folder: &'static str, target: &'static str) -> Wanted {
     Wanted { folder, target, kind: "test" }
 }
 
-/// What a pure test finds out on one kernel it finds out on all, so only these go into the guest. The
-/// quick ones first: if something is broken altogether, that shows at once.
+/// Only these go into the guest, because pure tests give the same result on every kernel. The quick ones come first, to
+/// show general failures early.
 const WANTED: &[Wanted] = &[
     within("crates/base/bpf", "wingbeat_bpf"),
     beside("crates/base/bpf", "loader"),
@@ -52,16 +52,16 @@ const WANTED: &[Wanted] = &[
     beside("crates/wingbeat", "heap"),
 ];
 
-/// The names of all of them.
+/// Names of all of them.
 pub(crate) fn kernel_suites() -> impl Iterator<Item = String> {
     WANTED.iter().map(Wanted::name)
 }
 
-/// Tests that take long under emulation and find nothing there that they do not find elsewhere: suite and test.
+/// Tests that take long under emulation and find nothing specific to a kernel: suite and test.
 const TOO_LONG: &[(&str, &str)] = &[
     // A million instructions through the verifier, with its log.
     ("bpf/loader", "limits::instructions_over_all_paths"),
-    // What depends on the kernel is how calls are seen, which `exact` needs in each test.
+    // The kernel-dependent part is the tracing of calls, which every test in `exact` covers.
     ("wingbeat/heap", "failures::"),
     ("wingbeat/heap", "odd_targets::"),
     ("wingbeat/heap", "pages::a_"),
@@ -91,7 +91,7 @@ const TOO_LONG: &[(&str, &str)] = &[
     ("wingbeat/profile", "files::"),
     // A command that takes no time takes a tenth of a second.
     ("wingbeat/profile", "failures::a_sleeper"),
-    // There are neither cargo nor compilers in a guest, nor all tools for object files.
+    // Guests have neither cargo nor compilers, nor all tools for object files.
     ("bench/kernel", "compiled::"),
     ("bench/kernel", "feeding::"),
     ("bench/kernel", "stateful::"),
@@ -100,7 +100,7 @@ const TOO_LONG: &[(&str, &str)] = &[
     ("wingbeat/profile", "own_crate::"),
 ];
 
-/// Tests of a suite that emulation leaves out.
+/// Tests of a suite skipped under emulation.
 pub(super) fn too_long(suite: &str) -> impl Iterator<Item = &'static str> {
     TOO_LONG.iter().filter(move |(of, _)| *of == suite).map(|(_, test)| *test)
 }
@@ -108,28 +108,28 @@ pub(super) fn too_long(suite: &str) -> impl Iterator<Item = &'static str> {
 /// A test program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Suite {
-    /// For people, `wingbeat/profile`.
+    /// For display, `wingbeat/profile`.
     pub(super) name: String,
-    /// The folder that it runs in.
+    /// Its working directory.
     pub(super) folder: PathBuf,
     pub(super) program: PathBuf,
 }
 
-/// What was built.
+/// The built files.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Suites {
-    /// The tests, in the order in which they run.
+    /// The tests, in execution order.
     pub(super) tests: Vec<Suite>,
-    /// Programs that tests start: ours, and the targets of examples.
+    /// Programs that tests start: ours, and the examples' targets.
     pub(super) programs: Vec<PathBuf>,
-    /// What goes into the guest in the place of some of these programs.
+    /// Optimized replacements of some of these programs in the guest.
     pub(super) optimized: BTreeMap<PathBuf, PathBuf>,
-    /// Objects for the kernel that build scripts made.
+    /// Kernel objects built by build scripts.
     pub(super) objects: Vec<PathBuf>,
 }
 
 impl Suites {
-    /// Puts optimized programs into the place of those with the same names.
+    /// Replaces programs with optimized ones of the same names.
     fn replace(&mut self, optimized: &[PathBuf]) {
         for program in &self.programs {
             let is_same = |other: &&PathBuf| other.file_name() == program.file_name();
@@ -138,30 +138,30 @@ impl Suites {
         }
     }
 
-    /// Ours.
+    /// Our binary.
     pub(super) fn wingbeat(&self) -> Option<&Path> {
         self.programs.iter().find(|program| program.ends_with("wingbeat")).map(PathBuf::as_path)
     }
 
-    /// The program of Rust for tests that cannot compile it.
+    /// The Rust program for tests that cannot compile it.
     pub(super) fn plain(&self) -> Option<&Path> {
         self.programs.iter().find(|program| program.ends_with(PLAIN)).map(PathBuf::as_path)
     }
 
-    /// Those of the smoke list.
+    /// Only the smoke list.
     pub(super) fn smoke(mut self) -> Self {
         self.tests.retain(|suite| !smoke(&suite.name).is_empty());
         self
     }
 
-    /// The tests behind those with this name; none of another.
+    /// The tests after the one with this name; none if there is no such test.
     pub(super) fn behind(&self, name: &str) -> Self {
         let at = self.tests.iter().position(|suite| suite.name == name);
         let tests = at.map_or_else(Vec::new, |at| self.tests[at + 1..].to_vec());
         Self { tests, ..self.clone() }
     }
 
-    /// Those with a text in their names; an error if there is none.
+    /// Those whose names contain a text; an error if there is none.
     pub(super) fn named(self, part: &str) -> anyhow::Result<Self> {
         let all: Vec<_> = self.tests.iter().map(|suite| suite.name.clone()).collect();
         let is_named = |suite: &Suite| suite.name.contains(part);
@@ -175,8 +175,8 @@ impl Suites {
     }
 }
 
-/// What each change has to show on other kernels too: programs, and the tests of them that record with each kind of
-/// program once. That all programs load is shown before: [`super::guest::records`].
+/// Tests that each change runs on other kernels too: programs, and those of their tests that record once with each kind
+/// of kernel program. [`super::guest::records`] has already shown that all programs load.
 const SMOKE: &[(&str, &[&str])] = &[
     ("bpf/loader", &["globals::", "struct_ops::"]),
     (
@@ -195,23 +195,21 @@ const SMOKE: &[(&str, &[&str])] = &[
     ("wingbeat/heap", &["exact::calls_that_fail_and_blocks_that_stay"]),
 ];
 
-/// The tests of a suite that are among the smoke list; none if it has none there.
+/// The tests of a suite on the smoke list; empty if there are none.
 pub(super) fn smoke(suite: &str) -> &'static [&'static str] {
     SMOKE.iter().find(|(name, _)| *name == suite).map_or(&[], |(_, tests)| *tests)
 }
 
-/// What is built for a guest of another processor: the tests of what depends on it, in groups that cargo takes
-/// together.
+/// Tests built for a guest of another processor: those that depend on it, in groups for one cargo call each.
 const ELSEWHERE: &[&[&str]] = &[
     &["-p", "wingbeat-profile", "--lib"],
     &["-p", "wingbeat", "--test", "profile", "--test", "off_cpu", "--test", "heap"],
 ];
 
-/// A program of Rust, as a plain `cargo build --release` makes it, for the tests in a guest that has no compiler
-/// for it.
+/// A Rust program, as built by a plain `cargo build --release`, for tests in a guest without a compiler.
 const PLAIN: &str = "work-plain";
 
-/// Builds them as `cargo xtask test` does.
+/// Builds them like `cargo xtask test`.
 pub(super) fn build(architecture: &Architecture) -> anyhow::Result<Suites> {
     if architecture.is_native() { build_all() } else { build_elsewhere() }
 }

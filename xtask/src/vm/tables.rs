@@ -1,5 +1,5 @@
-//! Tables of docs/kernels.md: a column for each kernel, read from the file and written back, so that a
-//! run replaces the columns of its kernels and leaves the others.
+//! Tables of docs/kernels.md: one column per kernel, parsed and written back, so that a run replaces its own columns
+//! only.
 
 use std::slice;
 
@@ -7,7 +7,7 @@ use wingbeat_steps::marked::aligned;
 
 use super::kernel::numbers;
 
-/// A table whose first column has names of rows.
+/// A table whose first column has row names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Table {
     /// Heading of the first column.
@@ -23,7 +23,7 @@ impl Table {
         Self { heading: heading.to_owned(), ..Self::default() }
     }
 
-    /// The table in a text of Markdown; what is no table is passed over.
+    /// Parses the table in a Markdown text, ignoring the rest.
     pub(super) fn parse(text: &str) -> Self {
         let mut lines = text.lines().filter_map(cells);
         let Some(head) = lines.next() else { return Self::default() };
@@ -36,20 +36,19 @@ impl Table {
         table
     }
 
-    /// The cell in a row and a column; none if it is empty.
+    /// The cell in a row and column; none if empty.
     pub(super) fn cell(&self, row: &str, column: &str) -> Option<&str> {
         let at = self.columns.iter().position(|name| name == column)?;
         let (_, values) = self.rows.iter().find(|(name, _)| name == row)?;
         values.get(at).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Names of rows, in their order.
+    /// Row names, in order.
     pub(super) fn row_names(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Replaces a column, or adds it; rows that it does not have stay empty there, and rows that nobody
-    /// has any more go.
+    /// Replaces or adds a column. Its missing rows stay empty; rows that are empty in all columns are removed.
     pub(super) fn set_column(&mut self, column: &str, cells: &[(String, String)]) {
         let at = self.columns.iter().position(|name| name == column).unwrap_or_else(|| {
             self.columns.push(column.to_owned());
@@ -72,7 +71,7 @@ impl Table {
         self.sort();
     }
 
-    /// Columns by the numbers in their names: 6.1 before 6.12.
+    /// Sorts columns by the numbers in their names: 6.1 before 6.12.
     fn sort(&mut self) {
         let mut order: Vec<usize> = (0..self.columns.len()).collect();
         order.sort_by_key(|&at| numbers(&self.columns[at]));
@@ -82,7 +81,7 @@ impl Table {
         }
     }
 
-    /// As Markdown, its columns aligned.
+    /// As Markdown with aligned columns.
     pub(super) fn to_markdown(&self) -> String {
         let head = [&self.heading].into_iter().chain(&self.columns).cloned().collect();
         let rows = self.rows.iter().map(|(name, values)| [slice::from_ref(name), values].concat());
@@ -90,7 +89,7 @@ impl Table {
     }
 }
 
-/// The cells of a line, if it is one of a table.
+/// The cells of a line, if it is part of a table.
 fn cells(line: &str) -> Option<Vec<String>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     Some(inner.split('|').map(|cell| cell.trim().to_owned()).collect())

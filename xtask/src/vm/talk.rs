@@ -1,4 +1,4 @@
-//! The serial line that tests talk over: cut into lines, kept in a file, its end at hand for messages.
+//! The tests' serial line: splits it into lines, logs it to a file, and keeps its end for messages.
 
 use std::{
     collections::VecDeque,
@@ -10,19 +10,19 @@ use std::{
 
 use anyhow::Context as _;
 
-/// Lines that are at hand.
+/// Number of lines kept.
 const TAIL_LINES: usize = 15;
 
-/// What arrives.
+/// A received piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// A line without its end.
+    /// A line without its line break.
     Line(String),
-    /// The beginning of a line whose end has not come: the name of a test that runs.
+    /// An incomplete line: the name of a running test.
     Begun(String),
 }
 
-/// Sends on what `source` says, until it ends or nobody listens.
+/// Forwards the data of `source` until EOF or until the receiver is dropped.
 pub(super) fn listen(mut source: impl Read, to: &Sender<Piece>) {
     let mut rest = Vec::new();
     let mut chunk = [0; 4096];
@@ -42,7 +42,7 @@ pub(super) fn listen(mut source: impl Read, to: &Sender<Piece>) {
     }
 }
 
-/// The lines in some bytes, which go, and the beginning of another, which stays.
+/// Removes the complete lines from the buffer; an incomplete one stays.
 fn pieces(bytes: &mut Vec<u8>) -> Vec<Piece> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let after = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
@@ -56,7 +56,7 @@ fn pieces(bytes: &mut Vec<u8>) -> Vec<Piece> {
     pieces
 }
 
-/// What was said so far.
+/// The output so far.
 #[derive(Debug)]
 pub(super) struct Talk {
     path: PathBuf,
@@ -66,14 +66,14 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Nothing yet; the file begins anew.
+    /// Starts empty, and truncates the file.
     pub(super) fn new(path: &Path) -> anyhow::Result<Self> {
         let file =
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path: path.to_path_buf(), file, last: VecDeque::new(), begun: String::new() })
     }
 
-    /// Takes in a piece. A file that cannot be written costs the file, not the run.
+    /// Adds a piece. A write error costs the file, not the run.
     pub(super) fn note(&mut self, piece: &Piece) {
         match piece {
             Piece::Line(line) => {
@@ -88,12 +88,12 @@ impl Talk {
         }
     }
 
-    /// The line that has no end yet.
+    /// The incomplete line.
     pub(super) fn begun(&self) -> &str {
         &self.begun
     }
 
-    /// Its end, with the line that has none, and where all of it is.
+    /// The end of the output with the incomplete line, and the path of the whole.
     pub(super) fn tail(&self) -> String {
         let mut lines: Vec<&str> = self.last.iter().map(String::as_str).collect();
         lines.push(&self.begun);

@@ -1,5 +1,5 @@
-//! The programs of a guest whose processor is another than this machine's: Debian's packages for it, unpacked
-//! into a folder. The compiler is among them, since targets of tests are compiled in the guest.
+//! Programs of a guest with a foreign processor: Debian's packages for it, unpacked into a folder. Includes the
+//! compiler, since targets of tests are compiled in the guest.
 
 use std::{
     fs,
@@ -18,10 +18,10 @@ use wingbeat_steps::{
     folders,
 };
 
-/// What the packages have that no test reads, below `usr/share`.
+/// Unused parts of the packages, below `usr/share`.
 const LEFT_OUT: &[&str] = &["doc", "man", "locale", "info", "lintian", "bug"];
 
-/// The folder with the programs; below `place` it is kept.
+/// The folder with the programs, kept below `place`.
 pub(super) fn get(architecture: &Architecture, place: &Path) -> anyhow::Result<PathBuf> {
     let folder = place.join("userland");
     if !folder.is_dir() {
@@ -55,7 +55,7 @@ fn unpack(architecture: &Architecture, place: &Path, folder: &Path) -> anyhow::R
     for name in LEFT_OUT {
         folders::remove(&draft.join("usr/share").join(name))?;
     }
-    // What installing these packages would do.
+    // Effects of installing these packages.
     for (link, target) in programs::LINKS {
         let link = draft.join(link);
         if !link.exists() {
@@ -66,7 +66,7 @@ fn unpack(architecture: &Architecture, place: &Path, folder: &Path) -> anyhow::R
     fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-/// Busybox, which needs no libraries.
+/// Statically linked busybox.
 pub(super) fn busybox(folder: &Path) -> PathBuf {
     folder.join("bin/busybox")
 }

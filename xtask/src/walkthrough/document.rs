@@ -1,9 +1,9 @@
-//! The document as a row of steps: which commands it shows, what must come of them, and what it
-//! shows of what came. Text in, text out.
+//! Parses the document into steps: commands, expectations, and the output to show. Pure: text in, text out.
 //!
-//! A step is a fenced block of the language `console`. Lines that begin with `$ ` are commands; a
-//! backslash at the end carries a command on. The other lines are the output of the last command. A
-//! comment right before the block says what to check:
+//! A step is a fenced block of the language `console`. Lines that begin with `$ ` are commands; a trailing backslash
+//! continues a command. The other lines are the output of the last command. A comment right before the block has
+//! directives:
+//!
 //!
 //! ```text
 //! <!-- step
@@ -19,15 +19,14 @@
 //! -->
 //! ```
 //!
-//! Exit codes, `find` and `lack` are checked on each run. What is shown and the pictures change only
-//! when the document is updated.
+//! Every run checks exit codes, `find` and `lack`. Shown output and pictures change only when the document is updated.
 
 use std::ops::Range;
 
 use anyhow::{Context as _, bail};
 use regex_lite::Regex;
 
-/// What stands for lines that are left out.
+/// Marks omitted lines.
 const CUT: &str = "[…]";
 
 /// One block of commands.
@@ -41,17 +40,17 @@ pub(super) struct Step {
     pub(super) commands: Vec<String>,
     /// Lines of the document that hold the output, from 0.
     output: Range<usize>,
-    /// What the last command may end with.
+    /// Allowed exit codes of the last command.
     pub(super) exits: Vec<i32>,
     shown: Vec<Shown>,
-    /// What to find, or not to find.
+    /// Patterns to find, or not to find.
     pub(super) checks: Vec<Check>,
     /// Files that become pictures: from, to.
     pub(super) pictures: Vec<(String, String)>,
     pub(super) drawing: Option<String>,
 }
 
-/// A part of the output that the document shows.
+/// The part of the output that the document shows.
 #[derive(Debug)]
 enum Shown {
     First(usize),
@@ -64,12 +63,12 @@ enum Shown {
 pub(super) struct Check {
     pattern: Regex,
     wanted: bool,
-    /// The file to look into; `None` is the output.
+    /// The file to search; `None` for the output.
     pub(super) file: Option<String>,
 }
 
 impl Check {
-    /// What is wrong with this text, if anything is.
+    /// Error message if the check fails on this text.
     pub(super) fn fault(&self, text: &str) -> Option<String> {
         let found = text.lines().find(|line| self.pattern.is_match(line));
         let place = self.file.as_deref().unwrap_or("the output");
@@ -83,7 +82,7 @@ impl Check {
     }
 }
 
-/// Takes the steps out of a document.
+/// Parses the steps of a document.
 pub(super) fn steps(text: &str) -> anyhow::Result<Vec<Step>> {
     let lines: Vec<_> = text.lines().collect();
     let mut steps = Vec::new();
@@ -156,7 +155,7 @@ fn block(lines: &[&str], range: Range<usize>) -> anyhow::Result<Step> {
 }
 
 impl Step {
-    /// Takes a line of the comment.
+    /// Parses a directive line.
     fn take(&mut self, directive: &str) -> anyhow::Result<()> {
         let (word, rest) = directive.split_once(' ').unwrap_or((directive, ""));
         match word {
@@ -183,13 +182,13 @@ impl Step {
         Ok(())
     }
 
-    /// The terminal with the last command and what the document shows of its output.
+    /// The terminal with the last command and the shown part of its output.
     pub(super) fn terminal(&self, output: &str) -> String {
         let command = self.commands.last().map_or("", String::as_str);
         format!("$ {command}\n{}\n", self.excerpt(output).join("\n"))
     }
 
-    /// The part of an output that the document shows.
+    /// The shown part of an output.
     fn excerpt(&self, output: &str) -> Vec<String> {
         let lines: Vec<_> = output.trim_end().lines().map(str::trim_end).collect();
         let mut keep = vec![self.shown.is_empty(); lines.len()];
@@ -241,7 +240,7 @@ fn pattern(text: &str) -> anyhow::Result<(Regex, &str)> {
     Ok((Regex::new(pattern)?, rest))
 }
 
-/// The document with what its commands now print.
+/// The document with new output of its commands.
 pub(super) fn updated(text: &str, steps: &[Step], outputs: &[String]) -> String {
     let lines: Vec<_> = text.lines().collect();
     let mut updated = String::new();
@@ -306,7 +305,7 @@ $ no command
         let steps = steps(DOCUMENT).expect("a document");
         let new = updated(DOCUMENT, &steps, &["a  \nb\nb\nc\nd\ne\n\n".to_owned()]);
         assert_eq!(new, DOCUMENT.replace("old", "a\n[…]\nc\nd\n[…]"));
-        // What came is what the next update replaces.
+        // The next update replaces this output.
         let again = updated(&new, &super::steps(&new).expect("a document"), &["a".to_owned()]);
         assert_eq!(again, DOCUMENT.replace("old", "a"));
     }
@@ -328,7 +327,7 @@ $ no command
         check("<!-- step\nexit 1\n-->\nText\n", "line 4: this comes between");
     }
 
-    /// What the document shows is what its checks demand, and the code that it quotes is there.
+    /// The shown output satisfies the checks, and quoted code exists.
     #[test]
     fn the_document_is_true_to_itself() {
         let path = repository().join(super::super::DOCUMENT);

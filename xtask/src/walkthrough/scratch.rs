@@ -1,4 +1,4 @@
-//! A clone to run the commands in: they make branches and commits, and leave files.
+//! A clone in which to run the commands: they create branches, commits and files.
 
 use std::{
     env, fs,
@@ -14,9 +14,9 @@ use wingbeat_steps::{
     folders,
 };
 
-/// Makes the clone, on a branch `main` that has everything that lies in the folder now.
+/// Creates the clone, on a branch `main` that includes uncommitted changes.
 ///
-/// It shares our target folder, in which `cargo xtask demo` has built what the document supposes.
+/// It shares our target folder, which has the build of `cargo xtask demo` that the document requires.
 pub(super) fn clone(place: &Path) -> anyhow::Result<PathBuf> {
     let root = repository();
     let clone = place.join("wingbeat");
@@ -46,7 +46,7 @@ while [ "${1#-}" != "$1" ]; do shift; done
 exec "$@"
 "#;
 
-/// Brings changes that are not committed; returns whether there were any.
+/// Copies uncommitted changes; returns whether there were any.
 fn overlay(root: &Path, clone: &Path) -> anyhow::Result<bool> {
     let list = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
     let changed = output_of(Command::new("git").args(list).current_dir(root))
@@ -65,7 +65,7 @@ fn overlay(root: &Path, clone: &Path) -> anyhow::Result<bool> {
     Ok(any)
 }
 
-/// Bash with the environment of a terminal: nothing of ours, and an author for commits.
+/// Bash with a terminal's environment: without our variables, and with an author for commits.
 pub(super) fn bash(place: &Path) -> anyhow::Result<Command> {
     let mut bash = Command::new("bash");
     for (key, _) in env::vars_os() {

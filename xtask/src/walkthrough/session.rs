@@ -1,5 +1,5 @@
-//! One shell in which the commands of the document run, as in the terminal of somebody who copies
-//! them: variables and background jobs live on from one command to the next.
+//! One shell in which the document's commands run, like in the terminal of a reader who copies them: variables and
+//! background jobs persist between commands.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -14,10 +14,10 @@ use std::{
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How long one command may take.
+/// Time limit of one command.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Begins the line that the shell prints after each command; the exit code follows.
+/// Prefix of the line that the shell prints after each command, followed by the exit code.
 const MARK: &str = "-- end of command, exit code ";
 
 /// A shell that waits for commands.
@@ -28,7 +28,7 @@ pub(super) struct Session {
     lines: Receiver<String>,
 }
 
-/// What became of a command.
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) output: String,
@@ -42,7 +42,7 @@ impl Session {
             .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // A group of its own: what it leaves behind can be ended as a whole.
+            // A separate process group, so that leftovers can be killed together.
             .process_group(0)
             .spawn()
             .context("cannot start bash")?;
@@ -65,8 +65,7 @@ impl Session {
 
     /// Runs a command and waits for its end.
     pub(super) fn run(&mut self, command: &str) -> anyhow::Result<Ended> {
-        // Braces and not parentheses: no subshell. The newline before the mark ends a last line
-        // that has none.
+        // Braces instead of parentheses: no subshell. The newline before the mark terminates an incomplete last line.
         writeln!(self.commands, "{{\n{command}\n}} </dev/null\nprintf '\\n{MARK}%d\\n' $?")
             .context("bash is gone")?;
         let start = Instant::now();
@@ -95,7 +94,7 @@ impl Drop for Session {
         let group = i32::try_from(self.shell.id()).ok().and_then(Pid::from_raw);
         if let Some(group) = group {
             let _ = kill_process_group(group, Signal::TERM);
-            // Interrupted profilers detach and write; what is still there then is stuck.
+            // Interrupted profilers detach and write; whatever remains then is stuck.
             thread::sleep(Duration::from_millis(300));
             let _ = kill_process_group(group, Signal::KILL);
         }

@@ -56,7 +56,7 @@ fn threads(off_cpu: &Value) {
     );
     let is_off = |thread: &&Value| {
         let unaccounted = thread["unaccounted_ns"].as_i64().expect("a number").unsigned_abs();
-        // A percent of what lived for microseconds is less than the switch itself takes.
+        // For a thread that lived for microseconds, a percent is less than the cost of one switch.
         unaccounted > 100_000 && unaccounted * 100 > number(thread, "elapsed_ns")
     };
     let off = rows(off_cpu, "threads").iter().filter(is_off).count() as u64;

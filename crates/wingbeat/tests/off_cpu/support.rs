@@ -1,4 +1,4 @@
-//! Starting targets that measure themselves, running wingbeat, reading what both say.
+//! Starts self-measuring targets, runs wingbeat, and reads the results of both.
 
 use std::{
     fs::{self, File},
@@ -20,7 +20,7 @@ pub(crate) use crate::{
     target::{Run, build, build_with, command, finished},
 };
 
-/// Starts a target that says `ready` once it waits, and waits until then.
+/// Starts a target, and waits until it prints `ready`.
 pub(crate) fn start_ready(folder: &Path, program: &Path) -> Background {
     let said = folder.join("said.txt");
     let file = File::create(&said).expect("create");
@@ -30,16 +30,16 @@ pub(crate) fn start_ready(folder: &Path, program: &Path) -> Background {
     target
 }
 
-/// Runs it in a mode, to its end.
+/// Runs it in a mode, to completion.
 pub(crate) fn profile(folder: &Path, mode: &str, flags: &[&str], words: &[&str]) -> Run {
     let output = command(folder, &["--mode", mode]).args(flags).args(words).output();
     finished(folder, output.expect("run wingbeat"))
 }
 
-/// Waits until a session of wingbeat watches the scheduler, and then for as long as a recording needs to
-/// have something in it. How long the start takes depends on what else the machine does.
+/// Waits until a wingbeat session traces the scheduler, and then long enough for a non-empty recording. The startup
+/// time depends on the machine's load.
 pub(crate) fn let_record(session: &Child) {
-    /// Of four programs that keep the table of targets, and two that see switches, attached last.
+    /// Four programs that maintain the table of targets, and two that trace switches, attached last.
     const LINKS: usize = 6;
     let descriptors = format!("/proc/{}/fd", session.id());
     wait_for("wingbeat to watch", || {
@@ -50,18 +50,18 @@ pub(crate) fn let_record(session: &Child) {
     thread::sleep(Duration::from_millis(1_500));
 }
 
-/// Builds a target, and launches it.
+/// Builds and launches a target.
 pub(crate) fn launch_built(name: &str, source: &str, mode: &str, flags: &[&str]) -> Run {
     let folder = folder();
     launch(folder.path(), mode, flags, &build(folder.path(), name, source))
 }
 
-/// Launches a program under it.
+/// Launches a program under wingbeat.
 pub(crate) fn launch(folder: &Path, mode: &str, flags: &[&str], program: &Path) -> Run {
     profile(folder, mode, flags, &["--", program.to_str().expect("UTF-8")])
 }
 
-/// Blocks of all stacks that a question is about.
+/// Blocks of all matching stacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Blocks {
     pub count: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Blocks {
 }
 
 impl Run {
-    /// A figure that the launched target told.
+    /// A value printed by the launched target.
     pub(crate) fn said(&self, key: &str) -> u64 {
         *self.said.get(key).unwrap_or_else(|| panic!("{key} in {:?}\n{}", self.said, self.stderr))
     }
@@ -88,24 +88,23 @@ impl Run {
         self.time_where_ns(|stack| stack.contains(text))
     }
 
-    /// Time of the collapsed stacks that are meant.
+    /// Time of the collapsed stacks that match.
     pub(crate) fn time_where_ns(&self, is_meant: impl Fn(&str) -> bool) -> u64 {
         self.folded.iter().filter(|(stack, _)| is_meant(stack)).map(|(_, time_ns)| time_ns).sum()
     }
 
-    /// Times that the kernel did not tell of a switch: there is no stack of it.
+    /// Number of switches that the kernel did not report, which have no stacks.
     pub(crate) fn untold(&self) -> u64 {
         self.number("/off_cpu/switches/reckoned")
     }
 
-    /// The blocks of the summary in a state (all states if it is empty) in a function (any if it is
-    /// empty).
+    /// The summary's blocks in a state (all if empty) and function (any if empty).
     pub(crate) fn blocks(&self, function: &str, state: &str) -> Blocks {
         let is_in = |frames: &[Value]| frames.iter().any(|frame| frame == function);
         self.blocks_where(state, |frames| function.is_empty() || is_in(frames))
     }
 
-    /// The same of the stacks that have, for each of these texts, a frame that contains it.
+    /// The same for stacks that have, for each of these texts, a frame containing it.
     pub(crate) fn blocks_in(&self, texts: &[&str], state: &str) -> Blocks {
         let has = |frames: &[Value], text: &str| {
             frames.iter().filter_map(Value::as_str).any(|frame| frame.contains(text))
@@ -133,7 +132,7 @@ impl Run {
         blocks
     }
 
-    /// The threads of the summary with a name.
+    /// The summary's threads with a name.
     pub(crate) fn threads(&self, name: &str) -> Vec<&Value> {
         self.rows("threads").iter().filter(|thread| thread["name"] == name).collect()
     }
@@ -149,7 +148,7 @@ impl Run {
         threads[0]
     }
 
-    /// All that a failed test should show.
+    /// Everything that a failed test should print.
     pub(crate) fn all(&self) -> String {
         let stacks: Vec<String> =
             self.folded.iter().map(|(stack, ns)| format!("{ns} {stack}")).collect();
@@ -158,8 +157,7 @@ impl Run {
     }
 }
 
-/// Checks that a figure is another one within percent, and some more nanoseconds; in an emulated guest
-/// within some percent more.
+/// Asserts that two values agree within a percentage plus some nanoseconds; in an emulated guest with more tolerance.
 #[track_caller]
 pub(crate) fn near(run: &Run, figure: u64, expected: u64, percent: f64, spare_ns: u64) {
     let percent = percent + emulation_percent();
@@ -172,14 +170,14 @@ pub(crate) fn near(run: &Run, figure: u64, expected: u64, percent: f64, spare_ns
     );
 }
 
-/// Checks that the blocks in a function and state are those that the target measured around its
-/// calls, within 2 % (see [`near`]). Once it is awake, a thread may be preempted before it looks at the
-/// clock: that time is in its own figure, and not in the blocks.
+/// Asserts that the blocks in a function and state match the target's own measurements within 2 % (see [`near`]). After
+/// waking, a thread may be preempted before it reads the clock: its own measurement includes that time, the blocks do
+/// not.
 #[track_caller]
 pub(crate) fn as_measured(run: &Run, function: &str, state: &str, count: u64, measured_ns: u64) {
     let blocks = run.blocks(function, state);
-    // Where the kernel does not tell of a switch, two blocks look like one, or one like two. Their
-    // time must be right all the same.
+    // If the kernel does not report a switch, two blocks look like one, or one like two. Their total time must still be
+    // right.
     let untold = run.untold().min(count.div_ceil(2));
     assert!(blocks.count.abs_diff(count) <= untold, "blocks in {function}:\n{}", run.all());
     let preempted_ns = run.blocks(function, "preempted").total_ns;

@@ -1,11 +1,11 @@
-//! `--mode wall`: for each thread the time on a CPU and off it is the time that went by.
+//! `--mode wall`: for each thread, on-CPU and off-CPU time add up to the elapsed time.
 
 use crate::{
     support::{Run, build, launch, launch_built, near},
     target::{turn, turn_in_folder},
 };
 
-/// Three threads that work for 30 ms and rest for 70 ms, by turns; six more that come and go.
+/// Three threads that alternate 30 ms of work and 70 ms of rest; six more that come and go.
 const MIXED: &str = r#"
 OWN void works(long ns) { long begun = thread_cpu_ns(); while (thread_cpu_ns() - begun < ns) spin(20000); }
 OWN void rests(long ns) { doze(ns); }
@@ -58,10 +58,10 @@ fn check_threads(run: &Run) {
     for name in ["first", "second", "third"] {
         let thread = run.thread(name);
         let of = |key: &str| thread[key].as_u64().expect("a number");
-        // It does not see its own birth and end, and may wait for a CPU at both.
+        // It does not observe its own creation and exit, and may wait for a CPU at both.
         let elapsed_ns = of("elapsed_ns");
         assert!(elapsed_ns >= run.said(&format!("{name}.elapsed")), "{}", run.all());
-        // Who joins it is told some time before its last switch.
+        // The joining thread is notified shortly before its last switch.
         let most_ns = run.said(&format!("{name}.joined")) + 5_000_000;
         assert!(elapsed_ns <= most_ns, "{elapsed_ns}: {}", run.all());
         near(run, of("on_cpu_ns"), run.said(&format!("{name}.cpu")), 3.0, 1_000_000);
@@ -74,7 +74,7 @@ fn check_threads(run: &Run) {
     let of_briefs = brief.iter().map(|thread| thread["on_cpu_ns"].as_u64().expect("a number"));
     // Each works for 10 ms by its own clock, of which 3 % may be missing as above.
     assert!(of_briefs.clone().all(|on_cpu_ns| on_cpu_ns >= 9_700_000), "{}", run.all());
-    // They say it before they end, which takes time, too.
+    // They print it before exiting, which takes time, too.
     near(run, of_briefs.sum(), run.said("brief_cpu"), 10.0, 6_000_000);
 }
 

@@ -1,4 +1,4 @@
-//! Are the figures right?
+//! Accuracy of the results.
 
 use crate::{
     support::{build, launch, spinner, turn_in_folder},
@@ -8,8 +8,8 @@ use crate::{
 #[test]
 fn known_shares_are_measured_within_two_points() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    // Each turn takes much longer than the time between two ticks: one that took a fraction of it
-    // could run in step with the clock, and every sampler would err.
+    // Each iteration takes much longer than the sampling interval: one that took a fraction of it could run in phase
+    // with the sampling clock, and every sampler would err.
     let source = r#"
 OWN void sixty(void) { spin(6000000); }
 OWN void thirty(void) { spin(3000000); }
@@ -23,8 +23,7 @@ int main(void) { while (cpu_s() < 4) { sixty(); thirty(); ten(); } return 0; }"#
     }
 }
 
-/// A machine that is shared with others may take the CPU away between two ticks without telling the
-/// guest: one of three runs must be right.
+/// A shared machine may lose the CPU between two ticks without the guest noticing: one of three runs must be right.
 #[track_caller]
 fn one_of_three(measure: impl Fn() -> f64, is_right: impl Fn(f64) -> bool) {
     let mut figures = Vec::new();
@@ -44,7 +43,7 @@ fn samples_per_cpu_second_are_the_frequency_within_one_percent() {
         let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
         run.number("/ticks/sampled") as f64 / cpu_s / 999.0
     };
-    // Emulated 6.12 takes 0.9 to 1.2 % more samples than that; why is not known.
+    // Emulated 6.12 takes 0.9 to 1.2 % more samples than that, for unknown reasons.
     let limit = (1.0 + emulation_percent()) / 100.0;
     one_of_three(rate, |rate| (rate - 1.0).abs() < limit);
 }
@@ -72,7 +71,7 @@ int main(void) {
     assert_eq!(run.samples(), run.number("/ticks/sampled"));
     assert!(run.number("/threads") >= 8, "{}", run.summary);
     assert!(run.percent_with(";thread_work") > 97.0, "{:?}", run.folded);
-    // Where the machine is emulated, tables come late.
+    // On an emulated machine, unwind tables come late.
     let wanted = run.samples() as f64 * (98.0 - emulation_percent()) / 100.0;
     assert!(run.number("/stacks/complete") as f64 >= wanted, "{}", run.summary);
 }

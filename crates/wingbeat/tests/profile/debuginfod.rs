@@ -1,5 +1,5 @@
-//! Programs without names, whose debug information a server has: a small one on loopback. What it says
-//! is in the output, and the output never waits for it longer than it may.
+//! Stripped programs with debug information on a debuginfod server: a small one on loopback. Its data is in the output,
+//! and the output never waits for it longer than allowed.
 
 use std::{
     fs,
@@ -16,11 +16,11 @@ use crate::{
     support::{Background, Run, command, finished, spinner, turn_in_folder},
 };
 
-/// A program with this build id, without any names, and the file that has them.
+/// A program with this build id, without symbols, and its debug file.
 struct Split {
     program: PathBuf,
     debug_file: Vec<u8>,
-    /// What a server is asked for.
+    /// The request path.
     asked: String,
 }
 
@@ -35,7 +35,7 @@ impl Split {
         let note = folder.join("note");
         let only = ["-O", "binary", "--only-section=.note.gnu.build-id"].map(Path::new);
         objcopy(&[&only[..], &[&program, &note]].concat());
-        // Behind three numbers and a name.
+        // After three numbers and a name.
         let build_id: String =
             fs::read(&note).expect("read")[16..].iter().map(|byte| format!("{byte:02x}")).collect();
         fs::remove_file(note).expect("remove");
@@ -43,13 +43,13 @@ impl Split {
         Self { program, debug_file, asked }
     }
 
-    /// A server that answers so when it is asked for the program, and has nothing else.
+    /// A server that replies like this to requests for the program, and has nothing else.
     fn server(&self, reply: Reply) -> Server {
         let own = self.asked.clone();
         Server::start(move |path| if path == own { reply.clone() } else { Reply::Status(404) })
     }
 
-    /// How often the server was asked for the program.
+    /// Number of requests for the program.
     fn asked(&self, server: &Server) -> usize {
         server.asked().iter().filter(|path| **path == self.asked).count()
     }
@@ -71,7 +71,7 @@ fn by(folder: &Path, server: &Server, flags: &[&str]) -> Command {
     command
 }
 
-/// Runs the program to its end.
+/// Runs the program to completion.
 fn launch(folder: &Path, mut command: Command, split: &Split) -> Run {
     let output = command.arg("--").arg(&split.program).arg("0.7").output();
     finished(folder, output.expect("run wingbeat")).ended_with(0)
@@ -96,13 +96,13 @@ fn names_and_lines_come_from_a_server_once() {
     let folder = folder.path();
     let split = Split::new(folder, "split");
     let server = split.server(Reply::Body(split.debug_file.clone()));
-    // The variable alone is no wish to use the network.
+    // The variable alone does not enable network access.
     let run = launch(folder, by(folder, &server, &[]), &split);
     has_names(folder, &run, false);
     assert!(server.asked().is_empty() && !run.stderr.contains("debug"), "{}", run.stderr);
     assert!(run.summary["debuginfod"].is_null());
 
-    // Servers may send their clients elsewhere.
+    // Servers may redirect.
     let to = server.url.clone();
     let moved = Server::start(move |path| Reply::Redirect(format!("{to}{path}")));
     for (outcome, said) in [("downloaded", "1 file downloaded"), ("cached", "0 files downloaded")] {
@@ -128,7 +128,7 @@ fn what_has_names_here_is_not_asked_for() {
         has_names(folder, &run, true);
         assert_eq!(split.asked(&server), 0);
     };
-    // A debug file beside it, as distributions install them.
+    // A debug file next to it, as distributions install them.
     fs::write(folder.join("split.debug"), &split.debug_file).expect("write");
     let link = format!("--add-gnu-debuglink={}", folder.join("split.debug").display());
     objcopy(&[Path::new(&link), &split.program]);
@@ -144,7 +144,7 @@ fn what_no_server_has_is_asked_for_once() {
     let split = Split::new(folder, "split");
     let (empty, other) = (split.server(Reply::Status(404)), split.server(Reply::Status(404)));
     for _ in 0..2 {
-        // A server that is named takes the place of the variable.
+        // A server in the flag overrides the variable.
         let flag = format!("--debuginfod={}", empty.url);
         let run = launch(folder, by(folder, &other, &[&flag]), &split);
         has_names(folder, &run, false);
@@ -189,7 +189,7 @@ fn a_signal_ends_downloads_and_the_output_is_written() {
     let pid = Pid::from_child(&session);
     let interrupt = || kill_process(pid, Signal::INT).expect("kill");
     std::thread::sleep(Duration::from_millis(1_500));
-    // The first one ends the recording, and must not end what follows.
+    // The first one ends the recording, and must not end the downloads.
     interrupt();
     wait_for("a question", || split.asked(&server) > 0);
     std::thread::sleep(Duration::from_secs(2));

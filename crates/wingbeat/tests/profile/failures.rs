@@ -1,4 +1,4 @@
-//! Wrong usage, missing rights, targets that are none: one sentence, the right exit code.
+//! Wrong usage, missing privileges, invalid targets: one sentence, and the right exit code.
 
 use std::fs;
 

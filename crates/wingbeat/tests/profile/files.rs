@@ -1,4 +1,4 @@
-//! What it writes, and when.
+//! Output files, and when they are written.
 
 use std::{
     fs::{self, File},
@@ -24,7 +24,7 @@ use crate::{
 #[test]
 fn a_folded_runtime_leaves_the_sums_and_is_told_of() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    // A C library that is stripped has no names for what is folded.
+    // A stripped C library lacks the names to fold.
     let flags = [WITH_FRAME_POINTERS, &["-static"]].concat();
     let program = build_with(folder.path(), "spinner", SPINNER, &flags);
     let whole = launch(folder.path(), &["-F", "499"], &program, &["0.5"]).ended_with(0);
@@ -173,7 +173,7 @@ fn a_full_disk_leaves_the_old_file() {
     assert!(unmounted.expect("umount").success());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    // The cause once, and nothing of other outputs where there are none.
+    // The cause once, and nothing about nonexistent outputs.
     assert_eq!(stderr.matches("No space left").count(), 1, "{stderr}");
     assert!(!stderr.contains("other outputs"), "{stderr}");
     assert_eq!(text.expect("read"), "old");

@@ -1,5 +1,5 @@
-//! Files of others that are damaged, lie, or are something else than what they should be: each costs at most its own
-//! lines, the functions keep the names of the symbol table, and one sentence says why.
+//! Damaged, misleading or mistyped files of others: each costs at most its own lines, the functions keep the names of
+//! the symbol table, and one sentence gives the reason.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Runs a script of the shell in a folder.
+/// Runs a shell script in a folder.
 fn shell(folder: &Path, script: &str) {
     let output = Command::new("sh").args(["-ec", script]).current_dir(folder).output();
     let output = output.expect("sh");
@@ -31,15 +31,15 @@ fn warnings<'a>(run: &'a Run, code: &str) -> Vec<&'a str> {
     of_code.filter_map(|warning| warning["cause"].as_str()).collect()
 }
 
-/// Debug information in a file of its own.
+/// Debug information in a separate file.
 const SPLIT: &str =
     "objcopy --only-keep-debug p p.debug; strip -g p; objcopy --add-gnu-debuglink=p.debug p;";
 
-/// The same for a program without a build id, whose debug file is known by its sum.
+/// The same for a program without a build id, whose debug file is found by its checksum.
 const SPLIT_BY_SUM: &str = "cp p q; objcopy --remove-section .note.gnu.build-id q p; objcopy --only-keep-debug p p.debug; strip -g p; \
      objcopy --add-gnu-debuglink=p.debug p;";
 
-/// A compressed section `.debug_abbrev`, last in the file, that says that it unpacks to 16 TiB.
+/// A compressed section `.debug_abbrev`, last in the file, that claims an uncompressed size of 16 TiB.
 fn with_lying_section(folder: &Path) {
     shell(folder, "objcopy --compress-debug-sections=zlib-gabi p");
     let path = folder.join("p");
@@ -84,12 +84,12 @@ fn debug_information_that_cannot_be_used_takes_no_name_away() {
     let by_sum = |script: &'static str| {
         move |folder: &Path| shell(folder, &format!("{SPLIT_BY_SUM} {script}"))
     };
-    // What nobody asks for is left alone.
+    // Unneeded files are left alone.
     check("pipe", &with("mkfifo p.dwp"), None);
     check("empty_package", &with("touch p.dwp"), None);
     check("split", &split(""), None);
     check("by_sum", &by_sum(""), None);
-    // It is of this build, whatever lies behind it.
+    // It is of this build, whatever is appended to it.
     check("longer", &split("truncate -s 60G p.debug"), None);
     check("large", &by_sum("truncate -s 60G p.debug"), Some("it has no build id, and more than"));
     check("absent", &split("rm p.debug"), None);
@@ -124,7 +124,7 @@ fn a_reader_that_is_killed_costs_that_file_its_lines() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let folder = folder.path();
     let program = spinner(folder, "p");
-    // Whoever sums that up is busy for a while.
+    // Its checksum takes a while.
     shell(folder, &format!("{SPLIT_BY_SUM} truncate -s 8G p.debug"));
     let mut command = command(folder, &["-F", "499", "--"]);
     let session = command.arg(&program).arg("0.3").stderr(Stdio::piped()).spawn();
@@ -145,7 +145,7 @@ fn a_reader_that_is_killed_costs_that_file_its_lines() {
     let run = finished(folder, session.wait_with_output().expect("wait")).ended_with(0);
     assert!(run.percent_with(";main;busy_work") > 90.0, "{:?}", run.folded);
     assert!(run.stderr.contains("its reader was ended by signal 9"), "{}", run.stderr);
-    // The time of the reader is nobody's but ours.
+    // The CPU time of reading counts as ours.
     let cpu_ns = run.number("/target_cpu_time_ns");
     assert!((250_000_000..450_000_000).contains(&cpu_ns), "{cpu_ns}");
 }
@@ -238,7 +238,7 @@ int main(int count, char **words) { successor(count + atof(words[1])); return 0;
     );
 }
 
-/// Distinct frames of a file that has no name for them.
+/// Distinct unnamed frames of a file.
 fn nameless(run: &Run, file: &str) -> Vec<String> {
     let frames = run.folded.iter().flat_map(|(stack, _)| stack.split(';'));
     let prefix = format!("{file}+0x");
@@ -262,7 +262,7 @@ int main(void) { while (cpu_s() < 0.4) mixed(3000); return 0; }"#;
     assert!(Command::new("strip").arg(&program).status().expect("strip").success());
     let run = launch(folder.path(), &["-F", "999"], &program, &[]).ended_with(0);
     let frames = nameless(&run, "stripped");
-    // `_start`, `main`, `cpu_s` if it is not inlined, `mixed`.
+    // `_start`, `main`, `cpu_s` if not inlined, `mixed`.
     assert!((2..=5).contains(&frames.len()), "{frames:?}");
     assert!(run.samples_with("stripped+0x") > 200, "{:?}", run.folded);
 }
@@ -308,7 +308,7 @@ fn debug_files_are_found_where_the_process_sees_them() {
             "{SPLIT} mkdir own; strip p; objcopy -R .gnu_debuglink p; objcopy --add-gnu-debuglink=p.debug p"
         ),
     );
-    // A file system that only this process sees.
+    // A file system that only this process can see.
     let own = "mount -t tmpfs none own; cp p own/inner; cp p.debug own; exec own/inner 20";
     let own = format!("cd {}; {own}", folder.path().display());
     let target = Background::start("unshare".as_ref(), &["--mount", "sh", "-ec", &own]);

@@ -1,4 +1,4 @@
-//! Stacks and names of programs in Go, with and without symbols and DWARF.
+//! Stacks and names of Go programs, with and without symbols and DWARF.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use crate::{
     target::emulation_percent,
 };
 
-/// Builds a program; `None` if there is no Go, and where its table is not used for walks.
+/// Builds a program; `None` without Go, and where its table is not used for unwinding.
 fn build(folder: &Path, source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     if cfg!(not(target_arch = "x86_64")) {
         return None;
@@ -27,7 +27,7 @@ fn build(folder: &Path, source: &str, name: &str, flags: &[&str]) -> Option<Path
     Some(program)
 }
 
-/// Functions without a caller: of goroutines, of the scheduler's threads, of what grows stacks.
+/// Functions without a caller: of goroutines, of the scheduler's threads, of stack growth.
 const OUTERMOST: [&str; 5] =
     ["runtime.goexit", "runtime.mcall", "runtime.mstart", "runtime.morestack", "runtime.rt0_go"];
 
@@ -35,7 +35,7 @@ const OUTERMOST: [&str; 5] =
 fn samples_from(run: &Run, functions: &[&str]) -> u64 {
     let outermost = |stack: &str| {
         let function = stack.split(';').nth(1).unwrap_or_default();
-        // Symbols name the calling convention.
+        // Symbols include the calling convention.
         functions.contains(&function.trim_end_matches(".abi0"))
     };
     run.folded.iter().filter(|(stack, _)| outermost(stack)).map(|(_, count)| count).sum()
@@ -55,7 +55,7 @@ fn a_server_in_go_is_whole_and_has_names() {
         let run = launch(folder.path(), &["-F", "499"], &program, &["2000"]);
         let samples = run.samples();
         let broken = run.number("/stacks/broken") + run.number("/stacks/truncated");
-        // A few more at the beginning and at the end, as processes come and go.
+        // A few more at the start and end, as processes come and go.
         let limit = samples as f64 * (0.5 + emulation_percent()) / 100.0 + 3.0;
         assert!(samples > 300 && broken as f64 <= limit, "{name}: {}", run.summary);
         assert!(samples_from(&run, &OUTERMOST) * 100 > samples * 99, "{name}: {:?}", run.folded);
@@ -66,7 +66,7 @@ fn a_server_in_go_is_whole_and_has_names() {
     }
 }
 
-/// Each of them runs on a stack of its own: the goroutine's, and that of the thread.
+/// Each of them has its own stack: the goroutine's, and the thread's.
 #[test]
 fn walks_go_through_c_and_back() {
     let Some((_turn, folder)) = turn_in_folder() else { return };

@@ -1,4 +1,4 @@
-//! Stacks through code of a JIT compiler that keeps no frame pointers and tells how it is unwound.
+//! Stacks through JIT-compiled code without frame pointers that describes how to unwind it.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,11 +10,11 @@ use crate::{
     target::emulation_percent,
 };
 
-/// What compilers do by default, and calls that stay calls.
+/// Default compiler flags, with tail calls disabled.
 const BARE: &[&str] = &["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
 
-/// A compiler of one function, which uses the frame pointer for something else and calls back; and then of
-/// another at the same address, whose frame is larger. `FLAGS` are those of its jitdump file.
+/// A JIT compiler of one function, which uses the frame pointer for something else and calls back; then of another at
+/// the same address, with a larger frame. `FLAGS` are those of its jitdump file.
 const COMPILER: &str = r#"
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -85,7 +85,7 @@ int main(void) {
     return 0;
 }"#;
 
-/// How a compiler differs from the plain one.
+/// Differences from the plain compiler.
 struct Compiler {
     owner: u32,
     flags: u32,
@@ -105,7 +105,7 @@ impl Compiler {
     }
 }
 
-/// The innermost part of a whole stack.
+/// The innermost part of a complete stack.
 fn tower(name: &str) -> String {
     format!(";main;runs;{}inner", format!("{name};back;").repeat(4))
 }
@@ -146,7 +146,7 @@ fn code_with_the_clock_of_the_processor_has_the_rules_that_were_told_last() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = Compiler { flags: 1, ..PLAIN }.build(folder.path(), "jit_clock");
     let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
-    // Names are those of the code that was there last.
+    // Names are those of the latest code.
     let share = run.percent_with(&tower("second"));
     assert!(share > 85.0, "{share} %: {:?}", run.folded);
 }
@@ -167,7 +167,7 @@ console.log(x);";
     let file = folder.path().join("nested.js");
     std::fs::write(&file, source).expect("source");
     let mut wingbeat = command(folder.path(), &["-F", "499", "--", "node"]);
-    // The jitdump file is written where the program runs.
+    // The jitdump file is written to the program's working directory.
     wingbeat.current_dir(folder.path()).args(["--perf-prof", "--perf-prof-unwinding-info"]);
     let output = wingbeat.arg(&file).output().expect("run wingbeat");
     let run = finished(folder.path(), output).ended_with(0);

@@ -1,8 +1,8 @@
-//! `wingbeat profile` on the real kernel, on programs whose behaviour is known.
+//! `wingbeat profile` on the real kernel, on programs of known behaviour.
 //!
-//! The targets are small C programs, compiled here with or without frame pointers. Tests run one at a
-//! time, because what they check is time. They are skipped only when a probe says that this kernel
-//! or these rights do not allow profiling; with `CI=true` that is a failure.
+//! The targets are small C programs, compiled here with or without frame pointers. Tests run one at a time, because
+//! they measure time. They are skipped only if a probe finds that the kernel or missing privileges prevent profiling;
+//! with `CI=true` that is a failure.
 
 mod accuracy;
 mod debuginfod;

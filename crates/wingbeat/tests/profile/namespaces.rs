@@ -1,5 +1,4 @@
-//! PID namespaces: of the targets, and of wingbeat itself, where PIDs are other numbers than the programs in
-//! the kernel are given.
+//! PID namespaces: of the targets, and of wingbeat itself, where PIDs differ from those that kernel programs see.
 
 use std::process::Command;
 
@@ -9,7 +8,7 @@ use crate::{
     target::{namespaced, profile_beside, profile_inside, turn_with_namespaces},
 };
 
-/// The process of a program that was started in a namespace by this one.
+/// The process of a program that this one started in a namespace.
 fn descendant(of: &Background, name: &str) -> String {
     let mut found = None;
     wait_for("the program in its namespace", || {
@@ -57,7 +56,7 @@ fn a_command_is_launched_inside_a_namespace() {
     assert!((950_000_000..1_300_000_000).contains(&cpu_ns), "{cpu_ns}");
     drop(bystander);
 
-    // Children, and a namespace within the namespace.
+    // Children, and a nested namespace.
     let script = format!("{path} 0.5; unshare --pid --fork {path} 0.5");
     let words = ["--", "sh", "-c", &script];
     let run = profile_inside(folder.path(), &["-F", "499"], &words).ended_with(0);
@@ -95,8 +94,7 @@ fn a_perf_map_is_found_by_the_inner_pid() {
     let Some((_turn, folder)) = turn_with_namespaces() else { return };
     let program = crate::stacks::jit_that(folder.path(), "jit", "", "write_map(path, text);");
     let path = program.to_str().expect("UTF-8");
-    // A `/tmp` of its own, as containers have: the one outside may have a map by this number. The program
-    // lies in the other.
+    // A private `/tmp`, as containers have: the outer one may have a map with this PID. The program is on the other.
     let script = format!("exec 9<{path}; mount -t tmpfs none /tmp && exec /proc/self/fd/9");
     let words = [&["--"], &namespaced(&["sh", "-c", &script])[..]].concat();
     let run = profile(folder.path(), &["-F", "499"], &words).ended_with(0);

@@ -1,4 +1,4 @@
-//! `cargo wingbeat`, and `--open`: who builds, who runs, whose files these are, and who sees the picture.
+//! `cargo wingbeat`, and `--open`: users that build, run, own the files, and see the picture.
 
 use std::{
     env, fs,
@@ -16,7 +16,7 @@ use crate::{
     support::{folder, spinner, turn_in_folder},
 };
 
-/// A user who is not root.
+/// A non-root user.
 const NOBODY: u32 = 65534;
 
 const MANIFEST: &str = r#"
@@ -32,7 +32,7 @@ harness = false
 [workspace]
 "#;
 
-/// Says what it was given, is busy, and prints a result.
+/// Prints its arguments, is busy, and prints a result.
 const BENCH: &str = r#"
 #[inline(never)]
 fn busy_work() {
@@ -47,12 +47,12 @@ fn main() {
 }
 "#;
 
-/// A program that tells whom it shows what, in place of `xdg-open`. Gives the `PATH` in which it is.
+/// Replaces `xdg-open` with a program that records its user and arguments. Returns the `PATH` that contains it.
 fn opener(folder: &Path) -> String {
     let path = folder.join("xdg-open");
     let opened = folder.join("opened");
     let text = "{ id -u; echo \"$DISPLAY\"; head -c 1 \"$1\" >/dev/null && echo \"$1\"; }";
-    // Moved, so that it is there as a whole.
+    // Moved, so that it appears atomically.
     let script = format!("#!/bin/sh\n{text} >{0}.part && mv {0}.part {0}\n", opened.display());
     fs::write(&path, script).expect("write");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
@@ -60,7 +60,7 @@ fn opener(folder: &Path) -> String {
     format!("{}:{path}", folder.display())
 }
 
-/// What the opener told.
+/// What the opener recorded.
 fn opened(folder: &Path) -> Vec<String> {
     let path = folder.join("opened");
     wait_for("the opener", || path.exists());
@@ -88,7 +88,7 @@ fn own_crate() -> TempDir {
 fn cargo_wingbeat(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-wingbeat"));
     command.arg("wingbeat").args(words).current_dir(folder);
-    // Whoever runs the tests owns the folder.
+    // The folder belongs to the user who runs the tests.
     for name in ["SUDO_UID", "SUDO_GID", "CARGO_TARGET_DIR", "XDG_RUNTIME_DIR"] {
         command.env_remove(name);
     }
@@ -101,7 +101,7 @@ fn a_target_of_ones_own_crate() {
     let own = own_crate();
     let folder = own.path();
     let run = |words: &[&str]| Ran::of(&mut cargo_wingbeat(folder, words));
-    // No target, none of that name, one that does not compile, a flag that nobody knows.
+    // No target, an unknown name, one that does not compile, an unknown flag.
     let text = "several targets can be meant; choose one of --bin one, --bin two";
     run(&["profile"]).ended_with(2).tells(text).tells_in_one_line();
     run(&["profile", "--bin", "b-e"]).ended_with(2).tells("there is --bench b-e");
@@ -116,7 +116,7 @@ fn a_target_of_ones_own_crate() {
     let ran = Ran::of(command.env("PATH", opener(beside.path())).env("DISPLAY", ":7"));
     let expected = format!("[\"a b\", \"--bench\"] Ok(\"own-crate\") Ok({folder:?})");
     ran.ended_with(0).prints(&expected);
-    // Stripped as Cargo.toml says, it would have no names.
+    // Stripped as in Cargo.toml, it would have no names.
     assert!(fs::read_to_string(stacks).expect("stacks").contains("busy_work"));
     let picture = folder.join("a.svg");
     assert_eq!(opened(beside.path())[1..], [":7", picture.to_str().expect("UTF-8")]);

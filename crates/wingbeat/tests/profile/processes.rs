@@ -1,4 +1,4 @@
-//! Whom it samples: threads, children, short lives, other namespaces, everybody.
+//! Sampled processes: threads, children, short lives, other namespaces, everything.
 
 use std::{path::Path, process::Command, thread, time::Duration};
 
@@ -109,7 +109,7 @@ int main(int count, char **words) { unlink(words[0]); orphaned_work(); return 0;
     assert!(!program.exists());
     assert!(run.percent_with(";orphaned_work") > 95.0, "{:?}", run.folded);
 
-    // Deleted before wingbeat comes.
+    // Deleted before wingbeat starts.
     let program = spinner(folder.path(), "gone");
     let target = Background::start(&program, &["20"]);
     std::fs::remove_file(&program).expect("delete");
@@ -121,7 +121,7 @@ int main(int count, char **words) { unlink(words[0]); orphaned_work(); return 0;
 fn a_process_in_another_mount_namespace_has_names() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "hidden");
-    // The program lies on a file system that only its namespace sees, and is gone at the end.
+    // The program is on a file system that only its namespace can see, and is gone at the end.
     let place = folder.path().join("mount");
     std::fs::create_dir(&place).expect("folder");
     let script = format!(
@@ -202,7 +202,7 @@ fn exec_begins_another_program_in_the_same_process() {
         run.folded.iter().filter(|(s, _)| s.starts_with("sh;") && s.contains("busy_work")).count(),
         0
     );
-    // The launcher's own code is not in it.
+    // The launcher's own code is not included.
     assert_eq!(run.samples_with("wingbeat"), 0, "{:?}", run.folded);
 }
 
@@ -231,7 +231,7 @@ fn a_target_that_ends_during_set_up_is_told_of() {
 fn the_end_of_all_targets_ends_the_recording() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
-    // Longer than a recording takes to set up on a slow CPU.
+    // Longer than the setup of a recording on a slow CPU.
     let mut target = Background::start(&program, &["3"]);
     let pid = target.pid();
     let waiter = thread::spawn(move || {
@@ -257,7 +257,7 @@ int main(void) { pthread_t other; pthread_create(&other, 0, work, 0); pthread_ex
         stat.is_ok_and(|text| text.contains(") Z "))
     });
     let run = profile(folder.path(), &["-F", "499", "-d", "1s", "--pid", &target.pid()], &[]);
-    // The C library of a guest has no names.
+    // The C library of a guest has no symbols.
     let share = run.percent_with(";work;spin");
     assert!(share > 90.0, "{:?}\n{}", run.folded, run.stderr);
     assert!(run.stderr.contains(" complete, 0 truncated, 0 broken"), "{}", run.stderr);

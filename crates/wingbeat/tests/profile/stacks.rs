@@ -1,4 +1,4 @@
-//! How far stacks reach, and what their frames are called.
+//! Depth of stacks, and names of their frames.
 
 #[cfg(target_arch = "x86_64")]
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn stacks_reach_the_entry_point() {
 #[test]
 fn the_caller_of_a_function_without_a_frame_is_there() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    // memset keeps no frame pointer, so the frame pointer leads past its caller.
+    // memset keeps no frame pointer, so the frame pointer skips its caller.
     let source = r#"
 static char space[1 << 15];
 OWN void calls_memset(void) { for (int i = 0; i < 1000; i++) { memset(space, i, sizeof space); __asm__ volatile("" ::: "memory"); } }
@@ -30,7 +30,7 @@ OWN void outer(void) { while (cpu_s() < 1) calls_memset(); }
 int main(void) { outer(); return 0; }"#;
     let program = build(folder.path(), "leaf", source);
     let run = launch(folder.path(), &["-F", "499"], &program, &[]);
-    // What memset is called differs from CPU to CPU, and libraries without symbols do not tell.
+    // The symbol of memset depends on the CPU, and libraries without symbols have none.
     let with_caller = run.samples_with(";outer;calls_memset;");
     let all: u64 = run.folded.iter().map(|(_, count)| count).sum();
     assert!(with_caller > 200, "{:?}", run.folded);
@@ -81,7 +81,7 @@ int main(int count, char **words) { while (cpu_s() < 1) down(atol(words[1])); re
     assert_eq!(run.number("/stacks/truncated"), 0, "{}", run.summary);
 
     let run = profile(folder.path(), &["-F", "499"], &["--", program, "900"]);
-    // While it goes down and comes up again, the stack is less deep.
+    // On the way down and up, the stack is less deep.
     assert!(run.number("/stacks/truncated") * 100 > run.samples() * 80, "{}", run.summary);
     assert!(run.stderr.contains("deeper than 512 frames"), "{}", run.stderr);
 }
@@ -150,8 +150,8 @@ int main(void) {
     assert!(run.percent_with(";runs;jitted_function") > 90.0, "{:?}", run.folded);
 }
 
-/// A program that runs code of its own making: what it does first, and how it tells the name, in C that
-/// has the `path` of its perf map and the `text` for it.
+/// A program that runs generated code: its initialization, and how it publishes the name, in C with the `path` of its
+/// perf map and the `text` for it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn jit_that(folder: &Path, name: &str, begin: &str, publish: &str) -> PathBuf {
     let source = r#"
@@ -206,7 +206,7 @@ fn only_the_perf_map_of_the_user_of_a_process_is_believed() {
     let linked = folder.path().join("linked");
     let link = format!("write_map({linked:?}, text); if (symlink({linked:?}, path)) return 4;");
     check("linked_map", "", &link, Some("it is a symbolic link"));
-    // No code without a name: what lies there is nobody's business.
+    // No code without a name: unused mappings are not reported.
     let unused = format!("{stranger} while (cpu_s() < 1) spin(100000); return 0;");
     let program = jit_that(folder.path(), "unused_map", "", &unused);
     let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
@@ -217,7 +217,7 @@ fn only_the_perf_map_of_the_user_of_a_process_is_believed() {
 #[test]
 fn code_of_a_jit_without_names_comes_with_a_hint() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    // The hint is by the name of the program.
+    // The hint depends on the program's name.
     for (name, hint) in [("node", "start Node with --perf-basic-prof"), ("other", "a jitdump file")]
     {
         let program = jit_that(folder.path(), name, "", "");
@@ -230,8 +230,7 @@ fn code_of_a_jit_without_names_comes_with_a_hint() {
     }
 }
 
-/// A program that runs two functions at one address, one after the other, and tells of them by a jitdump
-/// file, which belongs to `owner`.
+/// A program that runs two functions at one address in sequence, described by a jitdump file that belongs to `owner`.
 #[cfg(target_arch = "x86_64")]
 fn jit_with_dump(folder: &Path, name: &str, owner: u32) -> PathBuf {
     let source = r#"

@@ -1,4 +1,4 @@
-//! Running wingbeat, reading what it wrote.
+//! Runs wingbeat, and reads its output.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ pub(crate) use crate::target::{
     turn, turn_in_folder,
 };
 
-/// Spins in `busy_work` for a number of CPU seconds, counted from there.
+/// Spins in `busy_work` for a number of CPU seconds, counted from the call.
 pub(crate) const SPINNER: &str = r#"
 OWN void busy_work(double seconds) { double begun = cpu_s(); while (cpu_s() - begun < seconds) spin(200000); }
 int main(int count, char **words) {
@@ -17,18 +17,18 @@ int main(int count, char **words) {
     return 0;
 }"#;
 
-/// A target that does so.
+/// A target that spins.
 pub(crate) fn spinner(folder: &Path, name: &str) -> PathBuf {
     build(folder, name, SPINNER)
 }
 
-/// Runs it to its end.
+/// Runs it to completion.
 pub(crate) fn profile(folder: &Path, flags: &[&str], words: &[&str]) -> Run {
     let output = command(folder, flags).args(words).output().expect("run wingbeat");
     finished(folder, output)
 }
 
-/// Runs it on a program, to its end.
+/// Runs it on a program, to completion.
 pub(crate) fn launch(folder: &Path, flags: &[&str], program: &Path, words: &[&str]) -> Run {
     let program = program.to_str().expect("UTF-8");
     profile(folder, flags, &[&["--", program], words].concat())
@@ -52,7 +52,7 @@ impl Run {
         self.samples_with("")
     }
 
-    /// Share of samples whose stack contains a text, in percent.
+    /// Percentage of samples whose stack contains a text.
     pub(crate) fn percent_with(&self, text: &str) -> f64 {
         100.0 * self.samples_with(text) as f64 / self.samples().max(1) as f64
     }

@@ -1,4 +1,4 @@
-//! Stacks of programs as compilers make them when nobody asks for frame pointers.
+//! Stacks of programs compiled without frame pointers.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,17 +12,16 @@ use crate::{
     target::{Background, WITH_FRAME_POINTERS, emulation_percent},
 };
 
-/// What compilers do by default, and calls that stay calls.
+/// Default compiler flags, with tail calls disabled.
 const BARE: &[&str] = &["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
 
-/// Three functions, none of which has a frame pointer.
+/// Three functions without frame pointers.
 const NESTED: &str = r#"
 OWN long inner(long a, long b, long c) { long sum = 0; for (volatile long i = 0; i < 1000; i++) sum += a * i + b; return sum + c; }
 OWN long middle(long a) { long b = inner(a, a + 1, a + 2); return b + inner(b, b, a); }
 int main(void) { long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 100; i++) sum += middle(sum); return sum == 42; }"#;
 
-/// At most one stack in 200 is not complete, and one more. Where the machine is emulated, tables come
-/// late.
+/// At most one stack in 200 is incomplete, plus one. On an emulated machine, tables come late.
 fn is_whole(run: &Run) {
     let broken = run.number("/stacks/broken") + run.number("/stacks/truncated");
     let limit = run.samples() as f64 * (0.5 + emulation_percent()) / 100.0 + 1.0;
@@ -47,7 +46,7 @@ fn a_program_without_frame_pointers_is_whole() {
     }
 }
 
-/// A chain of eight functions of known names, as deep as `depth` times the chain.
+/// A chain of eight named functions, repeated `depth` times.
 const DEEP: &str = r#"
 #define CALLS(name, called) OWN long name(long depth) { long sum = called(depth); return sum + depth; }
 OWN long again(long depth);
@@ -57,8 +56,8 @@ OWN long leaf(long n) { for (volatile long i = 0; i < 20000; i++) n += i; return
 OWN long again(long depth) { return depth ? first(depth - 1) + 1 : leaf(depth) + 1; }
 int main(void) { long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 10; i++) sum += first(4); return sum == 42; }"#;
 
-/// Frame pointers do not know the caller of a function that calls nothing, on a processor where a call leaves
-/// the return address in a register.
+/// Frame pointers miss the caller of a leaf function on processors where a call leaves the return address in a
+/// register.
 #[test]
 fn a_deep_chain_is_whole_in_its_order_by_every_way() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
@@ -91,7 +90,7 @@ fn a_deep_chain_is_whole_in_its_order_by_every_way() {
     }
 }
 
-/// Whatever the number of its mappings is: they are searched step by step.
+/// Regardless of the number of its mappings: they are searched step by step.
 #[test]
 fn a_process_that_runs_already_is_whole() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
@@ -120,8 +119,8 @@ int main(int count, char **words) {
     }
 }
 
-/// Most of their time goes into `fork`, `execve` and their end, where the memory of one program is gone, and
-/// that of the next one is not mapped yet.
+/// Most of their time is in `fork`, `execve` and exit, where the memory of one program is gone, and that of the next is
+/// not mapped yet.
 #[test]
 fn processes_of_a_millisecond_are_whole() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
@@ -135,7 +134,7 @@ fn processes_of_a_millisecond_are_whole() {
 fn a_stripped_program_is_whole() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     is_whole(&run(folder.path(), "stripped", NESTED, &["-s"], &[]));
-    // Without section headers, program headers lead to the call frame information.
+    // Without section headers, program headers locate the call frame information.
     let program = folder.path().join("stripped");
     let mut bytes = std::fs::read(&program).expect("program");
     bytes[0x28..0x30].fill(0);
@@ -144,8 +143,8 @@ fn a_stripped_program_is_whole() {
     is_whole(&launch(folder.path(), &["-F", "499"], &program, &[]));
 }
 
-/// Two threads in the C library, which has no call frame information there: sorting, printing, copying,
-/// allocating, sleeping, and starting other threads.
+/// Two threads in the C library, which has no call frame information there: sorting, printing, copying, allocating,
+/// sleeping, and starting other threads.
 const IN_THE_LIBRARY: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -208,16 +207,15 @@ fn a_c_library_without_call_frame_information_is_whole() {
     }
 }
 
-/// Two functions that call each other, on two threads.
+/// Two mutually recursive functions, on two threads.
 const PLAIN: &str = include_str!("../../../dev/workloads/src/bin/work-plain.rs");
 
-/// The program of [`PLAIN`]; nothing where there is no compiler, as in guests, unless `cargo xtask vm` has built
-/// it for them.
+/// The program of [`PLAIN`]; none without a compiler, as in guests, unless `cargo xtask vm` has built it for them.
 fn plain(folder: &Path) -> Option<PathBuf> {
     if let Some(built) = std::env::var_os("WINGBEAT_TEST_PLAIN") {
         return Some(built.into());
     }
-    // The crate is named after it.
+    // The crate's name comes from it.
     let file = folder.join("work_plain.rs");
     std::fs::write(&file, PLAIN).expect("source");
     let program = folder.join("work-plain");
@@ -264,7 +262,7 @@ int main(void) {
 }"#;
     let run = run(folder.path(), "signals", source, &[], &[]);
     is_whole(&run);
-    // A copy of the handler's stack does not hold what was interrupted on the other.
+    // A copy of the handler's stack does not include the interrupted stack.
     let wanted = 99.0 - emulation_percent();
     assert!(run.percent_with("signals;_start;") > wanted, "{:?}", run.folded);
     let is_nested = |stack: &str| {
@@ -280,7 +278,7 @@ int main(void) {
         "{nested} of {handled}: {:?}",
         run.folded
     );
-    // Where libc has names of its own functions, so has the way back from a handler.
+    // If libc has symbols, the signal trampoline has one too.
     if run.samples_with(";__libc_start_call_main;") > 0 {
         assert_eq!(run.samples_with(";__restore_rt;handler"), run.samples_with(";handler"));
     }
@@ -307,7 +305,7 @@ int main(void) {
     is_whole(&run);
     assert!(run.percent_with("jit;_start;") > 99.0, "{:?}", run.folded);
     assert!(run.percent_with(";main;runs;") > 95.0, "{:?}", run.folded);
-    // Told to use tables only, it does not guess.
+    // With tables only, it does not guess.
     let program = folder.path().join("jit");
     let run = launch(folder.path(), &["-F", "499", "--unwind", "table"], &program, &[]);
     assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
@@ -316,7 +314,7 @@ int main(void) {
 #[test]
 fn what_cannot_be_walked_is_blamed() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    // Nobody can tell from the code how much `odd` takes off the stack, nor by its frame pointer.
+    // Neither the code nor a frame pointer shows how much `odd` pops off the stack.
     #[cfg(target_arch = "aarch64")]
     let source = r#"
 asm(".text; .globl odd; .type odd, %function\n"
@@ -343,7 +341,7 @@ int main(void) { odd(works); return 0; }"#;
     };
     let missing = "missing unwind information and frame pointers in bare";
     check(source, &[], [missing, "-fno-omit-frame-pointer"]);
-    // Elsewhere the C library's frame pointer is still in its register, and leads past all that was called.
+    // Elsewhere the C library's frame pointer is still in its register, and skips all callers.
     if cfg!(target_arch = "x86_64") {
         let by_frame_pointers = ["--unwind", "frame-pointer"];
         check(NESTED, &by_frame_pointers, ["missing frame pointers in", "use --unwind auto"]);
@@ -361,8 +359,8 @@ fn tables_of_a_small_program_find_room() {
     assert_eq!(run.number("/unwind/tables/refused"), 0, "{}", run.summary);
 }
 
-/// Sixty thousand functions of 64 bytes, which save two registers and call what they are given; and calls of
-/// all of them. Their tables take more than 1 MiB.
+/// Sixty thousand functions of 64 bytes, which save two registers and call their argument; and calls of all of them.
+/// Their tables take more than 1 MiB.
 const MANY: &str = r#"
 __asm__(".text\n.p2align 6\n.globl many\n.type many, @function\nmany:\n"
         ".rept 60000\n.p2align 6\n.cfi_startproc\n"
@@ -392,7 +390,7 @@ fn stacks_are_whole_when_tables_find_no_room() {
         let [refused, evicted, rebuilt] =
             ["refused", "evicted", "rebuilt"].map(|of| run.number(&format!("/unwind/tables/{of}")));
         assert_eq!(refused + evicted > 0, is_tight, "{memory}: {}", run.summary);
-        // Each table is built again after 1 and 2 seconds at most.
+        // Each table is rebuilt at most after 1 and 2 seconds.
         assert!(rebuilt <= 3 * run.number("/unwind/tables/files"), "{memory}: {}", run.summary);
         let is_warned = run.stderr.contains("the unwind tables did not fit into 1M")
             && run.stderr.contains("use a larger --unwind-memory");
@@ -422,7 +420,7 @@ __asm__(".globl outer\n.type outer,@function\nouter: push %rbx\npush %r12\nmov $
     assert!(run.percent_with(";main;calls;outer") > 90.0, "{:?}", run.folded);
 }
 
-/// As programs do that put their code into large pages: first empty, then copied, then protected.
+/// Like programs that move their code to huge pages: mapped empty, then copied, then protected.
 #[test]
 fn code_that_was_copied_over_itself() {
     if cfg!(not(target_arch = "x86_64")) {

@@ -1,4 +1,4 @@
-//! A backup of a server that runs, and a server of a backup.
+//! Backup of a running server, and a server on the backup.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ fn back_up(data: &Path, to: &Path) -> Ran {
     Ran::of(Command::new(WINGBEAT).args(["serve", "backup"]).arg(to).arg("--data").arg(data))
 }
 
-/// What a server answers, without what no two answers share.
+/// Responses of a server, without parts that differ between any two.
 fn answers(server: &Server, team: &Team, cookie: &str) -> Vec<(u16, String)> {
     let by_key = ["/v0/projects/own/keys?per_page=255", "/v0/users", "/v0/users/ada/keys"];
     let by_cookie = ["/", "/console/account", "/console/users", "/console/users/ada/keys"];
@@ -62,7 +62,7 @@ fn a_restored_server_answers_the_same() {
     assert_eq!(reports, log(&data));
     let restored = Server::start(&to);
     assert_eq!(answers(&restored, &team, &cookie), before);
-    // It goes on from there, and the first one knows nothing of that.
+    // It continues from there, independent of the first one.
     assert_eq!(team.write(&restored.address, "more").expect("answered").status, 201);
     assert_eq!(answers(&server, &team, &cookie), before);
 }

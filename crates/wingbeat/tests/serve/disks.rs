@@ -1,4 +1,4 @@
-//! Disks that are full or read-only, databases that are locked or damaged: a sentence each, and nothing lost.
+//! Full or read-only disks, locked or damaged databases: one sentence each, and nothing is lost.
 
 use std::{
     fs,
@@ -16,8 +16,8 @@ use crate::{
     support::{Server, Team, WINGBEAT},
 };
 
-/// A server in a mount namespace of its own, after a script; `$0` is the data folder and `$1` wingbeat.
-/// `None` if this user may make none.
+/// A server in its own mount namespace, after a script; `$0` is the data folder and `$1` wingbeat. `None` if namespaces
+/// are not permitted.
 fn in_own_mounts(script: &str, data: &Path) -> Option<Command> {
     let namespace = ["--mount", "--propagation", "private"];
     if !Command::new("unshare").args(namespace).arg("true").status().is_ok_and(|it| it.success()) {
@@ -35,13 +35,13 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let team = Team::new(&data);
-    // The databases go to a small disk, on which 64 kB are free once the server runs.
+    // The databases are on a small disk, with 64 kB free once the server runs.
     let script =
         "mkdir \"$0.kept\"; cp \"$0\"/* \"$0.kept\"; mount -t tmpfs -o size=4m tmpfs \"$0\"
                   cp \"$0.kept\"/* \"$0\"";
     let Some(command) = in_own_mounts(script, &data) else { return };
     let server = Server::of(command);
-    // The files of that disk, seen through the process.
+    // The files of that disk, through the process.
     let inside =
         PathBuf::from(format!("/proc/{}/root{}", server.pid().as_raw_nonzero(), data.display()));
     let write = |n: usize| team.write(&server.address, &format!("{n:06}")).expect("answered");
@@ -63,14 +63,14 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     assert_eq!(refused.status, 503, "{refused:?}");
     let message = refused.json()["message"].as_str().expect("text").to_owned();
     assert!(message.contains("the disk is full") && message.contains("make room"), "{message}");
-    // Reading goes on.
+    // Reads still work.
     assert_eq!(server.get("/v0/users", &team.key).status, 200);
     assert_eq!(write(written).status, 503);
     fs::remove_file(&filler).expect("removed");
     let again = write(written);
     assert_eq!(again.status, 201, "{again:?}");
     let expected: Vec<_> = (0..=written).map(|n| format!("{n:06}")).collect();
-    // SQLite would take the link to the other root for one to our own: the server lists what is there.
+    // SQLite would resolve the link to the other root within ours, so asks the server for its contents.
     let listed = server.get("/v0/projects/own/keys?per_page=255", &team.key).json();
     let listed = listed.as_array().expect("a list").iter();
     let listed: Vec<_> = listed.map(|key| key["name"].as_str().expect("text")).collect();
@@ -103,7 +103,7 @@ fn a_lock_of_another_program_is_waited_for() {
             (team.write(&server.address, "late").expect("answered").status, begun.elapsed())
         });
         thread::sleep(Duration::from_millis(700));
-        // Who only reads does not wait.
+        // Reads do not wait.
         let begun = Instant::now();
         assert_eq!(server.get("/v0/users", &team.key).status, 200);
         assert!(begun.elapsed() < Duration::from_secs(10));
@@ -137,7 +137,7 @@ fn a_damaged_database_is_left_as_it_is() {
     let of_others = |file: &fs::File| file.write_all_at(&[9; 4], 68).expect("written");
     check("server.db", &of_others, &["is no database of a wingbeat server"]);
     check("results.db", &of_others, &["is not a store of wingbeat"]);
-    // The list of tables stays whole, and all else is gone.
+    // Only the schema stays intact.
     let no_rest = |file: &fs::File| {
         let length = file.metadata().expect("read").len();
         file.write_all_at(&vec![0x55; length as usize - 100], 100).expect("written");

@@ -1,4 +1,4 @@
-//! `wingbeat serve` as a process: it starts, stops, is killed, is backed up, and meets bad disks.
+//! `wingbeat serve` as a process: starts, stops, kills, backups, and disk errors.
 
 mod backup;
 mod disks;

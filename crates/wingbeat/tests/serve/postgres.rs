@@ -1,4 +1,4 @@
-//! A server whose data lies in PostgreSQL, with a replica, without its database, and beside commands.
+//! A server on PostgreSQL: with a replica, without its database, and with concurrent commands.
 
 use std::{
     fs,
@@ -22,13 +22,13 @@ fn place(url: &str) -> Place {
     Place::Postgres { primary: PostgresUrl::parse(url).expect("a URL"), replica: None }
 }
 
-/// A command beside a server.
+/// An administration command.
 fn serve(url: &str, arguments: &[&str]) -> Ran {
     let mut command = Command::new(WINGBEAT);
     Ran::of(command.arg("serve").args(arguments).env("WINGBEAT_SERVE_DATABASE", url))
 }
 
-/// The URL with a password, which the server of the tests does not ask for.
+/// The URL with a password, which the test server does not require.
 fn with_password(url: &str) -> String {
     url.replacen("postgres@", "postgres:the-password@", 1)
 }
@@ -89,7 +89,7 @@ fn two_servers_that_start_at_once_make_one_database() {
     }
 }
 
-/// Asks again until the answer has that status.
+/// Repeats the request until the response has this status.
 fn until(status: u16, ask: impl Fn() -> Answer) -> Answer {
     let begin = Instant::now();
     loop {
@@ -118,7 +118,7 @@ fn a_database_that_is_gone_is_waited_for() {
     for answer in [post(), health(), post()] {
         assert_eq!(answer.status, 503, "{answer:?}");
         assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
-        // Where the database is concerns nobody who asks.
+        // Clients do not learn the location of the database.
         assert!(answer.body.contains("cannot reach its database at the moment"), "{answer:?}");
         assert!(!answer.body.contains("postgres"), "{answer:?}");
     }
@@ -147,7 +147,7 @@ fn pages_read_a_replica_that_has_what_was_written() {
         serve(&url, &["--read-database", replica]).ended_with(1).tells("is not a replica of");
     };
     refused(&other);
-    // Neither is another database of the replica, nor another schema.
+    // Rejects another database of the replica, and another schema.
     refused(&replica.url("postgres"));
     refused(&format!("{}?schema=other", replica.url(name)));
     let mut command = Command::new(WINGBEAT);
@@ -161,7 +161,7 @@ fn pages_read_a_replica_that_has_what_was_written() {
     };
     let shows = |cookie: &str| page(cookie).body.contains("a-new-key");
     wait_for("the server", || page(&cookie).status == 200);
-    // The replica has all of that before it stands still.
+    // The replica has replayed all of that before it pauses.
     let written = primary.sql("postgres", "SELECT pg_current_wal_lsn()").expect("a position");
     let has_come = format!("SELECT pg_last_wal_replay_lsn() >= '{written}'");
     wait_for("the replica", || replica.sql("postgres", &has_come).is_ok_and(|it| it == "t"));
@@ -178,12 +178,12 @@ fn pages_read_a_replica_that_has_what_was_written() {
     assert_eq!(saved.status, 303, "{saved:?}");
     let told = saved.head.lines().find_map(|line| line.strip_prefix("set-cookie: "));
     let told = told.and_then(|it| it.split(';').next()).expect("a cookie");
-    // Who wrote sees it; others see it once the replica has it.
+    // The writer sees it; others see it once the replica has replayed it.
     assert!(shows(&format!("{cookie}; {told}")));
     assert!(!shows(&cookie));
     replica.sql("postgres", "SELECT pg_wal_replay_resume()").expect("resumed");
     wait_for("the replica", || shows(&cookie));
-    // Without a replica the primary answers.
+    // Without a replica the primary serves.
     replica.stop(Stop::Immediate).expect("stopped");
     assert_eq!(page(&cookie).status, 200);
     let (_, log) = server.end(Signal::TERM);

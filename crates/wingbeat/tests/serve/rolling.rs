@@ -1,4 +1,4 @@
-//! Servers of one database that are restarted in turns while clients post to whichever answers.
+//! Rolling restarts of servers on one database while clients post to any of them.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use crate::support::{Server, Team};
 
 const CLIENTS: usize = 64;
 
-/// Where both servers are; what a proxy before them knows.
+/// Addresses of both servers, as a load balancer has them.
 struct Proxy(Mutex<[String; 2]>);
 
 impl Proxy {
@@ -29,7 +29,7 @@ impl Proxy {
         self.0.lock().expect("sound")
     }
 
-    /// Posts a report to one server or the other until one has answered that it is there. How often it had to try.
+    /// Posts a report to either server until one confirms it; returns the number of attempts.
     fn post(&self, team: &Team, client: usize, uuid: Uuid, value: usize) -> usize {
         let mut attempts = 0;
         loop {
@@ -46,7 +46,7 @@ impl Proxy {
     }
 }
 
-/// By hand for a minute: `WINGBEAT_SERVE_TEST_SECONDS=60 cargo test -p wingbeat --test serve rolling -- --nocapture`.
+/// Manually for a minute: `WINGBEAT_SERVE_TEST_SECONDS=60 cargo test -p wingbeat --test serve rolling -- --nocapture`.
 #[test]
 fn a_rolling_restart_loses_nothing_and_doubles_nothing() {
     let Some(url) = database() else { return };
@@ -59,7 +59,7 @@ fn a_rolling_restart_loses_nothing_and_doubles_nothing() {
     let is_done = AtomicBool::new(false);
     let client = |client: usize| {
         let (mut answered, mut attempts) = (Vec::new(), 0);
-        // Not for ever where a restart fails.
+        // Not forever if a restart fails.
         while !is_done.load(Ordering::Relaxed) && Instant::now() < end + Duration::from_secs(60) {
             let uuid = Uuid::now_v7();
             attempts += proxy.post(&team, client, uuid, client);
@@ -74,7 +74,7 @@ fn a_rolling_restart_loses_nothing_and_doubles_nothing() {
         let address = server.address.clone();
         let former = std::mem::replace(&mut servers[turn], server);
         proxy.addresses()[turn] = address;
-        // Stopped, and each third time killed.
+        // Stopped, and every third time killed.
         let signal = if restarts % 3 == 2 { Signal::KILL } else { Signal::TERM };
         let (code, log) = former.end(signal);
         assert_eq!(code, (signal == Signal::TERM).then_some(0), "{log}");

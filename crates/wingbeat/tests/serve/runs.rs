@@ -1,4 +1,4 @@
-//! Reports that were answered are there, each once, in the store and in what the server answers.
+//! Confirmed reports are stored exactly once, on disk and in the server's responses.
 
 use std::{
     collections::BTreeSet,
@@ -17,14 +17,14 @@ use crate::{
     support::{Server, Team},
 };
 
-/// The reports on the disk.
+/// The reports on disk.
 fn stored(data: &Path) -> BTreeSet<Uuid> {
     let store = Store::open_existing(data.join("results.db")).expect("opened");
     let reports = store.reports(&wingbeat_track::store::ReportFilter::default(), 1_000_000);
     reports.expect("read").into_iter().map(|report| report.uuid).collect()
 }
 
-/// How many reports the server lists.
+/// Number of reports that the server lists.
 fn listed(server: &Server, team: &Team) -> usize {
     let answer = server.get("/v0/projects/own/reports?per_page=1", &team.key);
     let total = answer.head.lines().find_map(|line| line.strip_prefix("x-total-count: "));
@@ -41,7 +41,7 @@ fn the_same_report_twice_is_one() {
     assert_eq!(first.status, 201, "{first:?}");
     let again = team.run(&server.address, uuid, 1).expect("answered");
     assert_eq!((again.status, again.json()), (201, first.json()));
-    // Eight at once, of which one comes first.
+    // Eight at once, one of which is first.
     let uuid = Uuid::now_v7();
     thread::scope(|scope| {
         let send = || team.run(&server.address, uuid, 2).expect("answered");
@@ -105,7 +105,7 @@ fn a_hundred_kills_lose_no_report() {
         "{:?} are lost",
         Vec::from_iter(answered.difference(&on_disk))
     );
-    // A client that got no answer comes again with the same key: what was begun is finished or made anew.
+    // A client without a response retries with the same key: the work is completed or redone.
     let server = Server::start(folder.path());
     for uuid in &open {
         let answer = team.run(&server.address, *uuid, 0).expect("answered");
@@ -120,7 +120,7 @@ fn a_hundred_kills_lose_no_report() {
     }
 }
 
-/// By hand for a minute: `WINGBEAT_SERVE_TEST_SECONDS=60`.
+/// Manually for a minute: `WINGBEAT_SERVE_TEST_SECONDS=60`.
 #[test]
 fn reports_of_64_clients_all_land() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! How a server starts and stops, and what it says meanwhile.
+//! Start and stop of a server, and its messages.
 
 use std::{path::Path, process::Command};
 
@@ -49,7 +49,7 @@ fn a_folder_has_one_server() {
     let taken = tempfile::tempdir().expect("a folder");
     let second = serve(taken.path(), &["--listen", &server.address]);
     second.ended_with(1).tells_in_one_line().tells("cannot listen on").tells("--listen");
-    // A server that was killed leaves nothing that keeps another from starting.
+    // A killed server leaves nothing that prevents another start.
     server.end(Signal::KILL);
     assert_eq!(Server::start(folder.path()).end(Signal::INT).0, Some(0));
 }

@@ -1,4 +1,4 @@
-//! A server as a process, and a client.
+//! A server process, and a client.
 
 use std::{
     collections::BTreeSet,
@@ -25,7 +25,7 @@ use wingbeat_track::model::ProjectName;
 
 pub(crate) const WINGBEAT: &str = env!("CARGO_BIN_EXE_wingbeat");
 
-/// A server that runs. It is killed at the latest when this is dropped.
+/// A running server. Killed on drop.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
@@ -34,7 +34,7 @@ pub(crate) struct Server {
     has_ended: bool,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -43,14 +43,14 @@ pub(crate) struct Answer {
 }
 
 impl Server {
-    /// Starts a server of a folder, on a free port.
+    /// Starts a server on a folder, on a free port.
     pub(crate) fn start(data: &Path) -> Self {
         let mut command = Command::new(WINGBEAT);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
         Self::of(command)
     }
 
-    /// Starts a server of a database, on a free port.
+    /// Starts a server on a database, on a free port.
     pub(crate) fn start_on(url: &str) -> Self {
         let mut command = Command::new(WINGBEAT);
         command.args(["serve", "--listen", "127.0.0.1:0"]);
@@ -60,7 +60,7 @@ impl Server {
 
     /// Starts a server by a command, and waits until it listens.
     pub(crate) fn of(mut command: Command) -> Self {
-        // Settings of whoever runs the tests are none of theirs.
+        // Ignores the settings of the user who runs the tests.
         command.env_remove("WINGBEAT_LOG").stdin(Stdio::null()).stdout(Stdio::null());
         let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped"));
@@ -119,7 +119,7 @@ pub(crate) fn bearer(key: &str) -> String {
     if key.is_empty() { String::new() } else { format!("Authorization: Bearer {key}\r\n") }
 }
 
-/// Sends a request on a connection of its own. An answer that is not whole is an error.
+/// Sends a request on its own connection. A truncated response is an error.
 pub(crate) fn request(
     address: &str,
     method: &str,
@@ -157,7 +157,7 @@ impl Answer {
     }
 }
 
-/// A team at a place: a project with a member who has a key.
+/// A team at a location: a project with a member who has a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Team {
     place: Place,
@@ -189,7 +189,7 @@ impl Team {
         open_registry(&self.place).expect("opened")
     }
 
-    /// The cookie of a browser in which the member is signed in.
+    /// Session cookie of the member.
     pub(crate) fn cookie(&self) -> String {
         let (secret, now) = (random_text().expect("random"), OffsetDateTime::now_utc());
         let expires = now + time::Duration::days(14);
@@ -198,14 +198,14 @@ impl Team {
         format!("wingbeat={secret}")
     }
 
-    /// Makes a key of the project: a write.
+    /// Creates a key of the project: a write.
     pub(crate) fn write(&self, address: &str, name: &str) -> io::Result<Answer> {
         let headers = format!("{}Content-Type: application/json\r\n", bearer(&self.key));
         let body = format!("{{\"name\": \"{name}\"}}");
         request(address, "POST", "/v0/projects/own/keys", &headers, &body)
     }
 
-    /// Sends a report with that idempotency key, as `bencher run` does.
+    /// Sends a report with this idempotency key, like `bencher run`.
     pub(crate) fn run(&self, address: &str, uuid: Uuid, value: usize) -> io::Result<Answer> {
         let results = format!("{{\"parse\": {{\"latency\": {{\"value\": {value}.5}}}}}}");
         let body = serde_json::json!({
@@ -222,12 +222,12 @@ impl Team {
         request(address, "POST", "/v0/run", &headers, &body.to_string())
     }
 
-    /// UUIDs of the project's reports, as they are on the disk.
+    /// UUIDs of the project's reports on disk.
     pub(crate) fn reports(&self) -> BTreeSet<Uuid> {
         self.registry().reports_of(self.project).expect("read").into_iter().collect()
     }
 
-    /// Names of the project's keys, sorted, as they are on the disk.
+    /// Names of the project's keys on disk, sorted.
     pub(crate) fn written(&self) -> Vec<String> {
         let keys = self.registry().keys(KeyOwner::Project(self.project)).expect("read");
         let mut names: Vec<String> = keys.into_iter().map(|key| key.name).collect();

@@ -1,4 +1,4 @@
-//! What was answered is on the disk, whatever happens to the server.
+//! Confirmed writes survive a kill of the server.
 
 use std::{
     env,
@@ -14,10 +14,10 @@ use crate::{
     support::{Server, Team, WINGBEAT},
 };
 
-/// Times that a server is killed.
+/// Number of kills.
 const KILLS: usize = 100;
 
-/// Writes by some clients at once until the server is gone; the names that were answered.
+/// Writes from concurrent clients until the server is gone; returns the confirmed names.
 fn write_until_gone(
     team: &Team,
     clients: usize,
@@ -61,7 +61,7 @@ fn a_hundred_kills_lose_nothing() {
             let (team, first) = (&team, &first);
             let writing = scope.spawn(move || write_until_gone(team, 4, &address, round, first));
             wait_for("a first answer", || first.load(Ordering::Relaxed));
-            // At other moments of a write each time.
+            // At a different moment of a write each time.
             thread::sleep(Duration::from_micros(317 * round as u64));
             server.end(Signal::KILL);
             answered.extend(writing.join().expect("no panic"));
@@ -73,7 +73,7 @@ fn a_hundred_kills_lose_nothing() {
     }
     println!("{} writes, {KILLS} kills, {:?}", answered.len(), begun.elapsed());
     assert!(answered.len() >= KILLS);
-    // A backup is checked, and so are the databases by it.
+    // A backup is verified, and so are the databases by it.
     let to = folder.path().join("backup");
     let backup = ["serve", "backup", to.to_str().expect("a plain path"), "--data"];
     let backup = Ran::of(std::process::Command::new(WINGBEAT).args(backup).arg(folder.path()));
@@ -99,7 +99,7 @@ fn a_stop_finishes_what_was_begun() {
             assert!(!log.contains("cut off"), "{log}");
             let answered = writing.join().expect("no panic");
             let logged = log.lines().filter(|line| line.contains("\"status\":201")).count();
-            // Each write that the server made was answered, and each answer arrived.
+            // The server confirmed each write, and each response arrived.
             assert_eq!(logged, answered.len());
             answered
         });
@@ -114,7 +114,7 @@ fn a_stop_finishes_what_was_begun() {
     }
 }
 
-/// By hand for a minute: `WINGBEAT_SERVE_TEST_SECONDS=60 cargo test -p wingbeat --test serve 64 -- --nocapture`.
+/// Manually for a minute: `WINGBEAT_SERVE_TEST_SECONDS=60 cargo test -p wingbeat --test serve 64 -- --nocapture`.
 #[test]
 fn writes_of_64_clients_all_land() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! `wingbeat changes` from files to output and exit code. Needs no rights.
+//! `wingbeat changes` from files to output and exit code. Needs no privileges.
 
 use std::{fs, process::Command};
 
@@ -14,7 +14,7 @@ fn changes(content: &str, arguments: &[&str]) -> Ran {
     Ran::of(command.current_dir(&folder).args(["changes", "series"]).args(arguments))
 }
 
-/// Sixty points with a wave of three; the level goes from 100 to 110 at the 41st. And a calm series.
+/// Sixty points with a wave of three; the level rises from 100 to 110 at the 41st. And a stable series.
 fn csv() -> String {
     let line = |at: u32| {
         let level = if at < 40 { 100 } else { 110 };

@@ -1,5 +1,4 @@
-//! `wingbeat compare` on real repositories of git, with benchmarks that are shell scripts. Needs no
-//! rights.
+//! `wingbeat compare` on real git repositories, with benchmarks that are shell scripts. Needs no privileges.
 
 mod ends;
 mod failures;

@@ -1,4 +1,4 @@
-//! `wingbeat diff` without a picture, from files to output and exit code. Needs no rights.
+//! `wingbeat diff` without a picture, from files to output and exit code. Needs no privileges.
 
 use std::{fs, process::Command};
 

@@ -1,4 +1,4 @@
-//! The pages in `docs/`, the man pages and the completions know every verb.
+//! The pages in `docs/`, the man pages and the completions cover every verb.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ fn generated() -> TempDir {
     folder
 }
 
-/// Names and texts of the files in a folder that end so, sorted.
+/// Names and texts of the files with a suffix in a folder, sorted.
 fn files(folder: &Path, suffix: &str) -> Vec<(String, String)> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
     let mut files: Vec<_> = entries
@@ -41,12 +41,12 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// The verbs that `wingbeat --help` lists.
+/// The verbs listed by `wingbeat --help`.
 fn verbs() -> Vec<String> {
     let help = wingbeat(&["--help"]);
     let (_, list) = help.split_once("Commands:\n").expect("a list of verbs");
     let lines = list.lines().take_while(|line| !line.is_empty());
-    // What is indented more goes on with the text of a verb.
+    // Deeper indentation continues the text of a verb.
     let verbs = lines.filter_map(|line| line.strip_prefix("  ").filter(|l| !l.starts_with(' ')));
     let verbs = verbs.filter_map(|line| Some(line.split_whitespace().next()?.to_owned()));
     verbs.filter(|verb| verb != "help").collect()
@@ -85,7 +85,7 @@ fn links_between_pages_lead_somewhere() {
     }
 }
 
-/// As GitHub makes them: small letters, no marks, hyphens for spaces.
+/// GitHub's anchors: lower case, no punctuation, hyphens for spaces.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));

@@ -1,4 +1,4 @@
-//! Verbs that need no rights, through the binary: from files and repositories to output and exit code.
+//! Unprivileged verbs, through the binary: from files and repositories to output and exit code.
 
 mod changes;
 mod compare;

@@ -1,4 +1,4 @@
-//! Git repositories to run wingbeat in.
+//! Git repositories in which wingbeat runs.
 
 use std::{
     env, fs,
@@ -20,7 +20,7 @@ use crate::ran::Ran;
 /// The binary under test.
 pub(crate) const WINGBEAT: &str = env!("CARGO_BIN_EXE_wingbeat");
 
-/// A repository on branch `main` with one commit, and beside it a folder for temporary files.
+/// A repository on branch `main` with one commit, and next to it a folder for temporary files.
 pub(crate) struct Repository {
     folder: TempDir,
 }
@@ -37,7 +37,7 @@ impl Repository {
         repository
     }
 
-    /// With a commit of a `bench.sh` that is this script.
+    /// With a commit of this script as `bench.sh`.
     pub(crate) fn with_script(script: &str) -> Self {
         let repository = Self::new();
         repository.write("bench.sh", script);
@@ -57,7 +57,7 @@ impl Repository {
         self.path().join(".wingbeat/results.db")
     }
 
-    /// Writes a file that can be executed.
+    /// Writes an executable file.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
@@ -65,34 +65,34 @@ impl Repository {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("set");
     }
 
-    /// Runs git and tells what it prints.
+    /// Runs git and returns its output.
     pub(crate) fn git(&self, arguments: &[&str]) -> String {
         let output = self.command("git").args(arguments).output().expect("git runs");
         assert!(output.status.success(), "git {arguments:?}: {output:?}");
         String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
     }
 
-    /// Makes an empty commit and tells its hash.
+    /// Creates an empty commit and returns its hash.
     pub(crate) fn commit(&self) -> String {
-        // Without a difference two commits of the same second would be one.
+        // Otherwise two commits of the same second would be identical.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let message = format!("commit {}", NUMBER.fetch_add(1, Ordering::Relaxed));
         self.git(&["commit", "--quiet", "--allow-empty", "--message", &message]);
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// Makes a commit of all that is in the working tree.
+    /// Commits the whole working tree.
     pub(crate) fn commit_all(&self) {
         self.git(&["add", "--all"]);
         self.commit();
     }
 
-    /// Makes a branch from here and checks it out.
+    /// Creates a branch from here and checks it out.
     pub(crate) fn branch(&self, name: &str) {
         self.git(&["checkout", "-q", "-b", name]);
     }
 
-    /// A command in the repository, without what a CI job's environment says.
+    /// A command in the repository, without the environment of a CI job.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.path());
@@ -107,7 +107,7 @@ impl Repository {
     }
 
     pub(crate) fn wingbeat(&self, arguments: &[&str]) -> Command {
-        // Signals that are ignored where the tests were started, as by `nohup … &`, would stay so.
+        // Restores signals that were ignored when the tests started, as by `nohup … &`.
         let mut command = self.command("env");
         command.args(["--default-signal=INT,TERM,HUP", WINGBEAT]).args(arguments);
         command
@@ -117,7 +117,7 @@ impl Repository {
         Ran::of(self.wingbeat(&["run"]).args(arguments))
     }
 
-    /// `wingbeat compare` with flags and, behind `--`, a command.
+    /// `wingbeat compare` with flags and, after `--`, a command.
     pub(crate) fn comparing(&self, flags: &[&str], command: &[&str]) -> Command {
         self.wingbeat(&[&["compare"], flags, &["--"], command].concat())
     }
@@ -136,25 +136,25 @@ impl Repository {
         ours.flat_map(inside).flat_map(inside).collect()
     }
 
-    /// Neither git nor the temporary folder know of a worktree any more.
+    /// Asserts that git and the temporary folder have no worktree left.
     pub(crate) fn assert_no_worktrees(&self) {
         let listed = self.git(&["worktree", "list", "--porcelain"]);
         assert_eq!(listed.matches("worktree ").count(), 1, "{listed}");
         assert_eq!(self.worktrees(), Vec::<PathBuf>::new());
     }
 
-    /// All reports with what became of them, the oldest first. None without a store.
+    /// All reports with their alerts' status, oldest first. Empty without a store.
     pub(crate) fn reports(&self) -> Vec<Report> {
         reports(&self.store_path())
     }
 
-    /// The same without those that confirm another.
+    /// The same without confirming reports.
     pub(crate) fn first_reports(&self) -> Vec<Report> {
         self.reports().into_iter().filter(|report| report.confirms.is_none()).collect()
     }
 
-    /// Stores a history of one report for each of the values of `a latency`, on branch `main` and on
-    /// testbed `Linux`, as if each was measured a minute after the one before and the last one just now.
+    /// Stores a history of one report for each of these values of `a latency`, on branch `main` and testbed `Linux`,
+    /// each a minute after the previous one, the last one now.
     pub(crate) fn history(&self, values: &[f64]) {
         self.run(&["--project", "p", &latency(values[0])]).ended_with(0);
         let template = self.reports().pop().expect("a report");
@@ -173,7 +173,7 @@ impl Repository {
     }
 }
 
-/// Removes the variables that would have a say in the tests.
+/// Removes variables that would affect the tests.
 pub(crate) fn remove_foreign_variables(command: &mut Command) {
     let prefixes = ["WINGBEAT", "BENCHER", "GITHUB", "CI", "CARGO_TARGET_DIR", "GIT_"];
     for (name, _) in env::vars() {

@@ -1,5 +1,5 @@
-//! Whole runs of `wingbeat run` and `wingbeat mock` through the binary, in git repositories of their own.
-//! Needs git and no rights, except where a test says so.
+//! Complete runs of `wingbeat run` and `wingbeat mock` through the binary, in separate git repositories. Needs git and
+//! no privileges, except where noted.
 
 mod absorbed;
 mod ci;

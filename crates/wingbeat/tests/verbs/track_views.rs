@@ -1,4 +1,4 @@
-//! Looking at a store through the binary, and moving it: `log`, `alerts`, `plot`, `export`, `import`.
+//! Reads and moves a store through the binary: `log`, `alerts`, `plot`, `export`, `import`.
 
 pub(crate) mod support;
 

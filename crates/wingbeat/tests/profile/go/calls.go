@@ -1,4 +1,4 @@
-// Calls of C from Go, and of Go from C, for a number of milliseconds.
+// C calls from Go, and Go calls from C, for a number of milliseconds.
 package main
 
 /*

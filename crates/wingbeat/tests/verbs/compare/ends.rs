@@ -1,4 +1,4 @@
-//! How a comparison ends before its time: signals, kills, and who came first.
+//! Early ends of a comparison: signals, kills, and leftovers.
 
 use std::{fs, process::Child};
 

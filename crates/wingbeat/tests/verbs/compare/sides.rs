@@ -1,17 +1,17 @@
-//! What each side's copy holds, and where what it builds is kept.
+//! Contents of each side's copy, and location of its build output.
 
 use std::fs;
 
 use super::support::{lines_of, printing, script};
 use crate::{ran::Ran, repository::Repository};
 
-/// A script that prints the size of a file as a latency, 1 if there is none.
+/// A script that prints the size of a file as a latency, 1 if absent.
 fn size_of(file: &str) -> String {
     let line = format!("size=$(cat {file} 2>/dev/null | wc -c); [ $size -gt 0 ] || size=1");
     printing(&line, "size", "latency", "$size")
 }
 
-/// Values of base and head, as the table has them.
+/// Values of base and head in the table.
 fn values(repository: &Repository, flags: &[&str], command: &[&str]) -> (f64, f64) {
     let flags = [&["--base", "main", "--format", "json"], flags].concat();
     let found = repository.compare(&flags, command).json();
@@ -34,7 +34,7 @@ fn the_working_tree_is_taken_as_it_is_and_left_alone() {
     assert_eq!(values(&repository, &[], &["./bench.sh"]), (5.0, 3.0));
     fs::remove_file(repository.path().join("data")).expect("removed");
     assert_eq!(values(&repository, &[], &["./bench.sh"]), (5.0, 1.0));
-    // What git ignores is in neither.
+    // Neither includes files ignored by git.
     repository.write(".gitignore", "ignored\n");
     repository.write("ignored", "1234567");
     assert_eq!(
@@ -83,7 +83,7 @@ fn what_was_built_is_kept_for_each_side() {
     let built = repository.path().join(".wingbeat/compare/working-tree-0/target/runs");
     for runs in [3, 6] {
         values(&repository, &[], &["./bench.sh"]);
-        // One to build, and one in each of two pairs.
+        // One build, and one run in each of two pairs.
         assert_eq!(lines_of(&built), runs);
     }
     let caches = fs::read_dir(repository.path().join(".wingbeat/compare")).expect("a folder");
@@ -95,7 +95,7 @@ fn what_was_built_is_kept_for_each_side() {
 fn a_build_is_made_once_for_each_side() {
     let repository = Repository::with_script(&printing("", "loop", "instructions", "$(cat built)"));
     let flags = ["--build", "pwd >> ../builds; echo 7 > built"];
-    // The folder above both is gone afterwards, so that it has to be looked at from inside.
+    // The folder above both is deleted afterwards, so it is inspected from inside.
     let command = ["wc -l < ../builds >&2; cp ../builds \"$CARGO_TARGET_DIR\"; ./bench.sh"];
     assert_eq!(values(&repository, &flags, &command), (7.0, 7.0));
     let caches = repository.path().join(".wingbeat/compare");
@@ -119,6 +119,6 @@ fn files_of_a_commit_have_its_time() {
     let amended = git.status();
     assert!(amended.expect("git runs").success());
     repository.write("new", "x");
-    // With changes the time is now, so that they are built for sure.
+    // With changes the timestamp is now, so that they are always rebuilt.
     assert_eq!(values(&repository, &[], &["./bench.sh"]), (1.0, 0.0));
 }

@@ -2,13 +2,13 @@
 
 use std::{fs, path::Path};
 
-/// A script that prints a latency, nearly the same each time: up to 0.6 % more.
+/// A script that prints a nearly constant latency: up to 0.6 % more.
 pub(crate) fn script(latency: u32) -> String {
     let value = format!("$(( {latency} + ${{noise:-0}} % 7 ))");
     printing("noise=$(date +%N | sed 's/^0*//')", "loop", "latency", &value)
 }
 
-/// A script that prints one value of a measure, and runs a line before.
+/// A script that runs a line, then prints one value of a measure.
 pub(crate) fn printing(line: &str, name: &str, measure: &str, value: &str) -> String {
     format!(
         "#!/bin/sh\n{line}\n\

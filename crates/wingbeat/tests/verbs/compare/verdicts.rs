@@ -1,4 +1,4 @@
-//! What is found, and what becomes of the exit code.
+//! Verdicts and exit codes.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,8 +20,7 @@ fn a_slowdown_of_the_working_tree_is_found() {
     repository.assert_no_worktrees();
 }
 
-/// Files have the time of the second in which they were written, so that an edit right after a commit
-/// may leave no trace but the content.
+/// File times have a resolution of seconds, so that an edit right after a commit may differ only in content.
 #[test]
 fn an_edit_in_the_second_of_the_commit_is_found() {
     let repository = Repository::with_script(&script(1000));
@@ -81,7 +80,7 @@ fn exact_measures_need_four_runs_and_no_statistics() {
 
 #[test]
 fn exact_measures_that_differ_from_run_to_run_are_judged_like_times() {
-    // No two runs in a row say the same, and both sides say the same in the mean.
+    // Successive runs differ, but both sides have the same mean.
     let count = "runs=$CARGO_TARGET_DIR/runs; echo >> \"$runs\"; n=$(wc -l < \"$runs\")";
     let repository =
         Repository::with_script(&printing(count, "a", "instructions", "$((1000 + n * 5 % 9))"));

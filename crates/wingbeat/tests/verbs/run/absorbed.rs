@@ -1,4 +1,4 @@
-//! Alerts that nobody answers become the usual level, and levels drift, which is told once.
+//! Unanswered alerts become the new level, and slow drifts are reported once.
 
 use crate::{
     ran::Ran,
@@ -81,7 +81,7 @@ fn a_commit_that_did_nothing_passes() {
     let of_earlier = |ran: &Ran| notices(ran, "alert-of-earlier");
     let next = run(152.0, &[]).ended_with(0);
     assert_eq!(of_earlier(&next), [expected], "{}", next.stdout);
-    // So does a branch from there, but not what makes it much worse.
+    // So does a branch from there, but a much larger regression fails.
     commit();
     let branch = ["--branch", "pull/1", "--start-point", "main"];
     let pull = run(151.0, &branch).ended_with(0);

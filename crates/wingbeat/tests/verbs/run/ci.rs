@@ -1,18 +1,18 @@
-//! The two jobs of the article in all their spellings, and what they are for: a regression is caught, its
-//! fix passes, and what is the same raises no alarm.
+//! The article's two jobs in all spellings, and their purpose: a regression fails, its fix passes, and unchanged code
+//! raises no alert.
 
 use crate::{
     ran::Ran,
     repository::{Repository, instructions, latency},
 };
 
-/// What `cargo bench` with Criterion prints.
+/// Output of `cargo bench` with Criterion.
 fn criterion(time_ns: f64) -> String {
     let (low, high) = (time_ns * 0.98, time_ns * 1.02);
     format!("process_sample          time:   [{low:.3} ns {time_ns:.3} ns {high:.3} ns]\n")
 }
 
-/// A repository with a `cargo` that prints what is in the file `output`.
+/// A repository with a `cargo` that prints the file `output`.
 fn with_cargo() -> Repository {
     let repository = Repository::new();
     repository.write("cargo", "#!/bin/sh\ntest \"$1\" = bench && cat output\n");
@@ -100,7 +100,7 @@ fn a_reader_that_has_seen_enough_does_not_hide_an_alert() {
 #[test]
 fn noise_raises_no_alarm() {
     let repository = Repository::new();
-    // A wave and a slower wave: 3 % around 100, never twice the same.
+    // A wave and a slower wave: 3 % around 100, without repetition.
     let noise = |at: u32| {
         let at = f64::from(at);
         100.0 + 2.0 * (at * 2.399).sin() + (at * 0.7).sin()

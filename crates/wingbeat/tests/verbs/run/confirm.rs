@@ -1,11 +1,11 @@
-//! `--confirm`: a spike is no alert, a change is one, and all that was measured is kept.
+//! `--confirm`: a spike is not an alert, a change is, and all measurements are kept.
 
 use crate::{
     ran::Ran,
     repository::{Repository, metric, values},
 };
 
-/// A line that prints the next of these values each time that it is run, and the last one from then on.
+/// A command line that prints the next of these values on each run, and the last one from then on.
 fn one_after_another(values: &[f64]) -> String {
     let list: Vec<String> = values.iter().map(f64::to_string).collect();
     let last = list.last().expect("a value").clone();
@@ -17,7 +17,7 @@ fn one_after_another(values: &[f64]) -> String {
     )
 }
 
-/// A calm history, and then a run with `--confirm`.
+/// A stable history, and then a run with `--confirm`.
 fn confirmed(test: &[&str], times: &str, measured: &[f64]) -> (Repository, Ran) {
     let repository = Repository::new();
     let history: Vec<f64> = (0..60).map(|at| 100.0 + f64::from(at * 7 % 5)).collect();

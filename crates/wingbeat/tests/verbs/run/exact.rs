@@ -1,4 +1,4 @@
-//! `--profile` with tools that count: their profiles are kept beside the report, and an alert names the line.
+//! `--profile` with counting tools: their profiles are stored with the report, and an alert names the line.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use crate::{
     repository::{Repository, WINGBEAT},
 };
 
-/// An instruction more is an alert, as soon as there is a report before.
+/// One more instruction is an alert, given one earlier report.
 const FLAGS: [&str; 10] = [
     "--project",
     "p",
@@ -24,7 +24,7 @@ const FLAGS: [&str; 10] = [
     "--profile",
 ];
 
-/// The source of the loop, as the object's debug information names it.
+/// Source of the loop, as in the object's debug information.
 const SOURCE: &str = "examples/fun-xdp/fun-xdp-common/src/lib.rs";
 
 const LOOP: &str = "while current < octet {";
@@ -41,7 +41,7 @@ fn object(version: &str) -> Vec<u8> {
     object
 }
 
-/// Measures a version of the program, by a script that the variable has to get through.
+/// Measures a version of the program, by a script that must pass the variable on.
 fn measure(repository: &Repository, version: &str, flags: &[&str]) -> Ran {
     fs::write(repository.temporary().join("xdp.o"), object(version)).expect("written");
     let line = format!(
@@ -107,7 +107,7 @@ fn a_command_that_leaves_no_counts_is_told_so() {
     assert_eq!(repository.reports().len(), 2);
 }
 
-/// What a benchmark of Gungraun leaves, with this many instructions in line 2 of `src/lib.rs`.
+/// Output of a Gungraun benchmark, with this many instructions in line 2 of `src/lib.rs`.
 fn gungraun(count: u64) -> String {
     let total = count + 7;
     format!(
@@ -136,7 +136,7 @@ fn an_alert_of_gungraun_names_the_line() {
     ] {
         assert!(one_line.contains(expected), "{expected}: {slow}");
     }
-    // Files of an earlier run are not those of this one.
+    // Ignores files of an earlier run.
     let old = "printf 'benches::group::sort short:3\n  Instructions: 9|N/A (*********)\n'";
     let profile = ["--project", "p", "--profile=instructions", old];
     repository.run(&profile).ended_with(0).prints("no instructions profile: the command left none");

@@ -1,4 +1,4 @@
-//! What is no result is not stored, and the reason is one sentence.
+//! Invalid results are not stored, with a reason in one sentence.
 
 use crate::repository::{Repository, instructions};
 
@@ -29,7 +29,7 @@ fn nothing_is_stored() {
 #[test]
 fn nothing_to_run() {
     let repository = Repository::new();
-    // Assert_cmd gives an empty stdin where none is given.
+    // Assert_cmd passes an empty stdin by default.
     repository.run(&[]).ended_with(1).tells("no results came on stdin");
 }
 

@@ -1,8 +1,8 @@
-//! What `--err` does by itself: it measures again, takes pushes of a branch together, and misses benchmarks.
+//! Behaviour of `--err` by itself: it repeats measurements, pools pushes of a branch, and detects missing benchmarks.
 
 use crate::repository::{Repository, latency, metric};
 
-/// Twelve reports of `main` with a spread of 1 %, and a branch that begins there.
+/// Twelve reports of `main` with a spread of 1 %, and a branch that starts there.
 fn story() -> Repository {
     let repository = Repository::new();
     let history: Vec<f64> = (1..=12).map(|at| f64::from(985 + at * 7 % 31)).collect();
@@ -14,7 +14,7 @@ fn story() -> Repository {
 
 const PUSH: [&str; 5] = ["--project", "p", "--start-point", "main", "--err"];
 
-/// The reports of a job: each time that its command runs it prints the next of these values.
+/// Reports of a job whose command prints the next of these values on each run.
 fn job(repository: &Repository, flags: &[&str], values: &[f64]) -> crate::ran::Ran {
     let lines: Vec<String> = values.iter().map(|value| latency(*value)).collect();
     repository.write("n", "");
@@ -47,7 +47,7 @@ fn without_err_nothing_runs_twice() {
     assert_eq!(repository.reports().len(), 13);
 }
 
-/// Counts that are exact do not change by chance.
+/// Exact counts do not vary by chance.
 #[test]
 fn exact_measures_are_not_measured_again() {
     let repository = Repository::new();
@@ -58,7 +58,7 @@ fn exact_measures_are_not_measured_again() {
     assert_eq!(std::fs::read_to_string(repository.path().join("n")).expect("it ran"), "run\nrun\n");
 }
 
-/// A second run that says nothing of the suspect settles nothing.
+/// A second run without the suspect decides nothing.
 #[test]
 fn a_suspect_without_a_second_result_fails() {
     let check = |second: &str, said: &str| {
@@ -73,7 +73,7 @@ fn a_suspect_without_a_second_result_fails() {
     check(&several(&["b"]), "had no result of a");
 }
 
-/// What is bad in the second run alone confirms nothing of the first.
+/// A deviation in the second run alone does not confirm another in the first.
 #[test]
 fn two_spikes_of_two_benchmarks_are_no_alert() {
     let repository = Repository::new();
@@ -91,7 +91,7 @@ fn two_spikes_of_two_benchmarks_are_no_alert() {
     repository.run(&["--err", &line]).ended_with(0).prints("a ran again once: none recurred");
 }
 
-/// Files cannot be measured again. A second push that deviates alike is no spike.
+/// Files cannot be remeasured. A second push with the same deviation is not a spike.
 #[test]
 fn pushes_that_deviate_alike_confirm_each_other() {
     let check = |pushes: &[(f64, i32)]| {
@@ -142,7 +142,7 @@ fn benchmarks_that_vanish_are_listed_and_one_has_to_be_left() {
     check(&[], &["a"], &[], 0, None);
 }
 
-/// A new suite in another step of the same job is not what became of the old one.
+/// A new suite in another step of the same job is not the old one renamed.
 #[test]
 fn what_another_report_of_the_commit_has_is_not_missing() {
     let repository = Repository::new();
@@ -154,7 +154,7 @@ fn what_another_report_of_the_commit_has_is_not_missing() {
     repository.run(&["--err", &several(&["newer"])]).ended_with(1);
 }
 
-/// Against its start point a branch has no benchmark of its own to miss.
+/// Against its start point, a branch has no missing benchmarks of its own.
 #[test]
 fn a_branch_misses_what_its_start_point_has() {
     let repository = Repository::new();

@@ -1,4 +1,4 @@
-//! A job of GitHub's through the binary: what GitHub is told, with the store and with a Bencher server.
+//! A GitHub job through the binary: requests to GitHub, with the store and with a Bencher server.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crate::{
     repository::{Repository, instructions},
 };
 
-/// GitHub and a Bencher server in one, which keep the lines of what they were asked.
+/// GitHub and a Bencher server in one, which record request lines.
 struct Services {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -43,7 +43,7 @@ impl Services {
     }
 }
 
-/// Reads a request whole and gives its line.
+/// Reads a whole request and returns its first line.
 fn read(stream: &TcpStream) -> String {
     let mut reader = BufReader::new(stream);
     let mut lines = Vec::new();
@@ -85,7 +85,7 @@ fn answer(line: &str) -> Value {
     }
 }
 
-/// Runs as a job for a pull request, and tells the job summary besides.
+/// Runs as a job of a pull request; also returns the job summary.
 fn job(repository: &Repository, services: &Services, flags: &[&str]) -> (Ran, String) {
     let event = json!({ "pull_request": {
         "number": 12,
@@ -105,7 +105,7 @@ fn job(repository: &Repository, services: &Services, flags: &[&str]) -> (Ran, St
     (ran, fs::read_to_string(repository.path().join("summary.md")).expect("a summary"))
 }
 
-/// What GitHub is asked in the end.
+/// Expected requests to GitHub.
 const TOLD: [&str; 3] = [
     "GET /repos/o/n/issues/12/comments?per_page=100&page=1",
     "POST /repos/o/n/issues/12/comments",

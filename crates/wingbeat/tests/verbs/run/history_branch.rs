@@ -1,5 +1,5 @@
-//! A history in a git branch, by the very words of the docs: what `docs/store.md` and `docs/ci.md` tell is
-//! run, several jobs at once, against a bare remote.
+//! A history in a git branch, tested literally from the docs: runs the snippets of `docs/store.md` and `docs/ci.md`,
+//! several jobs at once, against a bare remote.
 
 use std::{fs, path::Path, process::Command, thread};
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::repository::{Repository, WINGBEAT, remove_foreign_variables, reports};
 
-/// Jobs that push at the same time.
+/// Concurrent jobs.
 const JOBS: usize = 3;
 
 fn doc(name: &str) -> String {
@@ -15,7 +15,7 @@ fn doc(name: &str) -> String {
     fs::read_to_string(path).expect("a page of the docs")
 }
 
-/// The n-th block of code below a line that holds this text.
+/// The n-th code block below a line that contains this text.
 fn fenced(page: &str, below: &str, at: usize) -> String {
     let (_, rest) = page.split_once(below).expect("the line");
     let block = rest.split("```").skip(1).step_by(2).nth(at).expect("a block");
@@ -23,7 +23,7 @@ fn fenced(page: &str, below: &str, at: usize) -> String {
     script.to_owned()
 }
 
-/// The script of a step in the first workflow that has one of this name.
+/// Script of the first workflow step with this name.
 fn step(page: &str, name: &str) -> String {
     let (_, rest) = page.split_once(&format!("- name: {name}\n")).expect("the step");
     let (_, script) = rest.split_once("run: |\n").expect("a script");
@@ -31,8 +31,7 @@ fn step(page: &str, name: &str) -> String {
     lines.map(|line| format!("{}\n", line.trim())).collect()
 }
 
-/// Runs a script in a clone, with these tools, as GitHub runs a step: it ends at the first command that
-/// fails.
+/// Runs a script in a clone, with these tools, like a GitHub step: it stops at the first failing command.
 fn run(clone: &Path, tools: &Path, script: &str) {
     let mut command = Command::new("bash");
     command.args(["-e", "-c", script]).current_dir(clone);
@@ -57,14 +56,14 @@ fn tools() -> TempDir {
     folder
 }
 
-/// Makes the branch by `begin` and runs the steps in several clones at once; all reports arrive.
+/// Creates the branch with `begin` and runs the steps in several clones at once; asserts that all reports arrive.
 fn race(begin: &str, steps: &[String]) {
     let (folder, tools) = (tempfile::tempdir().expect("a folder"), tools());
     let upstream = Repository::new();
     let bare = folder.path().join("bare.git");
     let bare = bare.to_str().expect("UTF-8");
     upstream.git(&["clone", "-q", "--bare", ".", bare]);
-    // Each clone has a folder of its own: the steps put the history beside it.
+    // Each clone has its own folder: the steps put the history next to it.
     let clone = |name: &str| {
         let path = folder.path().join(name).join("clone");
         let to = path.to_str().expect("UTF-8");

@@ -1,5 +1,5 @@
-//! Fewer than five reports of history: what looks worse by its samples is measured again, alternating with
-//! the commit of the nearest report, which decides. Where that cannot be done it is a notice.
+//! With fewer than five reports of history, apparent regressions are remeasured, interleaved with the commit of the
+//! nearest report, and that decides. If it is impossible, prints a notice.
 
 use std::{fs, process};
 
@@ -11,8 +11,8 @@ use crate::{
     repository::Repository,
 };
 
-/// Prints one benchmark with twelve samples, as hyperfine does. It takes what the file `work` says, up to
-/// 2 % more, and so many times as long as the file says that `SPIKE` names, once.
+/// Prints one benchmark with twelve samples, like hyperfine. It takes the time in the file `work`, up to 2 % more,
+/// multiplied once by the factor in the file of `SPIKE`.
 const BENCH: &str = r#"#!/bin/sh
 work=$(cat work)
 spike=$(cat "$SPIKE" 2>/dev/null || echo 1)
@@ -39,14 +39,14 @@ impl Bed {
         bed
     }
 
-    /// Commits that the benchmark does so much work.
+    /// Commits a change of the benchmark's work.
     fn commit(&self, work: &str) -> String {
         self.0.write("work", work);
         self.0.git(&["add", "bench.sh", "work"]);
         self.0.commit()
     }
 
-    /// The next run finds a machine that is so many times as slow.
+    /// Slows down the next run by a factor.
     fn spike(&self, factor: &str) {
         fs::write(self.0.temporary().join("spike"), factor).expect("written");
     }
@@ -73,7 +73,7 @@ fn sentence(notice: &Value) -> String {
     parts.join("; ")
 }
 
-/// The notices about what looks changed.
+/// Notices about apparent changes.
 fn notices(ran: &Ran) -> Vec<String> {
     let json = ran.json();
     let notices = json["wingbeat"]["notices"].as_array().expect("notices");
@@ -130,7 +130,7 @@ fn what_looks_better_is_not_measured_again() {
     assert!(!ran.stderr.contains("alternat"), "{}", ran.stderr);
 }
 
-/// The commit of the start point is the one to compare with, and not that of the branch's last push.
+/// Compares with the commit of the start point, not with the branch's last push.
 #[test]
 fn a_branch_is_compared_with_its_start_point() {
     let bed = Bed::new();
@@ -144,7 +144,7 @@ fn a_branch_is_compared_with_its_start_point() {
     }
 }
 
-/// Whatever is in the way, it is a notice that says so, and never a failure.
+/// Any obstacle is reported as a notice, and never as a failure.
 #[test]
 fn what_cannot_be_measured_again_fails_nothing() {
     let check = |prepare: &dyn Fn(&Bed), flags: &[&str], command: &[&str], why: &str| {
@@ -181,7 +181,7 @@ fn what_cannot_be_measured_again_fails_nothing() {
     check(&elsewhere, &[], &["./built"], "\"./built\" exited with 127 in base");
     let outside = |bed: &Bed| fs::remove_dir_all(bed.0.path().join(".git")).expect("removed");
     check(&outside, &["--branch", "main"], &bench, "there is no git repository here");
-    // As a clone of depth 1 is.
+    // Like a clone of depth 1.
     let shallow = |bed: &Bed| {
         let head = bed.0.git(&["rev-parse", "HEAD"]);
         bed.0.write(".git/shallow", format!("{head}\n"));

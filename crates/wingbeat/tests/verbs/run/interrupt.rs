@@ -1,4 +1,4 @@
-//! Ctrl-C while the command runs: it ends too, nothing is stored, and whoever waits learns of the signal.
+//! Ctrl-C while the command runs: it ends too, nothing is stored, and the parent sees the signal.
 
 use std::{fs, process::Child, thread, time::Duration};
 
@@ -9,13 +9,13 @@ use crate::{
     repository::{Repository, WINGBEAT, instructions},
 };
 
-/// Starts wingbeat with a line that writes its process into the file `pid` and goes on for long.
+/// Starts wingbeat with a command line that writes its PID to the file `pid` and keeps running.
 fn start(repository: &Repository, flags: &[&str], line: &str) -> Child {
     let line = format!("echo $$ > pid.new; mv pid.new pid; {line}");
     started(repository.wingbeat(&[&["run"], flags, &[&line]].concat()))
 }
 
-/// The process of the command, once it has written it.
+/// PID of the command, once written.
 fn process_of(repository: &Repository) -> Pid {
     let path = repository.path().join("pid");
     wait_for("the start of the command", || path.exists());

@@ -77,7 +77,7 @@ fn a_walkthrough_with_noise_ends_with_one_alert() {
     }
     let candidate = ["--branch", "candidate", "--start-point", "main"];
     run(&candidate, &["--seed", "13"]).ended_with(0);
-    // Once, it may be a spike. Measured again it is an alert.
+    // Once, it may be a spike. Remeasured, it is an alert.
     let not_confirmed = [&candidate[..], &["--confirm", "0"]].concat();
     let once = run(&not_confirmed, &["--seed", "13", "--slower", "20"]).ended_with(0);
     assert!(once.stdout.contains("worse, spike?"), "{}", once.stdout);

@@ -1,4 +1,4 @@
-//! `--profile`: the benchmark runs once more under the profiler, and an alert names the function.
+//! `--profile`: runs the benchmark again under the profiler, and an alert names the function.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
@@ -10,8 +10,7 @@ use crate::{
     repository::Repository,
 };
 
-/// A benchmark of some 0.3 s that sleeps or works more than usual where the environment says so, and prints the time of
-/// an iteration.
+/// A benchmark of about 0.3 s that sleeps or works more if the environment says so, and prints the time per iteration.
 const BENCHMARK: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +32,7 @@ int main(void) {
 }
 "#;
 
-/// Half as much again is an alert, from two reports on.
+/// An increase by half is an alert, given two earlier reports.
 const FLAGS: [&str; 12] = [
     "--project",
     "p",

@@ -1,5 +1,5 @@
-//! The article's two jobs on what its benchmark really printed: a regression is caught at each push, its
-//! fix passes, and what is the same raises no alarm. `recorded/README.md` tells how the files were made.
+//! The article's two jobs on recorded benchmark output: a regression fails at each push, its fix passes, and unchanged
+//! code raises no alert. `recorded/README.md` describes the recording.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ const GOOD: &str = include_str!("recorded/profiler.txt");
 const OOPS: &str = include_str!("recorded/profiler-oops.txt");
 const FIXED: &str = include_str!("recorded/profiler-fixed.txt");
 
-/// How far runs of the same code are from each other on a quiet machine, with a slow one among them.
+/// Relative noise of equal runs on a quiet machine, including a slow one.
 const NOISE: [f64; 12] = [1.0, 1.02, 0.98, 1.01, 1.05, 0.97, 1.03, 0.99, 1.12, 1.0, 0.96, 1.04];
 
-/// The same output with the times of each benchmark so many times as long.
+/// The same output with all times multiplied by a factor.
 fn slower(output: &str, factor: f64) -> String {
     let line = |line: &str| {
         let Some((head, rest)) = line.split_once("time:   [") else { return format!("{line}\n") };
@@ -27,7 +27,7 @@ fn slower(output: &str, factor: f64) -> String {
     output.lines().map(line).collect()
 }
 
-/// Runs a job on what a new commit's benchmark prints, and tells the exit code and the report.
+/// Runs a job on the benchmark output of a new commit; returns the exit code and the report.
 fn job(repository: &Repository, flags: &[&str], output: &str) -> (i32, String) {
     repository.commit();
     repository.write("output", output);

@@ -1,4 +1,4 @@
-//! Where settings come from: flags before variables before `wingbeat.toml` before what the repository says.
+//! Precedence of settings: flags, variables, `wingbeat.toml`, the repository.
 
 use wingbeat_track::model::Report;
 
@@ -95,7 +95,7 @@ fn thresholds_of_the_file_act_by_measure_and_glob() {
     };
     check("other", &[], 1);
     check("parse", &[], 0);
-    // What the command line says of a measure stands for all that the file says of it.
+    // A measure on the command line overrides the file's whole threshold for it.
     let flags = ["--threshold-measure", "latency", "--threshold-test", "static"];
     let upper = |value| [&flags[..], &["--threshold-upper-boundary", value]].concat();
     check("parse", &upper("99"), 1);

@@ -1,11 +1,11 @@
-//! Where results come from: the command's output, files, sizes, times, stdin, and several runs of it.
+//! Sources of results: the command's output, files, sizes, times, stdin, and repeated runs.
 
 use crate::{
     ran::Ran,
     repository::{Repository, instructions, latency, metric, values},
 };
 
-/// A line that prints 1, 2, 3 and so on, each time that it is run.
+/// A command line that prints 1, 2, 3 and so on, on successive runs.
 const COUNTING: &str = "n=$(cat n 2>/dev/null || echo 0); n=$((n + 1)); echo $n > n; \
     echo \"{\\\"a\\\": {\\\"latency\\\": {\\\"value\\\": $n}}}\"";
 
@@ -41,7 +41,7 @@ fn failing_runs_are_passed_over_if_that_is_allowed() {
         .ended_with(1)
         .tells("`exit 3` failed with status 3 in all of 2 runs, and printed no result");
     assert_eq!(repository.reports().len(), 1);
-    // Where no run ends well, what they printed is kept.
+    // If every run fails, their results are still stored.
     let line = format!("{}; exit 2", latency(7.0));
     let ran = repository.run(&["--allow-failure", "--format", "json", &line]).ended_with(0);
     ran.remarks_on("failed with status 2; the results that it printed are kept");
@@ -74,7 +74,7 @@ fn files() {
     repository.run(&["--file", "three.json", "true"]).ended_with(1).tells("cannot read three.json");
 }
 
-/// pytest-benchmark writes the figures of a test that failed afterwards, and tells the failure on stdout.
+/// pytest-benchmark writes results of a test that failed afterwards, and reports the failure on stdout.
 #[test]
 fn a_failure_that_only_the_output_tells() {
     let repository = Repository::new();
@@ -107,7 +107,7 @@ fn sizes_of_files() {
     };
     assert_eq!(told(0), ("binary".to_owned(), "file-size".to_owned(), 1000.0));
     assert_eq!(told(1), ("sub/binary".to_owned(), "file-size".to_owned(), 10.0));
-    // A size is exact: one byte more is a change.
+    // A size is exact: one more byte is a change.
     repository
         .run(&["--err", "--file-size", "binary", "head -c 1001 /dev/zero > binary"])
         .ended_with(1);
@@ -127,7 +127,7 @@ fn the_time_that_a_build_takes() {
     let line = "echo 'INFO built in: 5s'";
     repository.run(&["--build-time", line]).ended_with(0);
     assert_eq!(repository.reports()[1].iterations[0].benchmarks.len(), 1);
-    // The run is not the measure's only result, and is not rounded.
+    // The run time is one of several results of the measure, and is not rounded.
     let line = format!("sleep 0.05; {}", latency(5.0));
     repository.run(&["--build-time", "--file-size", "binary", &line]).ended_with(0);
     let results = &repository.reports()[2].iterations[0];
@@ -190,7 +190,7 @@ fn arguments_or_a_line_for_a_shell() {
     check(&["--exec", "cat results"], 1);
     check(&["--exec", "--shell", "/bin/sh", "true"], 2);
     check(&["--shell", "/bin/bash", "--flag", "-ec", "cat <(cat results)"], 0);
-    // Flags after the command are the command's.
+    // Flags after the command belong to the command.
     check(&["cat", "results", "--err"], 1);
 }
 

@@ -1,11 +1,11 @@
-//! Which history a branch is compared with.
+//! The history that a branch is compared with.
 
 use crate::{
     ran::Ran,
     repository::{Repository, instructions, latency},
 };
 
-/// Runs on a branch and tells the exit code besides the report in JSON.
+/// Runs on a branch; returns the exit code with the JSON report.
 fn run(repository: &Repository, flags: &[&str], count: u64) -> Ran {
     let line = instructions(count);
     let fixed = ["--project", "p", "--err", "--format", "json"];
@@ -19,13 +19,13 @@ fn measured() -> Repository {
     repository
 }
 
-/// Makes a branch with a commit of its own.
+/// Creates a branch with its own commit.
 fn start_candidate(repository: &Repository) {
     repository.branch("candidate");
     repository.commit();
 }
 
-/// Where the newest report says that its branch begins: commit, and whether a report was found.
+/// Start point of the newest report's branch: commit, and whether it has a report.
 fn start_of_newest(repository: &Repository) -> (Option<String>, bool) {
     let report = repository.reports().pop().expect("a report");
     let start = report.start_point.expect("a start point");
@@ -75,7 +75,7 @@ fn a_commit_without_a_report_stands_for_the_nearest_before_it() {
     let remark = ran.remarks();
     assert!(remark.contains(&format!("no report of commit {}", &unmeasured[..10])), "{remark}");
     assert!(remark.contains(&format!("nearest one before it, {}", &measured[..10])), "{remark}");
-    // A commit that nobody knows: the latest version.
+    // An unknown commit: the latest version.
     let unknown = "0123456789abcdef0123456789abcdef01234567";
     let flags = ["--start-point", "main", "--start-point-hash", unknown];
     let ran = run(&repository, &flags, 101).ended_with(1);
@@ -92,7 +92,7 @@ fn a_start_point_that_is_not_there() {
         .remarks_on("the start point main has no report");
     let elsewhere = ["--start-point", "no/such", "--testbed", "t"];
     run(&repository, &elsewhere, 1).remarks_on("no report on testbed t");
-    // As where there is no pull request.
+    // As outside a pull request.
     let empty = ["--start-point", "", "--start-point-hash", ""];
     run(&repository, &empty, 1).ended_with(0);
     run(&repository, &["--start-point-hash", "x"], 1).ended_with(2);
@@ -127,7 +127,7 @@ fn a_remembered_start_point_moves_with_the_branch() {
     assert_eq!(run(&repository, &[], 200).code, Some(1), "main became worse");
     repository.git(&["checkout", "-q", "candidate"]);
     repository.git(&["rebase", "-q", "main"]);
-    // What main became is not the doing of the branch.
+    // Later results of main do not affect the branch.
     run(&repository, &[], 200).ended_with(0);
     assert_eq!(start_of_newest(&repository), (Some(base), true));
 }

@@ -1,4 +1,4 @@
-//! The store from outside: many at once, and places that cannot be used.
+//! The store from outside: concurrent runs, and unusable locations.
 
 use std::{fs, process::Command, thread};
 
@@ -46,7 +46,7 @@ fn another_place() {
         assert_eq!(reports(&repository.path().join(place)).len(), 1, "{place}");
     }
     assert!(!repository.store_path().exists());
-    // From a folder below, the repository's own.
+    // From a subfolder, the repository's store.
     let below = repository.path().join("a/b");
     fs::create_dir_all(&below).expect("folders");
     assert_eq!(Ran::of(repository.wingbeat(&["run", &line]).current_dir(below)).code, Some(0));
@@ -64,7 +64,7 @@ fn what_cannot_be_used_is_told_before_the_command_runs() {
     repository.run(&["--store", "newer.db", &instructions(1)]).ended_with(0);
     let newer = repository.path().join("newer.db");
     let mut bytes = fs::read(&newer).expect("a store");
-    // `user_version` stands in bytes 60 to 63 of an SQLite file, most significant byte first.
+    // `user_version` is in bytes 60 to 63 of an SQLite file, big-endian.
     bytes[63] = 99;
     fs::write(&newer, &bytes).expect("written");
     check("newer.db", "has version 99");
@@ -75,7 +75,7 @@ fn what_cannot_be_used_is_told_before_the_command_runs() {
     check("/proc/no/store.db", "cannot create the store /proc/no/store.db");
 }
 
-/// Runs a script as root in a mount namespace of its own; `None` where that is not allowed.
+/// Runs a script as root in a new mount namespace; `None` if not permitted.
 fn in_own_mounts(repository: &Repository, script: &str) -> Option<Ran> {
     let namespace = ["--mount", "--propagation", "private"];
     if !Command::new("unshare").args(namespace).arg("true").status().is_ok_and(|it| it.success()) {
@@ -105,7 +105,7 @@ fn a_folder_that_cannot_be_written() {
 fn a_full_disk() {
     let repository = Repository::new();
     fs::create_dir(repository.path().join("small")).expect("a folder");
-    // Room to open the store, and none for a report.
+    // Enough room to open the store, but not for a report.
     let script = "mount -t tmpfs -o size=800k tmpfs small; cd small; \
                   \"$WINGBEAT\" run --store s.db \"$LINE\"; head -c 49152 /dev/zero > room; \
                   dd if=/dev/zero of=filler bs=4k 2>/dev/null || true; rm room; \

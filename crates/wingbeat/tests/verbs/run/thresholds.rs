@@ -160,7 +160,7 @@ fn what_is_wrong_is_wrong_usage() {
     check(&with(&["--threshold-min-sample-size", "1", "--threshold-test", "iqr"]), "at least 2");
 }
 
-/// Shares that read like percentages.
+/// Fractions that look like percentages.
 #[test]
 fn a_boundary_in_the_wrong_unit_is_told() {
     let repository = Repository::new();

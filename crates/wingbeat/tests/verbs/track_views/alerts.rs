@@ -71,7 +71,7 @@ fn a_series_is_silenced_and_comes_back_as_a_whole() {
             .collect();
         assert_eq!(told.join(" "), expected, "{verb} {alert}");
     };
-    // The newest first: three of parse/small, of which the oldest is 0000beef, between them one of print.
+    // Newest first: three of parse/small, of which the oldest is 0000beef, between them one of print.
     settle("dismiss", "00000002", "active active dismissed active");
     settle("silence", "00000003", "silenced active dismissed silenced");
     settle("activate", "0000beef", "active active dismissed active");

@@ -72,7 +72,7 @@ fn one_file() {
     check(b"", "it is empty");
     let newer = String::from_utf8_lossy(&plain).replace("\"format\":1", "\"format\":2");
     check(newer.as_bytes(), "a newer wingbeat has written it");
-    // Files of a folder, one after the other.
+    // Concatenated files of a folder.
     fs::write(name("joined"), lines[1..4].concat()).expect("written");
     run(&Place::empty(), &["import", &name("joined")], 0, "imported 3 reports into");
 }
@@ -84,7 +84,7 @@ fn damage_is_told() {
         place.wingbeat(args).ended_with(code).prints(out).tells(err);
     };
     check(&["log", "--check"], 0, "", "is whole: 25 reports with 50 metrics, 0 changes");
-    // The lower end of a value, somewhere in the file.
+    // The lower bound of a value, anywhere in the file.
     let value = 2000.0_f64 * (1.0 + 3.0 / 500.0) * 0.98;
     let mut bytes = fs::read(place.store()).expect("the store");
     let at = bytes.windows(8).position(|eight| eight == value.to_be_bytes()).expect("the value");

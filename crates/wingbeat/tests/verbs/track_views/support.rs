@@ -1,4 +1,4 @@
-//! A store with a history, and the binary upon it.
+//! A store with a history, and the binary on it.
 
 use std::{path::PathBuf, process::Command};
 
@@ -29,8 +29,8 @@ impl Place {
         Self { folder: tempfile::tempdir().expect("a folder") }
     }
 
-    /// With a history: two benchmarks on `main`, one of which becomes slower, with an alert; another
-    /// kernel in the middle; and a branch that comes from it.
+    /// With a history: two benchmarks on `main`, one of which regresses, with an alert; a kernel update in between; and
+    /// a branch from it.
     pub(crate) fn with_history() -> Self {
         let place = Self::empty();
         let mut store = Store::open(place.store()).expect("a store");
@@ -41,8 +41,8 @@ impl Place {
         place
     }
 
-    /// Three reports more on `main`, with an alert each: of `parse/small`, `print` and `parse/small`, whose
-    /// UUIDs end with 2, 1 and 3.
+    /// Adds three reports on `main`, with an alert each: of `parse/small`, `print` and `parse/small`, whose UUIDs end
+    /// in 2, 1 and 3.
     pub(crate) fn add_alerts(&self) {
         let mut store = Store::open(self.store()).expect("a store");
         for (at, benchmark, number) in
@@ -66,7 +66,7 @@ impl Place {
         Ran::of(self.command().args(args).arg("--store").arg(self.store()))
     }
 
-    /// The binary in that folder, which knows nothing of the environment's settings.
+    /// The binary in that folder, without settings from the environment.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(WINGBEAT);
         command.current_dir(self.folder.path());
@@ -78,7 +78,7 @@ impl Place {
 fn report(number: u64) -> Report {
     let start = OffsetDateTime::from_unix_timestamp(1_795_298_672).expect("a time");
     let start_time = start + Duration::hours(number.cast_signed());
-    // No chance, but no constant either.
+    // Deterministic, but not constant.
     let noise = 1.0 + (number * 7 % 5) as f64 / 500.0;
     let slow = if number < 14 { 1000.0 } else { 1300.0 };
     let mut results = Results::default();
@@ -105,7 +105,7 @@ fn report(number: u64) -> Report {
     report
 }
 
-/// All UUIDs begin alike and end with their number.
+/// UUIDs with a common prefix, ending in their number.
 pub(crate) fn uuid(number: u64) -> Uuid {
     Uuid::from_u64_pair(0x01a2_0043_e53a_7391, 0x9000_0000_0000_0000 | number << 4 | 0xf)
 }
