@@ -1,4 +1,4 @@
-//! Why there is an alert: the profile of the report beside the last one before it; or any two reports that have one.
+//! Explains alerts: compares the profile of the report with the last one before it, or those of any two reports.
 
 mod metric;
 mod moves;
@@ -26,20 +26,20 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// What was found out about an alert.
+/// The explanation of an alert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explained {
     pub benchmark: BenchmarkName,
     pub measure: Slug,
-    /// The functions that explain the change, the largest part first, or why none is named.
+    /// The functions that explain the change, the largest contribution first, or why none is named.
     pub sentences: Vec<String>,
-    /// The source that sentences are about, as far as it is known.
+    /// Source lines of the sentences, as far as known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotes: Vec<Quote>,
 }
 
 impl Explained {
-    /// The source lines of the sentence at that index: which line, and its text as a terminal may show it.
+    /// The source lines of the sentence with that index: a label, and the text as printable on a terminal.
     pub fn source_of(&self, sentence: usize) -> impl Iterator<Item = (String, String)> {
         let quotes = self.quotes.iter().filter(move |quote| quote.sentence == sentence);
         quotes
@@ -48,7 +48,7 @@ impl Explained {
     }
 }
 
-/// Explains the alerts of a report, as far as it has profiles.
+/// Explains the alerts of a report that have profiles.
 pub fn of_report(
     store: &Store,
     report: &Report,
@@ -58,7 +58,7 @@ pub fn of_report(
     for alert in &report.alerts {
         let (sentences, quotes) = match of_alert(store, report, alert, sources) {
             Ok(pair) => (pair.sentences(), pair.quotes),
-            // Most reports have no profile, and most measures none that is about them.
+            // Most reports have no profile, and most measures no matching one.
             Err(Unexplained::NoProfile | Unexplained::Measure) => continue,
             Err(Unexplained::Store(error)) => return Err(error),
             Err(reason) => (vec![reason.to_string()], Vec::new()),
@@ -124,8 +124,8 @@ pub fn of_reports(
     Asked { profiles, reports: reports.map(Some), measure, metric }.read(store, sources)
 }
 
-/// The profiles of two reports that a measure of a benchmark can be explained by: of the same kind, and both of
-/// the benchmark alone or both of all.
+/// The profiles of two reports that can explain a measure of a benchmark: of the same kind, and both of the benchmark
+/// alone or both of the whole command.
 pub fn comparable<'p>(
     profiles: [&'p [ProfileInfo]; 2],
     benchmark: &BenchmarkName,
@@ -140,7 +140,8 @@ pub fn comparable<'p>(
     })
 }
 
-/// Profiles of a benchmark and these kinds, the best first: one of the benchmark alone is better than one of all.
+/// Profiles of a benchmark and these kinds, best first: one of the benchmark alone is better than one of the whole
+/// command.
 fn candidates<'p>(
     profiles: &'p [ProfileInfo],
     kinds: &[ProfileKind],

@@ -1,8 +1,8 @@
-//! The user's git, as a process, so that her settings, filters and kinds of repository work.
+//! Runs the user's git, so that its settings, filters and repository formats work.
 //!
-//! The functions ask about a folder. What git does not know is `None`: benchmarks run outside of
-//! repositories too. They keep the variables by which git tells its hooks which repository they run for:
-//! a hook that measures is about that one. Who works in another worktree takes `forget_hook`.
+//! Functions take a folder and return `None` for what git does not know: benchmarks also run outside of repositories.
+//! They keep the environment variables by which git tells hooks their repository, because a hook that measures is about
+//! that one. For another worktree, call `forget_hook`.
 
 use std::{
     cell::RefCell,
@@ -14,14 +14,14 @@ use std::{
 
 use crate::explain::Sources;
 
-/// Ancestors that are looked at for a nearest version.
+/// Maximum number of ancestors searched for the nearest version.
 const ANCESTORS_MAX: usize = 1_000;
 
 pub fn head(directory: &Path) -> Option<String> {
     ask(directory, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
 }
 
-/// The branch that is checked out; `None` for a detached head.
+/// The checked-out branch. `None` for a detached head.
 pub fn branch(directory: &Path) -> Option<String> {
     ask(directory, &["symbolic-ref", "--quiet", "--short", "HEAD"])
 }
@@ -36,13 +36,13 @@ pub fn root(directory: &Path) -> Option<String> {
     ask(directory, &["rev-parse", "--show-toplevel"])
 }
 
-/// Name of the folder that the repository lies in.
+/// Name of the folder that contains the repository.
 pub fn repository_name(directory: &Path) -> Option<String> {
     Path::new(&root(directory)?).file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
-/// The commit at which the checked out one and a branch part. Either side may be the newer one: in a CI
-/// job the local branch is often old, and on a desk the remote one is. The later of both places counts.
+/// The commit at which HEAD and a branch diverged. Either copy of the branch may be newer: in a CI job the local one is
+/// often old, on a developer's machine the remote one is. The later of both commits is used.
 pub fn merge_base(directory: &Path, branch: &str) -> Option<String> {
     let base = |side: &str| ask(directory, &["merge-base", "HEAD", &format!("{side}/{branch}")]);
     match (base("refs/remotes/origin"), base("refs/heads")) {
@@ -51,7 +51,7 @@ pub fn merge_base(directory: &Path, branch: &str) -> Option<String> {
     }
 }
 
-/// Whether a commit has another one among those before it, or is it.
+/// Whether a commit is a descendant of another, or the same.
 pub fn descends(directory: &Path, commit: &str, earlier: &str) -> bool {
     run(directory, &["merge-base", "--is-ancestor", "--end-of-options", earlier, commit]).is_some()
 }
@@ -60,23 +60,23 @@ pub fn resolve(directory: &Path, revision: &str) -> Option<String> {
     ask(directory, &["rev-parse", "--verify", "--quiet", &format!("{revision}^{{commit}}")])
 }
 
-/// A commit and those before it on its branch, the newest first.
+/// A commit and its first-parent ancestors, newest first.
 pub fn ancestors(directory: &Path, hash: &str) -> Vec<String> {
     let most = format!("--max-count={ANCESTORS_MAX}");
-    // `--end-of-options`: a hash that the user made up may begin with a hyphen.
+    // `--end-of-options`, because a user-supplied hash may begin with a hyphen.
     let arguments = ["rev-list", "--first-parent", &most, "--end-of-options", hash];
     run(directory, &arguments)
         .map(|told| told.lines().map(str::to_owned).collect())
         .unwrap_or_default()
 }
 
-/// The files of past commits of the repository that a folder is in.
+/// Files of past commits of a folder's repository.
 #[derive(Debug)]
 pub struct History {
     directory: PathBuf,
     /// Paths of all files by commit.
     files: RefCell<HashMap<String, Vec<String>>>,
-    /// What was asked for before, by commit and path: several alerts may be about one file.
+    /// Cached texts by commit and path: several alerts may be about the same file.
     texts: RefCell<HashMap<(String, String), Option<String>>>,
 }
 
@@ -99,7 +99,7 @@ impl History {
 
 impl Sources for History {
     fn text(&self, commit: &str, path: &str) -> Option<String> {
-        // Reports come from elsewhere, too: what they call a commit may be anything.
+        // Reports may come from elsewhere, so their commit may be any text.
         if commit.is_empty() || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
@@ -108,8 +108,8 @@ impl Sources for History {
     }
 }
 
-/// The file of a repository that a compiler recorded by this path: relative to some folder of it, or below a folder
-/// where the repository lay. `None` if there is none, or more than one might be meant.
+/// The repository file recorded by a compiler under this path: relative to any folder of the repository, or below a
+/// folder where the repository was located. `None` if there is none, or if it is ambiguous.
 fn recorded_as<'f>(files: &'f [String], path: &str) -> Option<&'f str> {
     let path = path.trim_start_matches("./");
     let ends = |whole: &str, end: &str| {
@@ -129,7 +129,7 @@ fn ask(directory: &Path, arguments: &[&str]) -> Option<String> {
 }
 
 fn run(directory: &Path, arguments: &[&str]) -> Option<String> {
-    // Looking must not write: `status` would refresh the index.
+    // Queries must not write: `status` would refresh the index.
     let mut command = command(directory);
     output(command.arg("--no-optional-locks").args(arguments).env("LC_ALL", "C")).ok()?.ok()
 }
@@ -140,7 +140,7 @@ pub(crate) fn command(directory: &Path) -> Command {
     command
 }
 
-/// Removes the variables by which git tells its hooks where they run; elsewhere they would mislead.
+/// Removes the variables by which git tells hooks their repository, which are wrong elsewhere.
 pub(crate) fn forget_hook(command: &mut Command) -> &mut Command {
     let variables = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"];
     for variable in variables.into_iter().chain(["GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"]) {
@@ -149,7 +149,7 @@ pub(crate) fn forget_hook(command: &mut Command) -> &mut Command {
     command
 }
 
-/// What it printed if it succeeded, or what it said on stderr, without line breaks at the end.
+/// The stdout of a successful command, or the stderr of a failed one, without trailing line breaks.
 pub(crate) fn output(command: &mut Command) -> io::Result<Result<String, String>> {
     let found = command.output()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned();
@@ -160,7 +160,7 @@ pub(crate) fn output(command: &mut Command) -> io::Result<Result<String, String>
     })
 }
 
-/// What git prints when somebody runs it, for tests.
+/// Runs git as some user, for tests.
 #[cfg(test)]
 pub(crate) fn by_somebody(directory: &Path, arguments: &[&str]) -> String {
     let identity =

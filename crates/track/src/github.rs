@@ -1,7 +1,7 @@
-//! What a run tells GitHub Actions: a job summary, annotations, one comment on the pull request, a check run.
+//! Reports a run to GitHub Actions: a job summary, annotations, one comment on the pull request, a check run.
 //!
-//! Nothing here can fail a run. A token that may not write, as that of a pull request from a fork, costs
-//! the comment and a warning, for the change is judged all the same.
+//! Nothing here fails a run. With a token that lacks write permission, as in pull requests from forks, there is a
+//! warning in place of the comment, and the change is still judged.
 
 mod annotations;
 mod api;
@@ -20,10 +20,10 @@ use self::{
 pub use annotations::annotations;
 pub use message::Message;
 
-/// GitHub's own API, where the environment names no other.
+/// The default API of GitHub.
 const API_URL: &str = "https://api.github.com";
 
-/// A comment is worth some waiting, and not much.
+/// A comment is worth only a short wait.
 const PATIENCE: Patience = Patience {
     connect: Duration::from_secs(5),
     attempts: 4,
@@ -32,7 +32,7 @@ const PATIENCE: Patience = Patience {
     total: Duration::from_secs(30),
 };
 
-/// Where a job of GitHub Actions runs.
+/// The environment of a GitHub Actions job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actions {
     /// Root of the API: `https://api.github.com`.
@@ -47,27 +47,27 @@ pub struct Actions {
 
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Token that may write comments and check runs (`--github-actions`). Without it there are none.
+    /// Token with permission to write comments and check runs (`--github-actions`). `None` disables both.
     pub token: Option<String>,
-    /// No comment unless a threshold judges a metric of the report (`--ci-only-thresholds`).
+    /// Comments only if a threshold applies to a metric of the report (`--ci-only-thresholds`).
     pub only_thresholds: bool,
-    /// Without an alert no comment is made, only an existing one updated (`--ci-only-on-alert`).
+    /// Without an alert, only updates an existing comment (`--ci-only-on-alert`).
     pub only_on_alert: bool,
-    /// Name of the check run (`--ci-id`), which is also that of the [`Message`].
+    /// Name of the check run (`--ci-id`), and of the [`Message`].
     pub id: Option<String>,
-    /// Number of the pull request (`--ci-number`); else that of the event.
+    /// Number of the pull request (`--ci-number`). Defaults to the event's.
     pub number: Option<u64>,
-    /// Whether alerts fail the run (`--err`): they are errors then, else warnings.
+    /// Whether alerts fail the run (`--err`): they are errors then, otherwise warnings.
     pub is_strict: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
-    /// Lines with annotations, to be printed on stdout, or on stderr if stdout is data: GitHub reads both.
+    /// Annotation lines, to be printed on stdout, or on stderr if stdout is data: GitHub reads both.
     pub annotations: String,
     pub comment: Option<String>,
     pub check: Option<String>,
-    /// What was left out because the token may not, in sentences.
+    /// What was omitted for lack of permissions, in sentences.
     pub notes: Vec<String>,
     pub warnings: Vec<String>,
 }
@@ -87,7 +87,7 @@ impl Actions {
         })
     }
 
-    /// Appends the job summary, writes or updates the comment, makes the check run, and gives the annotations.
+    /// Appends the job summary, writes or updates the comment, creates the check run, and returns the annotations.
     pub fn tell(&self, message: &Message, options: &Options) -> Told {
         let mut told =
             Told { annotations: annotations(message, options.is_strict), ..Told::default() };
@@ -109,11 +109,11 @@ impl Actions {
             Ok(comment) => told.comment = comment,
             Err(warning) => told.warnings.push(warning),
         }
-        // What GitHub checked out for a pull request is no commit that anybody sees.
+        // The merge commit that GitHub checks out for a pull request is visible to nobody.
         let Some(commit) = event.commit.or_else(|| self.commit.clone()) else { return told };
         match api.check(message, options.id.as_deref(), &commit, options.is_strict) {
             Ok(check) => told.check = Some(check),
-            // The permission is how the user says whether a check run is wanted.
+            // The permission is the user's switch for check runs.
             Err(Refusal { is_forbidden: true, .. }) => {
                 told.notes.push("no check run: the token has no `checks: write`".to_owned());
             }
@@ -122,7 +122,7 @@ impl Actions {
         told
     }
 
-    /// Other steps and other runs of wingbeat may have written there, so it is appended.
+    /// Appends, because other steps and other runs of wingbeat may have written there.
     fn summarize(&self, markdown: &str) -> Result<(), String> {
         let Some(path) = &self.summary_path else { return Ok(()) };
         let append = || {
@@ -134,7 +134,7 @@ impl Actions {
         })
     }
 
-    /// Root of the repository's API, and the key to it.
+    /// Root of the repository's API, and its key.
     fn api(&self, token: &str) -> Result<(String, Key), &'static str> {
         let key = Key::new(token).map_err(|_| "the token is empty")?;
         let repository = self.repository.as_ref().ok_or("GITHUB_REPOSITORY is not set")?;
@@ -142,7 +142,7 @@ impl Actions {
     }
 }
 
-/// The address of the comment; nothing where none is wanted or there is no pull request.
+/// Returns the address of the comment. `None` if no comment is wanted or there is no pull request.
 fn comment(
     api: &Api<'_>,
     message: &Message,

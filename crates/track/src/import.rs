@@ -1,6 +1,6 @@
-//! Histories of other tools: files in, [`Report`]s out. Pure.
+//! Imports histories of other tools: files in, [`Report`]s out. Pure.
 //!
-//! The same file gives the same reports, with the same UUIDs, so that a store which has them stays as it is.
+//! The same file gives the same reports with the same UUIDs, so that importing it again changes nothing.
 
 mod bencher;
 mod data_js;
@@ -9,29 +9,29 @@ use std::io::{self, BufRead, Read as _};
 
 use crate::model::{BranchName, InvalidName, ProjectName, Report, TestbedName};
 
-/// Where the reports of a file belong, as far as the file does not say.
+/// Where the reports of a file belong, unless the file says so itself.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub project: ProjectName,
-    /// Whether the user named the project, so that it stands for the one of the file.
+    /// Whether the user named the project, which then overrides the file's.
     pub is_project_named: bool,
     pub branch: BranchName,
     pub testbed: TestbedName,
 }
 
-/// Reports, oldest first, and what of the file is not among them.
+/// Reports, oldest first, and what was skipped.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     pub reports: Vec<Report>,
-    /// Values that no store can have, in words; the first few.
+    /// Descriptions of the first few values that a store cannot represent.
     pub left_out: Vec<String>,
     pub left_out_count: usize,
 }
 
-/// Bytes of the longest file: all of it is in memory.
+/// Maximum size of a file, which is read into memory.
 pub const BYTES_MAX: u64 = 256 << 20;
 
-/// Values that are named.
+/// Maximum number of values described.
 const NAMED_MAX: usize = 5;
 
 #[derive(Debug, thiserror::Error)]
@@ -57,10 +57,10 @@ pub enum ImportError {
     Time { at: String, time: String },
 }
 
-/// Beginnings of JSON that other tools write. Those of our own begin with the format.
+/// First keys of JSON files by other tools. Our own begin with the format.
 const BEGINNINGS: [&str; 6] = ["lastUpdate", "repoUrl", "entries", "uuid", "user", "project"];
 
-/// Whether the beginning of a file is that of another tool's history.
+/// Whether a file begins like another tool's history.
 pub fn is_of_another_tool(beginning: &[u8]) -> bool {
     let text = String::from_utf8_lossy(&beginning[..beginning.len().min(256)]);
     let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -69,13 +69,12 @@ pub fn is_of_another_tool(beginning: &[u8]) -> bool {
         || first_key(text).is_some_and(|key| BEGINNINGS.contains(&key))
 }
 
-/// The name of the first member, if the text begins with an object.
+/// The first key, if the text begins with an object.
 fn first_key(text: &str) -> Option<&str> {
     text.strip_prefix('{')?.trim_start().strip_prefix('"')?.split('"').next()
 }
 
-/// Reads a file of github-action-benchmark (`data.js`, or the JSON in it) or of Bencher (its list of reports, or
-/// series).
+/// Reads a file of github-action-benchmark (`data.js`, or the JSON in it) or of Bencher (a list of reports, or series).
 pub fn read(from: impl BufRead, place: &Place) -> Result<History, ImportError> {
     let mut bytes = Vec::new();
     from.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;

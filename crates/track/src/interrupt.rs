@@ -1,5 +1,4 @@
-//! Ends a measurement from outside, as Ctrl-C does: its command is known while it runs, and none is
-//! started afterwards.
+//! Interrupts a measurement, as on Ctrl-C: tracks the running command, and starts none afterwards.
 
 use std::{
     io,
@@ -13,7 +12,7 @@ use std::{
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// What a signal handler and a measurement share. Clones are the same one.
+/// State shared between a signal handler and a measurement. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     signal: Arc<AtomicUsize>,
@@ -21,7 +20,7 @@ pub struct Interrupt {
     keeps_results: Arc<AtomicBool>,
 }
 
-/// A command that runs. At its end it is forgotten.
+/// A running command. Dropping it unregisters the command.
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
     pub(crate) child: Child,
@@ -29,22 +28,22 @@ pub(crate) struct Running<'a> {
 }
 
 impl Interrupt {
-    /// The number of the signal that came, 0 for none: a signal handler may store it at any moment.
+    /// The number of the received signal, or 0. A signal handler may store it at any time.
     pub fn signal(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.signal)
     }
 
-    /// The command that runs, as a process descriptor. Once a signal has been stored no other follows.
+    /// The running command as a process descriptor. No other one follows once a signal has been stored.
     pub fn child(&self) -> Option<OwnedFd> {
         self.lock().as_ref().and_then(|child| child.try_clone().ok())
     }
 
-    /// Whether what was measured is kept after a signal. Then only a second one ends the process.
+    /// Whether results are kept after a signal. Then only a second one ends the process.
     pub fn keeps_results(&self) -> bool {
         self.keeps_results.load(Ordering::Relaxed)
     }
 
-    /// From now on [`keeps_results`](Self::keeps_results) holds.
+    /// Makes [`keeps_results`](Self::keeps_results) true from now on.
     pub(crate) fn keep_results(&self) {
         self.keeps_results.store(true, Ordering::Relaxed);
     }
@@ -55,7 +54,7 @@ impl Interrupt {
 
     /// Starts a command; `None` after a signal.
     pub(crate) fn start(&self, command: &mut Command) -> io::Result<Option<Running<'_>>> {
-        // Held until the child is known, so that no signal finds a child that it cannot end.
+        // Held until the child is registered, so that a signal never finds an unknown child.
         let mut running = self.lock();
         if self.is_raised() {
             return Ok(None);

@@ -1,5 +1,4 @@
-//! Puts a report and its history before the decision, and writes down what it says. `wingbeat run` does so
-//! with the store of the machine, a server with its own.
+//! Judges a report by its history and records the verdicts. `wingbeat run` uses the local store, a server its own.
 //!
 //! `head` finds the history that the report belongs to, [`Background`] reads it, [`judge`] decides.
 
@@ -26,16 +25,16 @@ pub use head::{Branching, settle};
 
 const LIMITS: HistoryLimits = HistoryLimits { reports: 512, sampled_reports: 8 };
 
-/// What decides.
+/// Thresholds and settings of the decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     pub thresholds: Vec<Threshold>,
-    /// The threshold of a metric that none of these fits; `None`: it is not judged.
+    /// The threshold of a metric that matches none of these. `None`: it is not judged.
     pub otherwise: Option<ThresholdModel>,
     pub settings: Settings,
 }
 
-/// A report with what was decided about it.
+/// A report with its verdicts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// With its verdicts and alerts.
@@ -43,9 +42,9 @@ pub struct Judged {
     /// The threshold behind each verdict.
     pub thresholds: Vec<Option<ThresholdModel>>,
     pub notices: Vec<Notice>,
-    /// Verdicts that history is too short for, and that look changed.
+    /// Metrics with too short a history that look changed.
     pub looks: Vec<Look>,
-    /// The newest report of the history that it was compared with.
+    /// The newest report of the history used.
     pub compared_with: Option<ComparedWith>,
 }
 
@@ -56,17 +55,17 @@ pub struct ComparedWith {
     pub hash: Option<String>,
 }
 
-/// What the store knows that a report is judged by.
+/// Data from the store that a report is judged by.
 #[derive(Debug, Clone, Default)]
 pub struct Background {
     past: Past,
-    /// Earlier reports of the branch, where `past` is that of its start point.
+    /// Earlier reports of the branch, if `past` is that of its start point.
     pushes: Past,
     silenced: HashSet<(BenchmarkName, Slug)>,
 }
 
 impl Background {
-    /// Reads it. Without a store there is none.
+    /// Reads the background. Empty without a store.
     pub fn read(report: &Report, store: Option<&Store>) -> Result<Self, StoreError> {
         let Some(store) = store else { return Ok(Self::default()) };
         let mut branches = vec![report.branch.clone()];
@@ -99,7 +98,7 @@ impl Background {
     }
 }
 
-/// A value that was measured again to confirm an alert.
+/// A repeated value, measured to confirm an alert.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Repeat {
     pub benchmark: BenchmarkName,
@@ -108,13 +107,13 @@ pub struct Repeat {
 }
 
 impl Rules {
-    /// Rules of a command line: where it names no threshold at all, `auto` judges everything.
+    /// Rules from a command line. Without any threshold, `auto` judges everything.
     pub fn of(thresholds: Vec<Threshold>, settings: Settings) -> Self {
         let otherwise = thresholds.is_empty().then(|| ThresholdModel::new(Test::Auto));
         Self { thresholds, otherwise, settings }
     }
 
-    /// Lets thresholds find measures by their names where the store has them under another slug.
+    /// Lets thresholds match measures by name if the store has them under another slug.
     pub(crate) fn follow(&mut self, iterations: &[Results]) {
         let metrics = iterations.iter().flat_map(|it| &it.benchmarks).flat_map(|it| &it.metrics);
         let mut seen: Vec<&Measure> = Vec::new();
@@ -138,7 +137,7 @@ impl Rules {
     }
 }
 
-/// Judges a report. `repeats` are what was measured again.
+/// Judges a report. `repeats` are repeated measurements.
 pub fn judge(
     mut report: Report,
     rules: &Rules,
@@ -190,10 +189,9 @@ pub fn judge(
     }
 }
 
-/// Whether a value beyond a limit was beyond it each time that it was measured again. If not, the verdict
-/// becomes that nothing changed.
+/// Whether a value beyond a limit was beyond it in each repetition. If not, the verdict becomes "no change".
 fn recurs(series: &Series<'_>, verdict: &mut Verdict) -> bool {
-    // `auto` looks at repeats itself, where there is noise.
+    // `auto` handles repeats of noisy measures itself.
     if verdict.test == Some(Test::Auto) && series.measure.kind == MeasureKind::Noisy {
         return true;
     }

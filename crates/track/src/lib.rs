@@ -1,25 +1,26 @@
-//! Continuous benchmarking without a server: what a benchmark tool prints becomes metrics, metrics
-//! become a history, and the history decides whether a change made something slower.
+//! Continuous benchmarking without a server: turns the output of benchmark tools into metrics, keeps their history, and
+//! decides by it whether a change made something slower.
 //!
-//! A result travels one way:
+//! The data flow:
 //!
 //! ```text
 //! output → adapter → model → store → decision → alerts
 //! ```
 //!
-//! - [`adapter`]: bytes of one tool in, [`model::Results`] out. Pure.
-//! - [`model`]: the words of the field as types; what a report is.
+//! - [`adapter`]: parses the output of one tool into [`model::Results`]. Pure.
+//! - [`model`]: the domain's data types, most notably reports.
 //! - [`store`]: reports in an embedded database, or in files that merge.
-//! - [`decide`]: a report and its history in, a verdict for each metric out. Pure.
-//! - [`judge`]: finds the history of a report in a store, and puts both before the decision.
-//! - [`explain`]: the profiles behind an alert, before and after, and the functions that explain the change.
-//! - [`plot`]: series as pictures. Pure.
-//! - [`output`]: what was found, as text for people and JSON for machines. Pure.
-//! - [`github`], [`remote`]: the same told to GitHub Actions, and sent to a Bencher server.
+//! - [`decide`]: computes a verdict per metric from a report and its history. Pure.
+//! - [`judge`]: finds the history of a report in a store, and passes both to the decision.
+//! - [`explain`]: compares the profiles before and after an alert, and names the functions that explain the change.
+//! - [`plot`]: draws series. Pure.
+//! - [`output`]: formats results as text for people and JSON for machines. Pure.
+//! - [`github`], [`remote`]: report to GitHub Actions, and send to a Bencher server.
 //!
-//! [`import`] reads what other tools kept. Beside that way stands [`compare`]: two revisions, run by turns here and now, without a history.
+//! [`import`] reads the histories of other tools. [`compare`] is separate: it runs two revisions alternately, without a
+//! history.
 //!
-//! `docs/judging-appendix.md` is the rule that [`decide`] follows.
+//! [`decide`] implements `docs/judging-appendix.md`.
 
 pub mod adapter;
 mod command;

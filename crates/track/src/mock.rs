@@ -1,25 +1,25 @@
-//! Made-up results to try things with, in Bencher Metric Format.
+//! Fake results for trying things out, in Bencher Metric Format.
 
 use serde_json::{Map, Value, json};
 use wingbeat_stats::random::Random;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mock {
-    /// Seed: the same one gives the same results, to the byte.
+    /// Seed: the same one gives the same results, byte for byte.
     pub seed: u64,
     pub count: usize,
     pub measures: Vec<String>,
     pub pow: i32,
-    /// How far values may lie from the middle of their range, as a share of the middle; `None`: anywhere
-    /// in the range, as far as `bencher mock` has them.
+    /// Maximum deviation from the middle of the range, as a share of the middle. `None`: anywhere in the range, as in
+    /// `bencher mock`.
     pub noise: Option<f64>,
-    /// How much more the last benchmark takes than without it, as a share: 0.2 is 20 %.
+    /// Increase of the last benchmark, as a share: 0.2 is 20 %.
     pub slower: f64,
 }
 
 impl Mock {
-    /// The results: value of benchmark `c` evenly between 10^pow · c and 10^pow · (c + 1), and 10 % below
-    /// and above it as the spread, as `bencher mock` makes them; with `noise` evenly about the middle.
+    /// The results: the value of benchmark `c` is uniform between 10^pow · c and 10^pow · (c + 1), with a spread of 10
+    /// % below and above, as in `bencher mock`; with `noise` uniform around the middle.
     pub fn results(&self) -> Value {
         let mut random = Random::new(self.seed);
         let scale = 10_f64.powi(self.pow);

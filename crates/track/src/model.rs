@@ -1,4 +1,4 @@
-//! The terms of continuous benchmarking as types: data, and its validity rules.
+//! The data types of continuous benchmarking, and their validity rules.
 
 pub mod adapter;
 pub mod alert;

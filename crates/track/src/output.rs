@@ -1,4 +1,4 @@
-//! What a run has found, for people and for machines. Pure: a [`Page`] goes in, text comes out.
+//! Formats the result of a run for people and machines. Pure: a [`Page`] goes in, text comes out.
 
 mod cells;
 pub(crate) mod document;
@@ -43,21 +43,21 @@ pub struct Page<'a> {
     pub thresholds: &'a [Option<ThresholdModel>],
     /// Number of the report's version on its branch, from 0.
     pub version_number: Option<u64>,
-    /// Number of the version that the report was compared with on the branch of the start point, from 0.
+    /// Number of the version on the start point's branch that the report was compared with, from 0.
     pub start_point_number: Option<u64>,
-    /// The commit of that version. It is not that of the start point where another report stands in.
+    /// The commit of that version. Differs from the start point's if another report was used instead.
     pub start_point_hash: Option<&'a str>,
     pub notices: &'a [Notice],
-    /// What the user should know besides: which version stands in for a missing one, what was left out.
+    /// Remarks for the user: which version replaces a missing one, what was left out.
     pub remarks: &'a [String],
-    /// Why there are alerts, where profiles tell.
+    /// Explanations of alerts by profiles.
     pub explained: &'a [Explained],
-    /// Where the report was stored; `None` if it was not (`--dry-run`, `--host`).
+    /// Location of the stored report. `None` if not stored (`--dry-run`, `--host`).
     pub store: Option<&'a Path>,
 }
 
 impl<'a> Page<'a> {
-    /// A report and the thresholds behind its verdicts alone.
+    /// A page with only a report and the thresholds behind its verdicts.
     pub fn of(report: &'a Report, thresholds: &'a [Option<ThresholdModel>]) -> Self {
         Self {
             report,

@@ -1,4 +1,4 @@
-//! Exact measures: compared with the last value, no statistics.
+//! Exact measures: compared with the last value, without statistics.
 
 use super::{history::History, words};
 use crate::model::{Boundary, Change, Limit, Outcome, Verdict};

@@ -1,6 +1,6 @@
-//! The seven tests whose boundary is a formula, as in Bencher, with two differences: equal values
-//! still have limits, and fixed limits judge the first report, too. Shares of a baseline below 0
-//! count by their size, so that the lower limit always is the lower one.
+//! The seven tests whose boundary is a formula, as in Bencher, with two differences: equal values still have limits,
+//! and fixed limits apply to the first report, too. Shares of a negative baseline use its absolute value, so that the
+//! lower limit is always the lower one.
 
 use wingbeat_stats::{
     normal,
@@ -11,7 +11,7 @@ use wingbeat_stats::{
 use super::{history::History, words};
 use crate::model::{Boundary, Change, Limit, Outcome, ThresholdModel, Verdict, threshold::Test};
 
-/// The quantile that nine of ten normal values stay below.
+/// The 90 % quantile of the standard normal distribution.
 const NINE_OF_TEN: f64 = 1.281_551_565_544_600_4;
 
 pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
@@ -91,7 +91,7 @@ fn boundary(model: &ThresholdModel, values: &[f64]) -> Option<Boundary> {
     let count = values.len() as f64;
     match model.test {
         Test::Static => Some(Boundary { baseline: None, lower_limit: lower, upper_limit: upper }),
-        // Summing up equal values may not give that value again.
+        // The mean of equal values may differ from them by rounding.
         _ if is_constant(values) => both(*values.first()?, &|setting| {
             if model.test == Test::Percentage { values[0].abs() * setting } else { 0.0 }
         }),
@@ -147,7 +147,7 @@ fn deviation(values: &[f64], mean: f64) -> Option<f64> {
     (values.len() > 1).then(|| (squares / (values.len() as f64 - 1.0)).sqrt())
 }
 
-/// By linear interpolation at the rank p · (n − 1).
+/// Linear interpolation at the rank p · (n − 1).
 fn quartiles(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

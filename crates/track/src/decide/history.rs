@@ -1,4 +1,4 @@
-//! Which points of a history count.
+//! Selects the points of a history that count.
 
 use std::sync::OnceLock;
 
@@ -15,11 +15,11 @@ const AROUND: usize = 5;
 
 pub(super) const REPORTS_MIN: usize = 5;
 
-/// The environments of the past reports beside the report's own, each compared once for all series.
+/// The environments of the past reports and the report's own, each compared once for all series.
 pub(super) struct Environments<'a> {
     report: &'a ReportInput<'a>,
     is_same_machine: Vec<bool>,
-    /// What changed since each of them, where somebody asked.
+    /// Changes since each of them, computed on demand.
     news: Vec<OnceLock<Vec<String>>>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct History<'a> {
     pub(super) points: Vec<&'a PastPoint>,
     /// Environment changes since the newest of all points, used or not.
     pub(super) news: &'a [String],
-    /// Points that were left out because they come from another machine.
+    /// Points excluded because they come from another machine.
     pub(super) of_other_machines: usize,
     least: usize,
 }
@@ -90,7 +90,7 @@ impl<'a> History<'a> {
         Self { index, series, model, past, commit, points, news, of_other_machines, least }
     }
 
-    /// The commit of a point, to append to a sentence: ` at 0123456`, or nothing if unknown.
+    /// The commit of a point, to append to a sentence: ` at 0123456`, or empty if unknown.
     pub(super) fn at_commit(&self, point: &PastPoint) -> String {
         self.hash(point.report).map(|hash| format!(" at {}", short_hash(hash))).unwrap_or_default()
     }
@@ -105,8 +105,8 @@ impl<'a> History<'a> {
         self.points.len() >= self.least.max(test_least)
     }
 
-    /// Whether the points come from at least this many reports. The iterations of one report share
-    /// the state of the machine, so they are one however many there are.
+    /// Whether the points come from at least this many reports. Iterations of a report share the machine's state, so
+    /// they count once.
     pub(super) fn suffices_in_reports(&self, test_least: usize) -> bool {
         self.suffices(0) && self.reports() >= test_least
     }
@@ -143,8 +143,8 @@ impl<'a> History<'a> {
         self.points.iter().map(|point| point.value).collect()
     }
 
-    /// The same, but a repeated point counts with whichever of its values is nearest to the points
-    /// around it: a value that a repeat refuted is a spike, and not the first of a new level.
+    /// The values, where a repeated point counts with the value nearest to its neighbours: a value refuted by a repeat
+    /// is a spike, and not the first of a new level.
     pub(super) fn settled_values(&self) -> Vec<f64> {
         let values = self.values();
         if self.points.iter().all(|point| point.repeats.is_empty()) {

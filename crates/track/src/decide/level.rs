@@ -1,4 +1,4 @@
-//! Whether a new level begins just before the newest value.
+//! Detects a new level that begins just before the newest value.
 
 use wingbeat_stats::{changes, sample::median, usual::Usual};
 use wingbeat_text::share;
@@ -13,10 +13,10 @@ use crate::model::{
     threshold::Test,
 };
 
-/// Maximum length of a new level that `change_point` reports, including the newest value.
+/// Maximum length of a new level that `change_point` reports, the newest value included.
 pub(super) const FRESH_MAX: usize = 7;
 
-/// Points that the places of one change may be apart, when more and more values are known.
+/// Maximum distance between locations of the same change as more values become known.
 pub(super) const AGREE: usize = 5;
 
 pub(super) fn is_asked(series: &Series<'_>) -> bool {
@@ -26,13 +26,13 @@ pub(super) fn is_asked(series: &Series<'_>) -> bool {
         && !series.is_ignored
 }
 
-/// Least changes that count, downwards and upwards, as shares.
+/// Minimum changes that count, downwards and upwards, as shares.
 pub(super) fn least_changes(model: &ThresholdModel, settings: &Settings) -> (f64, f64) {
     let or_default = |boundary: Option<f64>| boundary.unwrap_or(settings.change_min);
     (or_default(model.lower_boundary), or_default(model.upper_boundary))
 }
 
-/// The limit that a change from `before` to `after` crosses.
+/// The limit crossed by a change from `before` to `after`.
 pub(super) fn crossed(before: f64, after: f64, least: (f64, f64)) -> Option<Limit> {
     let difference = after - before;
     match () {
@@ -42,7 +42,7 @@ pub(super) fn crossed(before: f64, after: f64, least: (f64, f64)) -> Option<Limi
     }
 }
 
-/// `settings` contain this metric's share of the false-positive rate.
+/// Judges the metric. `settings` contain its share of the false-positive rate.
 pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Verdict) {
     let History { series, model, .. } = history;
     let least_points = changes::POINTS_MIN - 1;
@@ -101,7 +101,7 @@ pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Ve
     verdict.reason = words::with_news(reason, history.news);
 }
 
-/// The change in front of it is that of the value; here is that of the level.
+/// The reason for a new level. The verdict's own change is that of the value, and this one that of the level.
 pub(super) fn reason_of_level(before: f64, after: f64, points: usize, p: f64) -> String {
     let change = Change::exactly(after, before);
     let change = change.map(|change| format!(" at {}", share::change(change.relative)));
@@ -109,11 +109,11 @@ pub(super) fn reason_of_level(before: f64, after: f64, points: usize, p: f64) ->
     format!("a new level{change} since {points} points, this one included ({p})")
 }
 
-/// How much better than the middle of a level one of its values may be, as a share of the step to it.
+/// How much better than the median of a level one of its values may be, as a share of the step.
 const BETTER_MAX: f64 = 0.125;
 
-/// Whether the newest of the values of a level is hardly better than the middle of it, and not better than
-/// all of those just before: no other value is the one to raise an alert about it.
+/// Whether the newest value of a level is hardly better than its median, and not better than all of those just before.
+/// Only such a value raises the alert about the level.
 pub(super) fn is_reached(level: &[f64], change: &changes::Change) -> bool {
     let Some((newest, before)) = level.split_last() else { return false };
     let step = change.after - change.before;
@@ -124,8 +124,8 @@ pub(super) fn is_reached(level: &[f64], change: &changes::Change) -> bool {
         && (just_before.is_empty() || !just_before.iter().all(is_better))
 }
 
-/// Whether nobody has been told of the level that begins at a place. A report since then said that the
-/// value had changed so, or `is_told` is true of the values up to it: then this is no news.
+/// Whether a new level has not been reported yet. It is not news if a report since then stated that change, or if
+/// `is_told` holds for the values up to that report.
 pub(super) fn is_news(
     history: &History<'_>,
     at: usize,

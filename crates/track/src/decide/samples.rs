@@ -1,5 +1,5 @@
-//! Evidence from raw samples. They show how well a run was measured, not how much runs differ; so
-//! they confirm the history, and decide nothing alone.
+//! Evidence from raw samples. They show the precision of a run, not the variation between runs: they confirm the
+//! history, and decide nothing alone.
 
 use wingbeat_stats::{Sample, rank};
 
@@ -7,17 +7,17 @@ use crate::model::PastPoint;
 
 const SAMPLES_MIN: usize = 10;
 
-/// Maximum number of samples to use on each side; they are taken evenly.
+/// Maximum number of samples to use on each side, evenly spaced.
 const SAMPLES_MAX: usize = 1_000;
 
 /// Significance level: samples with a larger p-value do not differ.
 pub(super) const DIFFER_CHANCE: f64 = 0.05;
 
-/// The probability that the samples of two runs differ as much by chance, and whether the new ones
-/// are larger. `None` if there are too few on a side.
+/// The p-value of a difference between the samples of two runs, and whether the new ones are larger. `None` if there
+/// are too few on a side.
 pub(super) fn compare(new: &[f64], history: &[&PastPoint], baseline: f64) -> Option<(f64, bool)> {
     let usable = history.iter().filter(|point| point.samples.len() >= SAMPLES_MIN);
-    // The run that was most like all others.
+    // The most typical run.
     let distance = |point: &PastPoint| (point.value - baseline).abs();
     let reference = usable.min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     if new.len() < SAMPLES_MIN {
@@ -29,7 +29,7 @@ pub(super) fn compare(new: &[f64], history: &[&PastPoint], baseline: f64) -> Opt
     Some((test.p_value, test.statistic > middle))
 }
 
-/// Whether the samples agree with a change of that direction; too few samples do.
+/// Whether the samples agree with a change of that direction. True for too few samples.
 pub(super) fn agree(new: &[f64], history: &[&PastPoint], baseline: f64, is_up: bool) -> bool {
     compare(new, history, baseline)
         .is_none_or(|(p, is_larger)| p <= DIFFER_CHANCE && is_larger == is_up)

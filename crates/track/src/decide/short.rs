@@ -1,7 +1,7 @@
-//! Histories of fewer than five reports. They do not show how much runs differ, and raw samples
-//! show it even less: each run has its own place in memory, and its own conditions on the machine.
-//! So nothing is decided, and no alert raised. What looks changed by its samples is listed for the
-//! caller, who can measure it again in turns with the code of a report of history.
+//! Histories of fewer than five reports. They do not show the variation between runs, and raw samples even less so:
+//! each run has its own memory layout, and its own conditions on the machine. So nothing is decided, and no alert
+//! raised. Metrics that look changed by their samples are listed for the caller, who can measure them again,
+//! alternating with the commit of a report of the history.
 
 use wingbeat_stats::sample::median;
 
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::model::{Change, Limit, Outcome, Verdict};
 
-/// Least relative difference to consider: runs of one program on a shared machine differ as much.
+/// Minimum relative difference to consider: runs of the same program on a shared machine differ as much.
 const RUN_TO_RUN: f64 = 0.2;
 
-/// Writes the verdicts, and lists what looks changed.
+/// Writes the verdicts, and lists the metrics that look changed.
 pub(super) fn judge(
     histories: &[History<'_>],
     settings: &Settings,
@@ -44,7 +44,7 @@ fn look(history: &History<'_>, settings: &Settings, verdict: &mut Verdict) -> Op
     let least = least_changes(model, settings);
     let large = (least.0.max(RUN_TO_RUN), least.1.max(RUN_TO_RUN));
     let limit = crossed(baseline, series.metric.value, large)?;
-    // Reports enough, or fewer points than the threshold asks for: nothing is to be measured again.
+    // Nothing to measure again with enough reports, or with fewer points than the threshold requires.
     if history.reports() >= REPORTS_MIN || !history.suffices(0) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Replaces many alerts by one notice, if most benchmarks moved alike.
+//! Replaces many alerts by one notice if most benchmarks moved alike.
 
 use std::collections::BTreeMap;
 use wingbeat_text::share;
@@ -10,12 +10,12 @@ const BENCHMARKS_MIN: usize = 5;
 
 const MOST: f64 = 0.75;
 
-/// A benchmark has moved if it moved by at least this many spreads, and by this share of the middle
-/// one's change: noise is not a move along with a benchmark that doubled.
+/// A benchmark has moved if it moved by at least this many spreads, and by this share of the median benchmark's change:
+/// noise is not a joint move with a benchmark that doubled.
 const MOVED_SPREADS: f64 = 1.0;
 const MOVED_SHARE: f64 = 0.5;
 
-/// Finds crowds by iteration and measure, and turns the verdicts of their members into one notice.
+/// Finds benchmarks that moved together by iteration and measure, and replaces their alerts by one notice.
 pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut Decision) {
     let mut groups: BTreeMap<(u32, &str), Vec<&Moved<'_>>> = BTreeMap::new();
     for one in moves {
@@ -62,7 +62,7 @@ fn is_beyond(verdict: &Verdict) -> bool {
         || matches!(verdict.outcome, Outcome::Worse | Outcome::Better | Outcome::Changed)
 }
 
-/// The logarithm of the ratio by which the middle one of the group moved, if most of it did.
+/// The log ratio by which the median of the group moved, if most of the group did.
 fn common_move(group: &[&Moved<'_>], settings: &Settings) -> Option<f64> {
     if group.len() < BENCHMARKS_MIN {
         return None;
@@ -76,7 +76,7 @@ fn common_move(group: &[&Moved<'_>], settings: &Settings) -> Option<f64> {
 }
 
 impl Moved<'_> {
-    /// Whether it moved the way of the middle one, beyond its own spread and at least half as far.
+    /// Whether it moved in the direction of the median, beyond its own spread and at least half as far.
     fn has_moved(&self, middle: f64) -> bool {
         let side = middle.signum();
         self.error * side >= MOVED_SPREADS && self.log_ratio * side >= MOVED_SHARE * middle.abs()

@@ -1,11 +1,11 @@
-//! Numbers in the reasons of verdicts, as far as only those have them.
+//! Number formats specific to the reasons of verdicts.
 
 use wingbeat_text::{exponential, fixed};
 
 /// Larger distances, in spreads, are given as "more than".
 const SPREADS_MAX: f64 = 1000.0;
 
-/// Smaller p-values are given as "less than": the assumptions are not that exact.
+/// Smaller p-values are given as "less than": the assumptions are not that accurate.
 const CHANCE_MIN: f64 = 1e-9;
 
 /// A p-value: `p = 0.002`, `p = 3e−7`, `p < 1e−9`.

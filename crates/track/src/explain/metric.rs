@@ -1,4 +1,4 @@
-//! The metric that profiles are of: before and after, and how far it scatters without a change.
+//! The metric behind profiles: before and after, and its variation without a change.
 
 use time::OffsetDateTime;
 use wingbeat_difference::Metric;
@@ -18,16 +18,16 @@ const SD_UNKNOWN: f64 = 0.01;
 /// Standard deviations from one end of a 95 % interval to the other.
 const INTERVAL_SDS: f64 = 2.0 * 1.96;
 
-/// Values of which a median absolute deviation is worth something.
+/// Minimum number of values for a useful median absolute deviation.
 const MAD_MIN: usize = 5;
 
-/// Reports among which the last one within the limit is looked for.
+/// Maximum number of reports searched for the last one within the limit.
 const REPORTS_MAX: usize = 100;
 
-/// The measure that exact profiles are of.
+/// The measure of exact profiles.
 pub(super) const INSTRUCTIONS: &str = "instructions";
 
-/// The profiles that a measure can be explained by, the best first.
+/// The kinds of profiles that can explain a measure, best first.
 pub(super) fn kinds(measure: &Measure) -> &'static [ProfileKind] {
     match (measure.slug.as_str(), measure.ladder().own().1) {
         (INSTRUCTIONS, _) => &[ProfileKind::Instructions],
@@ -38,7 +38,7 @@ pub(super) fn kinds(measure: &Measure) -> &'static [ProfileKind] {
     }
 }
 
-/// The measure of an alert, and its metric before and after. `None` where the baseline is not known.
+/// The measure of an alert, and its metric before and after. `None` if the baseline is unknown.
 pub(super) fn metric_of(report: &Report, alert: &Alert) -> Option<(Measure, Metric)> {
     let is_it = |iteration: u32, benchmark: &BenchmarkName, measure: &Slug| {
         (iteration, benchmark, measure) == (alert.iteration, &alert.benchmark, &alert.measure)
@@ -53,7 +53,7 @@ pub(super) fn metric_of(report: &Report, alert: &Alert) -> Option<(Measure, Metr
     Some((measure.clone(), Metric { before, after, before_sd, after_sd }))
 }
 
-/// The standard deviation of a metric, as a part of it.
+/// The standard deviation of a metric, relative to its value.
 pub fn relative_sd(measure: &Measure, metric: &Measured) -> f64 {
     match (measure.kind, metric.lower_value, metric.upper_value) {
         (MeasureKind::Exact, ..) => 0.0,
@@ -77,17 +77,17 @@ pub(super) fn first_metric<'r>(
     metrics.find(is_it).map(|(.., measure, metric)| (measure, metric))
 }
 
-/// What the metric was before the change that an alert is about.
+/// The metric before the change of an alert.
 pub(super) struct Level {
-    /// When the last report within the alert's limit began: reports behind it show what is to be explained, also
-    /// those that raised no alert yet. `None` where it is not known.
+    /// Start time of the last report within the alert's limit: reports after it show the change to explain, even
+    /// without an alert. `None` if unknown.
     pub(super) until: Option<OffsetDateTime>,
-    /// The standard deviation from report to report, as a part of the value; 0 where it is not known.
+    /// The standard deviation between reports, relative to the value; 0 if unknown.
     spread: f64,
 }
 
 impl Level {
-    /// The metric, which scatters at least as its history does.
+    /// Widens the metric to at least the spread of its history.
     pub(super) fn widen(&self, metric: Metric) -> Metric {
         let least = |sd: f64, value: f64| sd.max(value.abs() * self.spread);
         Metric {
@@ -120,8 +120,8 @@ pub(super) fn level(
     Ok(found.unwrap_or(Level { until: None, spread: 0.0 }))
 }
 
-/// The relative standard deviation of values: by their median absolute deviation, since a history may have spikes and
-/// other levels, unless they are too few for that. `None` of fewer than two.
+/// The relative standard deviation of values, from their median absolute deviation, because a history may have spikes
+/// and other levels, unless there are too few values. `None` for fewer than two.
 pub fn spread(values: Vec<f64>) -> Option<f64> {
     let sample = Sample::new(values).ok()?;
     let sd = match sample.len() >= MAD_MIN {

@@ -1,19 +1,18 @@
-//! Where the lines of a file went from one version of it to the next: what was counted by line is compared by line,
-//! also where lines were added above it.
+//! Maps lines between two versions of a file, so that counts per line can be compared even if lines were added above.
 
 use std::time::Duration;
 
 use similar::{DiffOp, TextDiff};
 
-/// Two versions of a large file that have little in common are compared roughly after this time.
+/// Time limit, after which large files with little in common are compared roughly.
 const TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Lines of two versions of a file, side by side.
+/// The line mapping between two versions of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Moves {
-    /// For each line of the earlier version its number in the later one, if it is there.
+    /// For each line of the earlier version its number in the later one, if it still exists.
     later: Vec<Option<u32>>,
-    /// For each line of the later version its number in the earlier one, or that of the line that it replaced.
+    /// For each line of the later version its number in the earlier one, or that of the line it replaced.
     earlier: Vec<Option<u32>>,
 }
 
@@ -34,7 +33,7 @@ impl Moves {
                 DiffOp::Replace { old_index, old_len, new_index, new_len } => {
                     for at in 0..new_len {
                         moves.set_earlier(new_index + at, old_index + at.min(old_len - 1));
-                        // As many lines as before are the same ones, edited.
+                        // The same number of lines: assumes they were edited in place.
                         if old_len == new_len {
                             moves.set_later(old_index + at, new_index + at);
                         }
@@ -58,12 +57,12 @@ impl Moves {
         }
     }
 
-    /// The later number of a line, also of one that was edited; `None` if it is gone.
+    /// The later number of a line, also of an edited one. `None` if it was removed.
     pub(super) fn later(&self, line: u32) -> Option<u32> {
         at(&self.later, line)
     }
 
-    /// The earlier number of a line, or that of the line that it replaced; `None` if it is an addition.
+    /// The earlier number of a line, or that of the line it replaced. `None` if it was added.
     pub(super) fn earlier(&self, line: u32) -> Option<u32> {
         at(&self.earlier, line)
     }

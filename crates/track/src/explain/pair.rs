@@ -1,4 +1,4 @@
-//! Two profiles of a benchmark, and what they say about a change of its metric.
+//! Two profiles of a benchmark, and how they explain a change of its metric.
 
 use wingbeat_difference::{
     Change, Explanation, Flame, Metric, Picture, Request, Side, compare, sentences, step,
@@ -20,12 +20,12 @@ pub struct Pair {
     pub after: ProfileInfo,
     pub measure: Measure,
     pub explanation: Explanation,
-    /// The source of functions that are named.
+    /// Source lines of the named functions.
     pub quotes: Vec<Quote>,
     sides: [Side; 2],
 }
 
-/// Why a report's alert has no pair of profiles, or what is wrong with them.
+/// Why an alert has no pair of profiles, or what is wrong with them.
 #[derive(Debug, thiserror::Error)]
 pub enum Unexplained {
     #[error(transparent)]
@@ -50,17 +50,17 @@ pub enum Unexplained {
     Profiles(String),
 }
 
-/// Bytes of an unpacked profile at most: it may come from somebody else, and be packed well.
+/// Maximum size of an unpacked profile: it may come from elsewhere, and be a decompression bomb.
 const UNPACKED_BYTES_MAX: u64 = 64 << 20;
 
-/// What is said where the profiles are exact and the measure is another.
+/// Remark for exact profiles with another measure.
 const BY_INSTRUCTIONS: &str =
     "divided by instructions, which were counted: the time that each of them takes is not known";
 
-/// What is to be read and compared, the earlier one first.
+/// The profiles to compare, the earlier one first.
 pub(super) struct Asked<'r> {
     pub(super) profiles: [ProfileInfo; 2],
-    /// Those that the profiles belong to; the earlier one may be gone.
+    /// The reports of the profiles. The earlier one may have been deleted.
     pub(super) reports: [Option<&'r Report>; 2],
     pub(super) measure: Measure,
     pub(super) metric: Metric,
@@ -77,7 +77,7 @@ impl Asked<'_> {
         let (earlier, later) = (read("earlier", &before)?, read("later", &after)?);
         let files = Files::of(sources, reports, &later);
         let earlier = files.renumber(earlier);
-        // What was counted is the metric itself.
+        // Counts are the metric itself.
         let metric = match measure.slug.as_str() {
             INSTRUCTIONS if later.is_exact() => Metric::of_totals(&earlier, &later),
             _ => metric,
@@ -117,7 +117,7 @@ pub fn signed(change: Change, measure: &Measure) -> String {
     wingbeat_difference::signed(change, &|value| written(measure, value))
 }
 
-/// A value with its unit, or else the measure's name.
+/// A value with its unit, or the measure's name if it has none.
 pub fn written(measure: &Measure, value: f64) -> String {
     let ladder = measure.ladder();
     match ladder.own().1 {

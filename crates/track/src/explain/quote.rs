@@ -1,4 +1,4 @@
-//! The source of the line that is to blame, before and after, where it is known.
+//! Source lines that explain a change, before and after, if available.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,19 +8,19 @@ use wingbeat_difference::{Place, Side};
 use super::moves::Moves;
 use crate::model::Report;
 
-/// Files that are looked for at most: those of a program, not all that it is linked with.
+/// Maximum number of files searched: those of a program, not of everything linked into it.
 const FILES_MAX: usize = 64;
 
-/// Larger files are not the work of people.
+/// Larger files are not written by hand.
 const FILE_BYTES_MAX: usize = 4 << 20;
 
-/// Finds the text of source files in the commits that were measured.
+/// Provides source files of measured commits.
 pub trait Sources {
-    /// The text of a file, by the path that debug information has for it.
+    /// The text of a file by its path in debug information.
     fn text(&self, commit: &str, path: &str) -> Option<String>;
 }
 
-/// No sources are at hand.
+/// Provides no sources.
 #[derive(Debug, Clone, Copy)]
 pub struct NoSources;
 
@@ -30,13 +30,13 @@ impl Sources for NoSources {
     }
 }
 
-/// A line in the source, of a cause.
+/// A source line of a cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quote {
-    /// Index of the sentence that it belongs to.
+    /// Index of its sentence.
     pub sentence: usize,
     pub file: String,
-    /// Before the change: the same line, or the one that was replaced.
+    /// Before the change: the same line, or the one it replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<QuotedLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,12 +46,12 @@ pub struct Quote {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotedLine {
     pub line: u32,
-    /// Without white space around it.
+    /// Without surrounding white space.
     pub text: String,
 }
 
 impl Quote {
-    /// Each text, with what it is: `line 42 before`, `line 43 now`; one where both are the same.
+    /// Each text with a label: `line 42 before`, `line 43 now`. Only one if both are equal.
     pub fn lines(&self) -> Vec<(String, &str)> {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) if before.text == after.text => {
@@ -72,11 +72,11 @@ impl Quote {
     }
 }
 
-/// The files of two profiles, as far as both commits are known and have them.
+/// The files of two profiles, if both commits are known and contain them.
 pub(super) struct Files<'s> {
     sources: &'s dyn Sources,
     commits: [Option<&'s str>; 2],
-    /// Those of the user's own code: a dependency may have a file of the same name.
+    /// Files of the user's own code: a dependency may have a file of the same name.
     own: BTreeSet<String>,
     moves: BTreeMap<String, Moves>,
 }
@@ -102,7 +102,7 @@ impl<'s> Files<'s> {
         files
     }
 
-    /// The earlier profile, with lines as the later versions of their files number them.
+    /// The earlier profile with its lines renumbered to the later versions of their files.
     pub(super) fn renumber(&self, earlier: Side) -> Side {
         earlier.renumbered(&|file, line| Some(self.moves.get(file)?.later(line)))
     }
@@ -111,7 +111,7 @@ impl<'s> Files<'s> {
         self.sources.text(commit, path).filter(|text| text.len() <= FILE_BYTES_MAX)
     }
 
-    /// The source of a place, for the sentence at that index; `None` if nothing of it is known.
+    /// The source of a location, for the sentence with that index. `None` if unknown.
     pub(super) fn quote(&self, sentence: usize, place: &Place) -> Option<Quote> {
         if !self.own.contains(&place.file) {
             return None;
@@ -136,7 +136,7 @@ impl<'s> Files<'s> {
     }
 }
 
-/// The commit that was measured; `None` if files differed from it.
+/// The measured commit. `None` if the working tree differed from it.
 fn commit(report: &Report) -> Option<&str> {
     let environment = &report.environment;
     let commit = environment.git_hash.as_deref().or(report.hash.as_deref());

@@ -1,14 +1,14 @@
-//! Workflow commands that show alerts beside the run: `::error title=…::…`.
+//! Workflow commands that show alerts on the run: `::error title=…::…`.
 
 use wingbeat_text::{in_order, plural};
 
 use super::Message;
 use crate::{model::AlertStatus, output::Sentence};
 
-/// GitHub shows ten of each kind for a step.
+/// GitHub shows at most ten of each kind per step.
 const SHOWN_MAX: usize = 10;
 
-/// One line for each alert, failure and notice. Alerts are errors if they fail the run, else warnings.
+/// One line for each alert, failure and notice. Alerts are errors if they fail the run, otherwise warnings.
 pub fn annotations(message: &Message, is_strict: bool) -> String {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
@@ -30,7 +30,7 @@ pub fn annotations(message: &Message, is_strict: bool) -> String {
     lines("error", errors, project) + &lines("warning", warnings, project)
 }
 
-/// At most ten; the last says how many there are besides.
+/// At most ten lines. The last one states how many more there are.
 fn lines(command: &str, mut told: Vec<(&'static str, String)>, project: &str) -> String {
     if told.len() > SHOWN_MAX {
         let more = told.len() - (SHOWN_MAX - 1);

@@ -1,5 +1,5 @@
-//! GitHub's API: one request and what a refusal means, the comment on a pull request, which is found again by
-//! its marker, and the check run beside a commit, which a branch rule can demand.
+//! GitHub's API: requests and their refusals, the comment on a pull request, which is found by its marker, and the
+//! check run of a commit, which a branch rule can require.
 
 use serde_json::{Value, json};
 use ureq::http::Method;
@@ -10,13 +10,13 @@ use crate::remote::{
     http::{Call, Response},
 };
 
-/// Comments on a page; GitHub gives no more.
+/// Comments per page, GitHub's maximum.
 const PER_PAGE: usize = 100;
 
-/// Pages that are searched. A pull request with more comments gets a second one of ours.
+/// Maximum number of pages searched. A pull request with more comments gets a second one of ours.
 const PAGES_MAX: usize = 30;
 
-/// Characters of a title; GitHub shows one line.
+/// Maximum characters of a title. GitHub shows one line.
 const TITLE_MAX: usize = 200;
 
 pub(super) struct Api<'a> {
@@ -28,12 +28,12 @@ pub(super) struct Api<'a> {
 
 pub(super) struct Refusal {
     pub(super) reason: String,
-    /// Whether the token is good and lacks the permission.
+    /// Whether the token is valid but lacks the permission.
     pub(super) is_forbidden: bool,
 }
 
 impl Api<'_> {
-    /// Sends a request to a path below the root. `permission` is what it takes: `checks: write`.
+    /// Sends a request to a path below the root. `permission` is the required one: `checks: write`.
     fn call(
         &self,
         method: Method,
@@ -43,7 +43,7 @@ impl Api<'_> {
     ) -> Result<Value, Refusal> {
         let url = format!("{}/{path}", self.root);
         let call = Call {
-            // What is made twice stays twice.
+            // A repeated POST would create duplicates.
             is_repeatable: method != Method::POST,
             headers: &[
                 ("accept", "application/vnd.github+json"),
@@ -64,7 +64,7 @@ impl Api<'_> {
         }
     }
 
-    /// Updates the comment on a pull request, or makes it if `may_create`. Gives its address.
+    /// Updates the comment on a pull request, or creates it if `may_create`. Returns its address.
     pub(super) fn comment(
         &self,
         number: u64,
@@ -80,7 +80,7 @@ impl Api<'_> {
         self.call(method, &path, Some(&body), COMMENTS).map(|answer| Some(address(&answer)))
     }
 
-    /// The newest comment that ends in our marker. One that quotes it has more after it.
+    /// Finds the newest comment that ends with our marker. One that quotes it has more text after it.
     fn find_comment(&self, number: u64, marker: &str) -> Result<Option<u64>, Refusal> {
         let mut found = None;
         for page in 1..=PAGES_MAX {
@@ -102,7 +102,7 @@ impl Api<'_> {
         Ok(found)
     }
 
-    /// Makes a check run about the commit, which is complete at once. Gives its address.
+    /// Creates a completed check run for the commit. Returns its address.
     pub(super) fn check(
         &self,
         message: &Message,
@@ -110,12 +110,12 @@ impl Api<'_> {
         commit: &str,
         is_strict: bool,
     ) -> Result<String, Refusal> {
-        // The name does not tell the branch: a rule about checks names it once for all pull requests.
+        // The name does not contain the branch: a branch rule names a check once for all pull requests.
         let name = match id {
             Some(id) => format!("wingbeat: {id}"),
             None => format!("wingbeat: {} on {}", message.project, message.testbed),
         };
-        // As the exit code has it: nothing is a failure without `--err`.
+        // Matches the exit code: nothing fails without `--err`.
         let conclusion = match (message.alerts > 0 || message.failures > 0, is_strict) {
             (true, true) => "failure",
             (true, false) => "neutral",
@@ -148,7 +148,7 @@ impl Refusal {
     }
 
     fn of(response: &Response, permission: &str) -> Self {
-        // It answers so, too, when it is asked too often.
+        // GitHub also uses this status for rate limits.
         let is_limit = response.body.contains("rate limit");
         let hint = match response.status {
             401 => "; the token is invalid or has expired".to_owned(),

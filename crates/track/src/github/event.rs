@@ -1,4 +1,4 @@
-//! The event that a workflow runs for: which pull request, which commit, and whether it comes from a fork.
+//! The event that triggered a workflow: its pull request and commit, and whether it comes from a fork.
 
 use std::{fs, path::Path};
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 pub(super) struct Event {
     pub(super) number: Option<u64>,
     pub(super) is_fork: bool,
-    /// The commit that it is about, where that is not the one that is checked out: of a pull request GitHub
-    /// checks out its merge with the base branch.
+    /// The event's commit, if it is not the one checked out: for a pull request GitHub checks out its merge with the
+    /// base branch.
     pub(super) commit: Option<String>,
 }
 
-/// Reads the file of an event. No file is an event about nothing.
+/// Reads the file of an event. Without a file, the event is empty.
 pub(super) fn read(path: Option<&Path>) -> Result<Event, String> {
     let Some(path) = path else { return Ok(Event::default()) };
     let failed = |error: &dyn std::fmt::Display| {
@@ -29,7 +29,7 @@ fn parse(json: &Value) -> Event {
     let repository = |side: &str| pull_request[side]["repo"]["full_name"].as_str();
     Event {
         number: pull_request["number"].as_u64(),
-        // A fork that was deleted has no repository any more.
+        // A deleted fork has no repository.
         is_fork: !pull_request.is_null() && repository("head") != repository("base"),
         commit: [&pull_request["head"]["sha"], &json["workflow_run"]["head_sha"]]
             .into_iter()

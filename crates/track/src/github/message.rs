@@ -1,4 +1,4 @@
-//! What GitHub is told, whoever judged: wingbeat by its own history, or a Bencher server.
+//! The message for GitHub, from a local verdict or from a Bencher server's.
 
 use crate::{
     model::Report,
@@ -10,21 +10,21 @@ use crate::{
 pub struct Message {
     pub project: String,
     pub testbed: String,
-    /// All of it in one line.
+    /// Summary in one line.
     pub verdict: String,
-    /// All of it, at most 65,535 bytes, with the marker at its end.
+    /// The full report, at most 65,535 bytes, with the marker at its end.
     pub markdown: String,
-    /// By what the comment is found again.
+    /// Identifies the comment.
     pub marker: String,
     pub sentences: Vec<Sentence>,
-    /// Alerts for which `--err` fails the run.
+    /// Number of alerts for which `--err` fails the run.
     pub alerts: u64,
     pub failures: usize,
     pub has_threshold: bool,
 }
 
 impl Message {
-    /// About a report that was judged here. `id` is the user's own name for the comment (`--ci-id`).
+    /// From a report judged locally. `id` is the user's name for the comment (`--ci-id`).
     pub fn of_page(page: &Page<'_>, id: Option<&str>) -> Self {
         Self {
             verdict: output::verdict(page),
@@ -36,7 +36,7 @@ impl Message {
         }
     }
 
-    /// About a report that a server judged. As there, alerts count whether or not somebody dismissed them.
+    /// From a report judged by a server. As there, dismissed alerts count, too.
     pub fn of_answer(answer: &Answer, report: &Report, id: Option<&str>) -> Self {
         let alert =
             |alert: &remote::RemoteAlert| Sentence::Alert(alert.status, words::alert(alert));
@@ -62,7 +62,7 @@ impl Message {
         }
     }
 
-    /// What does not depend on who judged.
+    /// The parts that do not depend on who judged.
     fn of_report(report: &Report, id: Option<&str>) -> Self {
         Self {
             project: report.project.to_string(),

@@ -1,5 +1,5 @@
-//! Reports as Bencher's API lists them: `GET /v0/projects/{project}/reports?expand=true`, page after page, or
-//! `bencher report view`. `perf` reads series.
+//! Reports as listed by Bencher's API: `GET /v0/projects/{project}/reports?expand=true`, page by page, or `bencher
+//! report view`. `perf` reads series.
 
 pub(super) mod perf;
 
@@ -113,7 +113,7 @@ pub(super) fn read(text: &str, place: &Place) -> Result<History, ImportError> {
     Ok(history)
 }
 
-/// The epoch of each head. A branch that was reset has several heads, of which each is a history of its own.
+/// The epoch of each head. A branch that was reset has several heads, each with its own history.
 fn epochs<'b>(branches: impl Iterator<Item = &'b Branch>) -> BTreeMap<Uuid, u32> {
     let mut heads: BTreeMap<&str, BTreeSet<(OffsetDateTime, Uuid)>> = BTreeMap::new();
     for Branch { name, head } in branches {
@@ -130,7 +130,7 @@ fn project(place: &Place, of_file: &Named) -> Result<ProjectName, InvalidName> {
     }
 }
 
-/// All reports of lists, or of single ones, that stand one after the other.
+/// All reports of a sequence of lists or single reports.
 fn reports(text: &str) -> serde_json::Result<Vec<JsonReport>> {
     let mut reports = Vec::new();
     let mut rest = text;

@@ -1,6 +1,6 @@
 //! `data.js` of github-action-benchmark: `window.BENCHMARK_DATA = {…}` with commits and their values, by suite.
 //!
-//! Suites that measured the same commit are one report, as one run of all of them would be.
+//! Suites that measured the same commit become one report, like a single run of all of them.
 
 use std::{
     borrow::Cow,
@@ -45,7 +45,7 @@ struct Commit {
 #[derive(Deserialize, PartialEq)]
 struct Bench {
     name: String,
-    /// Null stands for what JSON has no number for.
+    /// Null if JSON cannot represent the number.
     value: Option<f64>,
     #[serde(default)]
     unit: Option<String>,
@@ -68,7 +68,7 @@ pub(super) fn read(text: &str, place: &Place) -> Result<History, ImportError> {
         let mut seen: HashMap<&str, Vec<&[Bench]>> = HashMap::new();
         for (number, entry) in (1..).zip(entries) {
             let at = || format!("entry {number} of {suite:?}");
-            // A commit may have been measured several times, and one measurement been written twice.
+            // A commit may have been measured several times, and a measurement may be recorded twice.
             let of_commit = seen.entry(&entry.commit.id).or_default();
             if of_commit.contains(&&*entry.benches) {
                 continue;
@@ -113,7 +113,7 @@ pub(super) fn read(text: &str, place: &Place) -> Result<History, ImportError> {
     Ok(history)
 }
 
-/// JavaScript has numbers that JSON has not.
+/// Replaces JavaScript numbers that are invalid in JSON.
 fn without_odd_numbers(text: &str) -> Cow<'_, str> {
     if !text.contains("NaN") && !text.contains("Infinity") {
         return Cow::Borrowed(text);
@@ -139,7 +139,7 @@ fn without_odd_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(written)
 }
 
-/// Always the same for the same commit of the same place.
+/// Deterministic for a commit and its place.
 fn uuid(place: &Place, commit: &str, time: usize) -> Uuid {
     let Place { project, branch, testbed, .. } = place;
     let name = format!("github-action-benchmark\n{project}\n{branch}\n{testbed}\n{commit}\n{time}");
@@ -169,7 +169,7 @@ fn start_time(entry: &Entry, at: &impl Fn() -> String) -> Result<OffsetDateTime,
     if is_stored { Ok(time) } else { Err(wrong(time.to_string())) }
 }
 
-/// Names of benchmarks that several suites have.
+/// Benchmark names used by several suites.
 fn shared_names(data: &Data) -> HashSet<&str> {
     let mut first: HashMap<&str, &str> = HashMap::new();
     let mut shared = HashSet::new();
@@ -194,7 +194,7 @@ fn results(
     for bench in &entry.benches {
         let unit = bench.unit.as_deref().unwrap_or_default().trim();
         let (measure, factor) = measure(&mut measures, &entry.tool, unit);
-        // Go's further figures stand behind the name of the benchmark.
+        // Go's additional metrics are appended to the benchmark's name.
         let further = bench.name.strip_suffix(&format!(" - {unit}"));
         let is_there = |name: &str| {
             let own = results.benchmarks.iter().find(|it| it.name.as_str() == name);
@@ -223,7 +223,7 @@ fn results(
     results
 }
 
-/// The measure of a unit, and how many of its units one of these is.
+/// The measure of a unit, and the factor to its units.
 fn measure(measures: &mut Measures, tool: &str, unit: &str) -> (Measure, f64) {
     let (measure, factor) = match unit {
         "iter/sec" => (Measure::throughput(), 1.0),

@@ -1,4 +1,4 @@
-//! Finds the history that a report belongs to: the epoch of its branch, and where the branch comes from.
+//! Finds the history of a report: the epoch of its branch, and the branch's start point.
 
 use std::path::Path;
 
@@ -11,23 +11,23 @@ use crate::{
     store::{ReportSummary, Store, StoreError},
 };
 
-/// What the user says about where a branch comes from.
+/// The user's options for the start point of a branch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Branching {
-    /// The branch that it comes from. Without it the one counts that its last report names.
+    /// The branch it starts from. Defaults to the one named by its last report.
     pub start_point: Option<BranchName>,
-    /// The commit at which it begins. Without it git is asked.
+    /// The commit at which it begins. Defaults to git's merge base.
     pub hash: Option<String>,
-    /// Versions of the start point that count at most.
+    /// Maximum number of versions of the start point.
     pub max_versions: Option<u32>,
     pub is_reset: bool,
 }
 
-/// Versions of a start point that count at most, unless the user says otherwise: Bencher's default.
+/// Default maximum number of versions of a start point, as in Bencher.
 const MAX_VERSIONS: u32 = 255;
 
-/// Places a report of an older commit than the newest one of its branch where the commit belongs: the job of
-/// an old commit that runs again says nothing about the newest, whose history it would become.
+/// Moves a report about an older commit than the newest of its branch back to the commit's position: a rerun of an old
+/// commit's job is no information about the newest, and must not become its history.
 pub(crate) fn place(
     report: &mut Report,
     directory: &Path,
@@ -61,8 +61,8 @@ pub(crate) fn place(
     Ok(())
 }
 
-/// Settles the epoch and the start point of a report. What stands in for something missing is remarked. Git is
-/// asked in `directory`; a server has none.
+/// Determines the epoch and the start point of a report. Fallbacks are added as remarks. Git is queried in `directory`;
+/// a server has none.
 pub fn settle(
     report: &mut Report,
     asked: &Branching,
@@ -88,8 +88,8 @@ pub fn settle(
             let max_versions = asked.max_versions.unwrap_or(MAX_VERSIONS);
             (StartPoint { branch, hash: asked.hash.clone(), until: None, max_versions }, None)
         }
-        // The branch came from somewhere when it was measured first, and still does. Where it parts may
-        // have changed since: it may have been rebased, or the merge base measured.
+        // The branch keeps the start point of its first report. The commit may have changed since, by a rebase or
+        // because the merge base has been measured by now.
         (None, Some(start)) => {
             (StartPoint { hash: None, until: None, ..start.clone() }, start.hash)
         }
@@ -99,8 +99,8 @@ pub fn settle(
     Ok(())
 }
 
-/// The place in the start point's history. `fallback` is the commit that an earlier run found, for when git
-/// knows none any more.
+/// The position in the start point's history. `fallback` is the commit found by an earlier run, in case git finds none
+/// any more.
 fn find(
     report: &Report,
     directory: Option<&Path>,
@@ -153,7 +153,7 @@ fn find(
     Ok(place)
 }
 
-/// Why a report is compared with the latest one of the start point, where that is news.
+/// Why a report is compared with the latest one of the start point, if that is news.
 fn why_latest(
     report: &Report,
     branch: &BranchName,
@@ -169,7 +169,7 @@ fn why_latest(
             report.testbed,
         ));
     }
-    // Outside of a repository there is nothing that could part.
+    // Outside of a repository there is no merge base.
     report.hash.as_ref().map(|_| {
         format!(
             "git cannot find where this branch left {branch} (is {branch} fetched, with its \

@@ -1,7 +1,6 @@
-//! Notices of a run. Alerts that nobody has answered, until their level became the usual one: from then on
-//! the same value raises no alert, which is to be said once. Levels that drift, which raise none. Thresholds
-//! that judge nothing, and benchmarks that are gone: a typing error or a crash must not look like a report without
-//! alerts.
+//! Notices of a run: unanswered alerts whose level became usual, because from then on the same value raises no alert,
+//! which is reported once; drifting levels, which raise none; thresholds that match nothing, and missing benchmarks,
+//! because a typo or a crash must not look like a report without alerts.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +18,10 @@ use crate::{
     output::short_hash,
 };
 
-/// Newest points before the alerts that tell the level from which they rose.
+/// Maximum number of points before the alerts that determine the previous level.
 const BEFORE_MAX: usize = 20;
 
-/// A notice, if this report is the first without an alert at the level of the alerts before it.
+/// A notice if this report is the first without an alert at the level of the alerts before it.
 pub(super) fn of_absorbed<'a>(
     past: &[PastReport],
     series: impl Iterator<Item = (&'a Series<'a>, &'a Verdict)>,
@@ -54,7 +53,7 @@ pub(super) fn of_absorbed<'a>(
     vec![Notice { kind: NoticeKind::AlertIsUsual { metrics }, text }]
 }
 
-/// A notice, if values keep what an earlier commit raised the alert about.
+/// A notice if values stay at a level for which an earlier commit raised the alert.
 pub(super) fn of_known<'a>(
     verdicts: impl Iterator<Item = (&'a Verdict, &'a str)>,
 ) -> Option<Notice> {
@@ -71,8 +70,8 @@ pub(super) fn of_known<'a>(
     (metrics > 0).then_some(Notice { kind: NoticeKind::AlertOfEarlier { metrics }, text })
 }
 
-/// How far the values since an open alert lie from what was before it, and the alert, if all of them were off
-/// and the baseline is nearer to them. Later reports that kept the value raised none.
+/// The distance of the values since an open alert from those before it, and the alert, if all of them deviated and the
+/// baseline is nearer to them. Later reports at that value raised none.
 fn absorbed(points: &[PastPoint], baseline: f64) -> Option<(f64, &PastPoint)> {
     let is_off = |point: &&PastPoint| {
         point.outcome.is_some_and(|it| matches!(it, Outcome::Worse | Outcome::Changed))
@@ -89,7 +88,7 @@ fn absorbed(points: &[PastPoint], baseline: f64) -> Option<(f64, &PastPoint)> {
     (is_nearer && change.is_finite()).then_some((change, since.first()?))
 }
 
-/// A notice, if there are levels that moved slowly and far, and no earlier report told so. What stood out is known.
+/// A notice if levels moved slowly and far, and no earlier report said so. Metrics that stand out are reported anyway.
 pub(super) fn of_drift<'a>(
     series: impl Iterator<Item = (&'a Series<'a>, &'a Verdict)>,
 ) -> Vec<Notice> {
@@ -125,8 +124,8 @@ fn median(points: &[PastPoint]) -> f64 {
     sample::median(points.iter().map(|point| point.value).collect())
 }
 
-/// A notice, if measures have an alert for a change that may be for the better, unless the user said that
-/// neither direction of them is.
+/// A notice if measures have an alert for a change that may be an improvement, unless the user declared them
+/// undirected.
 pub(super) fn of_undirected<'a>(
     report: &Report,
     alerts: impl Iterator<Item = (&'a Series<'a>, &'a Verdict)>,
@@ -157,10 +156,10 @@ pub(super) fn of_undirected<'a>(
     Some(Notice { kind: NoticeKind::DirectionUnknown { measures }, text })
 }
 
-/// Boundaries beyond this share of the baseline, upwards and downwards, are a notice.
+/// Boundaries beyond this share of the baseline, upwards and downwards, get a notice.
 const WIDE: f64 = 1.0;
 
-/// A notice for each threshold whose boundary is a share, and reads like a percentage.
+/// A notice for each threshold whose boundary is a share, but looks like a percentage.
 pub(super) fn of_wide(thresholds: &[Threshold]) -> Vec<Notice> {
     let wide = thresholds.iter().filter_map(|Threshold { measure, benchmark, model }| {
         if !matches!(model.test, Test::Percentage | Test::Auto | Test::ChangePoint) {
@@ -183,9 +182,9 @@ pub(super) fn of_wide(thresholds: &[Threshold]) -> Vec<Notice> {
     wide.collect()
 }
 
-/// A notice of benchmarks that the last report had and this one has not. The last one is the newest of history
-/// with a benchmark in common, since jobs may share a branch and report different benchmarks; if there is
-/// none, the newest. What another report of the same commit has is not missing.
+/// A notice about benchmarks that the last report had and this one lacks. The last report is the newest of history with
+/// a benchmark in common, since jobs may share a branch and report different benchmarks; if there is none, the newest.
+/// Benchmarks in another report of the same commit are not missing.
 pub(super) fn of_missing(report: &Report, pasts: [&Past; 2]) -> Option<Notice> {
     let mut here: BTreeSet<&BenchmarkName> =
         report.metrics().map(|(_, benchmark, ..)| &benchmark.name).collect();
@@ -226,7 +225,7 @@ pub(super) fn of_missing(report: &Report, pasts: [&Past; 2]) -> Option<Notice> {
     Some(Notice { kind: NoticeKind::Missing { benchmarks: missing, of }, text })
 }
 
-/// Benchmarks that other reports of the same commit on the same branch have.
+/// Benchmarks in other reports of the same commit on the same branch.
 fn of_commit<'p>(past: &'p Past, report: &Report) -> Vec<&'p BenchmarkName> {
     let is_it = |past: &PastReport| {
         past.branch == report.branch && past.hash.is_some() && past.hash == report.hash
@@ -240,14 +239,14 @@ fn of_commit<'p>(past: &'p Past, report: &Report) -> Vec<&'p BenchmarkName> {
     past.series.iter().filter(has).map(|series| &series.benchmark).collect()
 }
 
-/// Measures that are listed at most.
+/// Maximum number of measures listed.
 const LISTED_MAX: usize = 8;
 
-/// A notice for each threshold that has no boundary, or that no metric of the report fits.
+/// A notice for each threshold without a boundary, or without a matching metric in the report.
 pub(super) fn of_idle(thresholds: &[Threshold], report: &Report) -> Vec<Notice> {
     let measures: BTreeSet<&Slug> =
         report.metrics().map(|(.., measure, _)| &measure.slug).collect();
-    // Without metrics that is what the user reads of.
+    // Without metrics, the user is told just that.
     if measures.is_empty() {
         return Vec::new();
     }
@@ -342,7 +341,7 @@ mod tests {
         let outcome = Outcome::Changed;
         let verdict = Verdict { outcome, ..Verdict::new(0, name.clone(), measure.slug.clone()) };
         let check = |results: Results, is_told: bool| {
-            // A server gets them as JSON.
+            // A server receives them as JSON.
             let results = serde_json::to_value(results).expect("JSON");
             let iterations = vec![serde_json::from_value(results).expect("results")];
             let named = |text: &str| text.to_owned();

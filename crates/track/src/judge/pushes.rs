@@ -1,18 +1,18 @@
-//! Earlier reports of a branch that has a start point. They are no history, so that a regression does not
-//! become usual by being pushed again. But a push that deviates as the one before did is no spike.
+//! Earlier reports of a branch with a start point. They are not history, so that a regression does not become usual by
+//! repeated pushes. But a push that deviates like the one before is not a spike.
 
 use wingbeat_stats::sample;
 
 use crate::model::{BenchmarkName, Measure, Past, PastPoint, PastReport, Report};
 
-/// Newest pushes that are read.
+/// Maximum number of pushes read, newest first.
 pub(super) const PUSHES_MAX: usize = 3;
 
-/// Newest points of history whose middle is the level that a push is beside.
+/// Newest points of history whose median is the level that pushes are compared with.
 const BESIDE: usize = 10;
 
-/// One value for each push on the same machine, oldest first. Of a push that was measured again, the value
-/// that is nearest to history counts; of several iterations, the one in the middle.
+/// One value per push on the same machine, oldest first: for repeated measurements the value nearest to history, for
+/// several iterations the median.
 pub(super) fn values(
     pushes: &Past,
     report: &Report,

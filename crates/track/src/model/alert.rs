@@ -15,7 +15,7 @@ use super::{
 pub enum AlertStatus {
     Active,
     Dismissed,
-    /// Silenced: it and later alerts of the same series do not count.
+    /// Silenced: this and later alerts of the same series do not count.
     Silenced,
 }
 
@@ -42,14 +42,14 @@ pub struct Alert {
 }
 
 impl Alert {
-    /// The active alert that a verdict raises.
+    /// The active alert raised by a verdict.
     pub fn of(uuid: Uuid, verdict: &Verdict) -> Self {
         Self {
             uuid,
             iteration: verdict.iteration,
             benchmark: verdict.benchmark.clone(),
             measure: verdict.measure.clone(),
-            // An alert without a limit that was crossed is one of exact measures that rose.
+            // An alert without a crossed limit is one of exact measures that increased.
             limit: verdict.limit.unwrap_or(Limit::Upper),
             status: AlertStatus::Active,
             reason: None,

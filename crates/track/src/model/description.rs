@@ -1,10 +1,10 @@
-//! What is said of a measure beside its values: in `wingbeat.toml`, or in the JSON that a program prints.
+//! Descriptions of measures: from `wingbeat.toml`, or from the JSON printed by a program.
 
 use serde::Deserialize;
 
 use super::{Direction, InvalidName, Measure, MeasureKind, MeasureName};
 
-/// What is said of a measure. `None` leaves it as it is known.
+/// Description of a measure. `None` keeps the known value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Description {
     #[serde(default, alias = "unit")]
@@ -15,7 +15,7 @@ pub struct Description {
     pub kind: Option<MeasureKind>,
 }
 
-/// The units of a known measure are what they are.
+/// The units of a known measure are fixed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
     #[error("{0}")]
@@ -27,8 +27,8 @@ pub enum DescriptionError {
 }
 
 impl Description {
-    /// The measure of a name as it is described, and how many of its units one of the given ones is: a known
-    /// measure keeps its units.
+    /// The measure of a name with this description, and the factor from the given units to its own: a known measure
+    /// keeps its units.
     pub fn of(&self, name: &str) -> Result<(Measure, f64), DescriptionError> {
         MeasureName::new(name)?;
         let mut measure = Measure::named(name);
@@ -36,7 +36,7 @@ impl Description {
         Ok((measure, factor))
     }
 
-    /// Describes a measure. Returns how many of its units one of the given ones is.
+    /// Applies the description to a measure. Returns the factor from the given units to its own.
     pub fn describe(&self, measure: &mut Measure) -> Result<f64, DescriptionError> {
         measure.direction = self.direction.unwrap_or(measure.direction);
         measure.kind = self.kind.unwrap_or(measure.kind);

@@ -1,9 +1,8 @@
-//! The environment of a report. If it changes between reports, the numbers may change without a
-//! change of the code.
+//! The environment of a report. If it changes between reports, results may change without a change of the code.
 
 use serde::{Deserialize, Serialize};
 
-/// The machine and the tools of one report. Unknown is `None`.
+/// The machine and the tools of one report. Unknown values are `None`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Environment {
@@ -13,9 +12,9 @@ pub struct Environment {
     /// Frequency governor of the first CPU.
     pub governor: Option<String>,
     pub cores: Option<u32>,
-    /// Load average over one minute, before the command ran.
+    /// Load average over one minute before the command ran.
     pub load: Option<f64>,
-    /// Share of the CPU time during the command that the hypervisor took, 0 to 1.
+    /// Share of the CPU time during the command that was stolen by the hypervisor, 0 to 1.
     pub steal: Option<f64>,
     /// `rustc --version`, or that of the project's compiler.
     pub compiler: Option<String>,
@@ -26,7 +25,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The facts that stay the same on an unchanged machine: not load, steal and commit.
+    /// The properties that are constant on an unchanged machine: without load, steal and commit.
     pub fn lasting(&self) -> Vec<(&'static str, String)> {
         let cores = self.cores.map(|cores| cores.to_string());
         [
@@ -42,7 +41,7 @@ impl Environment {
         .collect()
     }
 
-    /// Whether both have the same CPU model and as many CPUs, as far as is known.
+    /// Whether both have the same CPU model and number of CPUs, as far as known.
     pub(crate) fn is_same_machine(&self, other: &Self) -> bool {
         fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
             one.zip(other).is_none_or(|(one, other)| one == other)
@@ -51,8 +50,7 @@ impl Environment {
             && agree(self.cores.as_ref(), other.cores.as_ref())
     }
 
-    /// What differs from `before`, in words: `kernel 6.12.1 → 6.18.4`. Empty if nothing does; a
-    /// value that is unknown on one side is no difference.
+    /// Differences from `before`, in words: `kernel 6.12.1 → 6.18.4`. Values unknown on either side are ignored.
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let before = before.lasting();
         let value_before = |name| before.iter().find(|(known, _)| *known == name).map(|(_, v)| v);

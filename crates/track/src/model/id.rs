@@ -1,11 +1,11 @@
-//! UUIDs and hashes of commits as people say them. UUIDs by their last digits, since those made within a
+//! Short forms of UUIDs and commit hashes. UUIDs are shortened to their last digits, since those created within a
 //! minute begin alike.
 
 use uuid::Uuid;
 
 const LENGTH: usize = 8;
 
-/// The last eight digits of a UUID, which every verb takes that takes a UUID.
+/// The last eight digits of a UUID. Accepted by every command that takes a UUID.
 pub fn short_id(uuid: Uuid) -> String {
     let digits = uuid.simple().to_string();
     digits[digits.len() - LENGTH..].to_owned()

@@ -33,13 +33,13 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MeasureKind {
-    /// It does: instructions, sizes, counts of allocations. Any difference is a change.
+    /// Yes: instructions, sizes, counts of allocations. Any difference is a change.
     Exact,
-    /// It does not: times. A change must exceed the noise.
+    /// No: times. A change must exceed the noise.
     Noisy,
 }
 
-/// Slug, name, units, direction and kind of a measure that is known by its slug.
+/// Slug, name, units, direction and kind of a predefined measure.
 type Known = (&'static str, &'static str, &'static str, Direction, MeasureKind);
 
 use Direction::{HigherIsBetter as Higher, LowerIsBetter as Lower};
@@ -54,8 +54,8 @@ const KNOWN: &[Known] = &[
     ("bytes-per-second", "Bytes per Second", "bytes / second (B/s)", Higher, Noisy),
     ("items-per-second", "Items per Second", "items / second (items/s)", Higher, Noisy),
     ("cpu-time", "CPU Time", "nanoseconds (ns)", Lower, Noisy),
-    // Callgrind's and iai's counts. Chance enters them by addresses only, so a tolerance may be due
-    // where hashes depend on addresses, but the rule is: exact.
+    // Counts of Callgrind and iai. Only addresses make them vary, so code that hashes addresses may need a tolerance.
+    // Otherwise they are exact.
     ("instructions", "Instructions", "instructions", Lower, Exact),
     ("l1-accesses", "L1 Accesses", "accesses", Lower, Exact),
     ("l2-accesses", "L2 Accesses", "accesses", Lower, Exact),
@@ -66,7 +66,7 @@ const KNOWN: &[Known] = &[
     ("ram-hits", "RAM Hits", "hits", Lower, Exact),
     ("total-read-write", "Total read+write", "reads/writes", Lower, Exact),
     ("estimated-cycles", "Estimated Cycles", "estimated cycles", Lower, Exact),
-    // What `wingbeat bench` tells beyond the latency.
+    // Additional measures of `wingbeat bench`.
     ("latency-floor", "Latency floor", "nanoseconds (ns)", Lower, Noisy),
     ("latency-p50", "Latency p50", "nanoseconds (ns)", Lower, Noisy),
     ("latency-p90", "Latency p90", "nanoseconds (ns)", Lower, Noisy),
@@ -82,7 +82,7 @@ const KNOWN: &[Known] = &[
     ("xlated-size", "Translated Size", "bytes (B)", Lower, Exact),
     ("jited-size", "JITed Size", "bytes (B)", Lower, Exact),
     ("map-memory", "Map Memory", "bytes (B)", Lower, Exact),
-    // Allocations, as Go, divan and DHAT count them.
+    // Allocations, as counted by Go, divan and DHAT.
     ("allocated", "Allocated", "bytes (B)", Lower, Exact),
     ("allocations", "Allocations", "allocations", Lower, Exact),
 ];
@@ -111,7 +111,7 @@ impl Measure {
         }
     }
 
-    /// The measure of that name or slug; a name that is not a slug keeps its spelling as the title.
+    /// The measure of that name or slug. A name that is not a slug keeps its spelling as the title.
     pub fn named(text: &str) -> Self {
         let by_name = KNOWN.iter().find(|known| known.1 == text).map(|known| known.0);
         let measure = Self::from_slug(Slug::of_name(by_name.unwrap_or(text)));
@@ -141,7 +141,7 @@ impl Measure {
         known(self.slug.as_str()).is_some()
     }
 
-    /// Whether its slug was made of its name, so that the name says which measure it is.
+    /// Whether its slug is derived from its name, so that the name identifies it.
     pub(crate) fn is_named(&self) -> bool {
         let is_own = || self.slug == Slug::of(&self.name) || self.has_tail();
         !self.is_known() && is_own()
@@ -157,38 +157,38 @@ impl Measure {
         self.slug == other.slug && !are_told_apart()
     }
 
-    /// Whether both names are one: a title and its slug are, which differ in case and blanks.
+    /// Whether both names refer to the same measure: a title and its slug do, which differ in case and blanks.
     pub(crate) fn is_called<'a>(&'a self, other: &'a Self) -> bool {
         let letter = |byte: u8| if byte == b' ' { b'-' } else { byte.to_ascii_lowercase() };
         let letters = |measure: &'a Self| measure.name.bytes().map(letter);
         self.name == other.name || letters(self).eq(letters(other))
     }
 
-    /// Whether it has units of its own. Those of a measure that nobody described are "NAME (units)".
+    /// Whether it has units of its own. The default units of an undescribed measure are "NAME (units)".
     pub fn has_units(&self) -> bool {
         !matches!(inner(&self.units), Some("units")) && self.units != "units"
     }
 
-    /// Whether values of the other go on with those of this one, though units or slug are others.
+    /// Whether the other measure's series continues this one's, although units or slug differ.
     pub(crate) fn goes_on_as(&self, other: &Self) -> bool {
         let is_same_name = || self.is_called(other) && self.is_named() && other.is_named();
         let is_same_unit = self.units == other.units || self.has_units() != other.has_units();
         is_same_unit && (self.slug == other.slug || is_same_name())
     }
 
-    /// What tables call it: its slug, unless letters of its name are lost there.
+    /// The label in tables: its slug, unless that loses letters of the name.
     pub fn label(&self) -> &str {
         let is_told = is_told_by_slug(&self.name) && !self.has_tail();
         if is_told || !self.is_named() { self.slug.as_str() } else { &self.name }
     }
 
-    /// The prefixes of its units, in which its values are written.
+    /// Its units with their prefixes.
     pub fn ladder(&self) -> Units {
         let is_exact = self.kind == Exact;
         if self.has_units() { Units::new(symbol(self), is_exact) } else { Units::unknown(is_exact) }
     }
 
-    /// The scale for `value`. If `other` is a different number, both are written differently.
+    /// The scale for `value`. If `other` differs from it, both stay different as written.
     pub fn scale(&self, value: f64, other: Option<f64>) -> Scale {
         self.ladder().scale(value, other)
     }
@@ -203,16 +203,16 @@ impl Measure {
     }
 }
 
-/// What stands in the last pair of brackets, or else the whole text, unless the measure's name says it.
+/// The text in the last pair of brackets, or the whole text, unless the measure's name already states it.
 fn symbol(measure: &Measure) -> &str {
     let text = measure.units.trim();
     match inner(text) {
-        // An unknown measure has the units "NAME (units)", which tell nothing.
+        // The default units "NAME (units)" contain no information.
         Some("units") => "",
         Some("us") => "µs",
         Some(inner) if !inner.is_empty() => inner,
         _ if text == "units" => "",
-        // A word, that is: behind "rss-mb" a bare number with a prefix would be wrong by a million.
+        // Only words count: for "rss-mb" a bare number with a prefix would be wrong by a factor of a million.
         _ if text.len() >= WORD_MIN
             && measure.name.to_lowercase().contains(&text.to_lowercase()) =>
         {
@@ -222,10 +222,10 @@ fn symbol(measure: &Measure) -> &str {
     }
 }
 
-/// Letters of the shortest word among units; shorter ones are symbols.
+/// Minimum length of a word among units. Shorter ones are symbols.
 const WORD_MIN: usize = 4;
 
-/// What stands in the last pair of brackets.
+/// The text in the last pair of brackets.
 fn inner(units: &str) -> Option<&str> {
     let (_, inner) = units.trim().strip_suffix(')')?.rsplit_once('(')?;
     Some(inner.trim())

@@ -1,5 +1,4 @@
-//! Names that are valid by construction. Lengths and rules are Bencher's, so that names are valid
-//! in both.
+//! Names that are valid by construction. Lengths and rules are those of Bencher, so that names are valid in both.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -10,13 +9,13 @@ use xxhash_rust::xxh3::xxh3_64;
 #[error("{text:?} cannot be the name of a {what}: {reason}")]
 pub struct InvalidName {
     pub what: &'static str,
-    /// The text, cut off if it is long.
+    /// The text, truncated if long.
     pub text: String,
     /// What is wrong with it, and the rule.
     pub reason: String,
 }
 
-/// Declares a name: a text that passed a check. Clones share it.
+/// Declares a name type: validated text. Clones share it.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $check:expr) => {
         $(#[$doc])*
@@ -113,18 +112,18 @@ name!(
 );
 
 impl Slug {
-    /// The slug of any text. A text without a single letter or digit becomes `x`.
+    /// Derives the slug of any text. A text without a single letter or digit becomes `x`.
     pub fn of(text: &str) -> Self {
         let slug = slugify(text);
         Self(if slug.is_empty() { "x".into() } else { slug.into() })
     }
 
-    /// The slug of a name. Where letters are lost on the way, it has a tail, so that no other name has it.
+    /// Derives the slug of a name. If letters are lost, it gets a tail, so that it is unique to this name.
     pub fn of_name(name: &str) -> Self {
         if is_told_by_slug(name) { Self::of(name) } else { Self::with_tail(name) }
     }
 
-    /// The slug of a name with eight digits behind it that belong to this name.
+    /// The slug of a name with eight digits appended that are specific to this name.
     pub fn with_tail(name: &str) -> Self {
         let digits = xxh3_64(name.as_bytes()) as u32;
         let slug = Self::of(name);
@@ -133,25 +132,25 @@ impl Slug {
     }
 }
 
-/// Whether the slug has all letters and digits of a name.
+/// Whether the slug keeps all letters and digits of a name.
 pub(crate) fn is_told_by_slug(name: &str) -> bool {
     name.is_ascii() && name.len() <= SLUG_MAX && name.contains(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// Bytes of the longest slug.
+/// Maximum length of a slug in bytes.
 const SLUG_MAX: usize = 64;
 
-/// The endings by which a benchmark asks not to be judged, as in Bencher.
+/// Suffixes by which a benchmark opts out of being judged, as in Bencher.
 const IGNORED_ENDINGS: [&str; 3] = ["_bencher_ignore", "BencherIgnore", "-bencher-ignore"];
 
-/// The text without that ending, if it has one and is not empty without it.
+/// The text without that suffix, if it has one and is not empty without it.
 pub(crate) fn strip_ignored(text: &str) -> Option<&str> {
     let rest = IGNORED_ENDINGS.iter().find_map(|ending| text.strip_suffix(ending));
     rest.filter(|rest| !rest.is_empty())
 }
 
 impl BenchmarkName {
-    /// The name without the ending that asks not to be judged, and whether it had one.
+    /// The name without the opt-out suffix, and whether it had one.
     pub fn strip_ignored(self) -> (Self, bool) {
         match strip_ignored(&self.0) {
             Some(rest) => (Self(rest.into()), true),
@@ -180,7 +179,7 @@ fn length(text: &str, bytes_max: usize) -> Result<(), String> {
     }
 }
 
-/// `git check-ref-format --branch`, as far as it concerns names.
+/// The rules of `git check-ref-format --branch` for names.
 fn git_ref(text: &str) -> Result<(), String> {
     let parts_end_well = text.split('/').all(|part| {
         let is_lock = part.ends_with(".lock");
@@ -197,7 +196,7 @@ fn git_ref(text: &str) -> Result<(), String> {
     if is_valid { Ok(()) } else { Err("git would not take it (git check-ref-format)".to_owned()) }
 }
 
-/// Lower-case ASCII letters and digits; everything else becomes a hyphen, several become one.
+/// Keeps lower-case ASCII letters and digits, and replaces runs of anything else by a hyphen.
 fn slugify(text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
     for c in text.chars() {

@@ -26,34 +26,34 @@ pub enum NoticeKind {
         iteration: u32,
         measure: Slug,
         benchmarks: usize,
-        /// Benchmarks of the measure that could be judged.
+        /// Number of benchmarks of the measure that could be judged.
         judged: usize,
-        /// Change of the one in the middle, as a share of its baseline.
+        /// Change of the median benchmark, as a share of its baseline.
         change: f64,
         /// Known changes of the environment: `kernel 6.12.1 → 6.18.4`.
         environment: Vec<String>,
     },
-    /// A threshold that the user named judges nothing in this report.
+    /// A threshold given by the user matches nothing in this report.
     IdleThreshold {
         measure: Slug,
-        /// Benchmarks that it is for, as a glob; `None`: all.
+        /// Glob of its benchmarks; `None`: all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         benchmark: Option<String>,
     },
-    /// The limit of a threshold is so far away that its boundary was probably meant in another unit.
+    /// The limit of a threshold is so far away that its boundary was probably given in another unit.
     WideThreshold {
         measure: Slug,
-        /// Benchmarks that it is for, as a glob; `None`: all.
+        /// Glob of its benchmarks; `None`: all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         benchmark: Option<String>,
     },
     /// Benchmarks of the last report have no result in this one.
     Missing {
         benchmarks: Vec<BenchmarkName>,
-        /// Benchmarks of the last report.
+        /// Number of benchmarks in the last report.
         of: usize,
     },
-    /// Metrics look changed beside a history of fewer than five reports, which decides nothing.
+    /// Metrics look changed, with a history of fewer than five reports, which decides nothing.
     LooksChanged {
         /// How: [`Outcome::Worse`], [`Outcome::Better`] or [`Outcome::Changed`].
         outcome: Outcome,
@@ -61,9 +61,9 @@ pub enum NoticeKind {
     },
     /// The level of alerts at the end of history has become the usual one.
     AlertIsUsual { metrics: usize },
-    /// Values are as bad as those of earlier commits, whose alerts they are.
+    /// Values stay as bad as those of earlier commits, which raised the alerts.
     AlertOfEarlier { metrics: usize },
-    /// Measures have alerts only because nobody said which direction of them is better.
+    /// Measures have alerts only because their better direction is unknown.
     DirectionUnknown { measures: Vec<Slug> },
     /// Levels moved slowly and far, in steps too small for an alert.
     Drifted { metrics: Vec<Drifted> },
@@ -72,7 +72,7 @@ pub enum NoticeKind {
 }
 
 impl Notice {
-    /// Whether it says that a report has none of the benchmarks of the last one.
+    /// Whether it says that a report has none of the last one's benchmarks.
     pub fn is_none_left(&self) -> bool {
         matches!(&self.kind, NoticeKind::Missing { benchmarks, of } if benchmarks.len() == *of)
     }
@@ -103,7 +103,7 @@ pub fn drift_words(change: f64, reports: usize) -> String {
     format!("has {moved} by {} over {}", share::size(change.abs()), plural(reports, "report"))
 }
 
-/// What a notice says: the parts of a [`wingbeat_text::Warning`], which may be empty except for the cause.
+/// Text of a notice: the parts of a [`wingbeat_text::Warning`], of which all but the cause may be empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeText {
     pub cause: String,

@@ -1,4 +1,4 @@
-//! Earlier reports by series: for each measure of each benchmark its values, oldest first.
+//! Earlier reports by series: the values of each measure of each benchmark, oldest first.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -14,14 +14,14 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Past {
     pub reports: Vec<PastReport>,
-    /// In the order of benchmark, measure and units.
+    /// Sorted by benchmark, measure and units.
     pub series: Vec<PastSeries>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastReport {
     pub uuid: Uuid,
-    /// The measured branch: the start point's, or that of its own start point.
+    /// The branch of the report: the start point, or its own start point, and so on.
     pub branch: BranchName,
     pub hash: Option<String>,
     pub start_time: OffsetDateTime,
@@ -40,30 +40,30 @@ impl PastReport {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastSeries {
     pub benchmark: BenchmarkName,
-    /// As the newest report has it.
+    /// As in the newest report.
     pub measure: Measure,
     pub points: Vec<PastPoint>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastPoint {
-    /// Its report: an index of [`Past::reports`].
+    /// Index of its report in [`Past::reports`].
     pub report: usize,
     pub iteration: u32,
-    /// The measured value; finite.
+    /// The measured value, which is finite.
     pub value: f64,
-    /// The values when it was measured again. One that these refute never begins a new level.
+    /// Repeated measurements. A value refuted by them never begins a new level.
     pub repeats: Vec<f64>,
-    /// Single measurements, if the report is among the newest, for which samples are read.
+    /// Raw samples, if the report is among the newest, for which they are read.
     pub samples: Vec<f64>,
     pub alert: Option<(Limit, AlertStatus)>,
-    /// The decision about it, if it [stands out](Outcome::stands_out).
+    /// The verdict, if it [stands out](Outcome::stands_out).
     pub outcome: Option<Outcome>,
 }
 
 impl Past {
-    /// The series of a benchmark's measure in the same units. It goes on where units were first said, or are no
-    /// longer, and under the slug that its name alone has now.
+    /// The series of a benchmark's measure in the same units. A series continues when units are first described or no
+    /// longer described, and under the slug now derived from its name.
     pub fn find(&self, benchmark: &BenchmarkName, measure: &Measure) -> Option<&PastSeries> {
         let key = (benchmark, &measure.slug, &measure.units);
         let at = self.series.binary_search_by(|series| {
@@ -79,8 +79,8 @@ impl Past {
 }
 
 impl PastSeries {
-    /// The points up to the last one within a limit, and those behind it, which are all beyond. Where an alert was
-    /// raised, the level may have changed some reports before.
+    /// Splits the points after the last one within a limit. All points after it are beyond the limit: the level may
+    /// have changed some reports before the alert.
     pub fn split_at_limit(&self, crossed: Limit, limit: f64) -> (&[PastPoint], &[PastPoint]) {
         let is_beyond = |point: &&PastPoint| match crossed {
             Limit::Upper => point.value > limit,
@@ -92,7 +92,7 @@ impl PastSeries {
 }
 
 impl PastPoint {
-    /// A value of the first iteration of a report, which raised no alert.
+    /// A point of the first iteration of a report, without an alert.
     pub fn new(report: usize, value: f64) -> Self {
         let (repeats, samples) = (Vec::new(), Vec::new());
         Self { report, iteration: 0, value, repeats, samples, alert: None, outcome: None }

@@ -1,4 +1,4 @@
-//! A profile of a benchmark: where its time went when a report was measured.
+//! A profile of a benchmark, taken when its report was measured.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use uuid::Uuid;
 
 use super::name::BenchmarkName;
 
-/// Most bytes of a profile, as it is stored: packed. One of a benchmark has some ten thousand.
+/// Maximum size of a compressed profile in bytes. That of one benchmark has about ten thousand.
 pub const PROFILE_BYTES_MAX: usize = 2 << 20;
 
-/// A profile in pprof's format, of a benchmark of a report. It is a fact of its own that is only ever added.
+/// A profile in pprof's format, of a benchmark of a report. Profiles are separate records that are only ever added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     #[serde(flatten)]
     pub about: ProfileInfo,
-    /// gzip'd pprof; `None` where [retention](crate::store::Retention) has removed it.
+    /// gzip'd pprof. `None` if removed by [retention](crate::store::Retention).
     #[serde(default, skip_serializing_if = "Option::is_none", with = "packed")]
     pub pprof: Option<Vec<u8>>,
 }
 
-/// All of a profile but its content.
+/// Metadata of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfileInfo {
     pub uuid: Uuid,
@@ -31,14 +31,14 @@ pub struct ProfileInfo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<BenchmarkName>,
     pub kind: ProfileKind,
-    /// What made it, with its version: `wingbeat 0.1.0`.
+    /// The tool that made it, with its version: `wingbeat 0.1.0`.
     pub tool: String,
     #[serde(with = "time::serde::rfc3339")]
     pub time: OffsetDateTime,
-    /// Samples in it; of exact counts, runs.
+    /// Number of samples. For exact counts, of runs.
     pub samples: u64,
     pub sha256: ProfileHash,
-    /// Size of the content, packed.
+    /// Size of the compressed content.
     pub bytes: u64,
 }
 
@@ -46,22 +46,22 @@ pub struct ProfileInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileKind {
-    /// Samples of what is on the CPU.
+    /// Samples of on-CPU time.
     Cpu,
-    /// Time off the CPU.
+    /// Off-CPU time.
     OffCpu,
-    /// Both: time that passes.
+    /// Both: wall-clock time.
     Wall,
     /// Instructions, counted exactly, by source line.
     Instructions,
 }
 
-/// SHA-256 of a profile as it is stored.
+/// SHA-256 of a profile as stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProfileHash(pub [u8; 32]);
 
 impl Profile {
-    /// A profile of now, with the hash and the size of its content.
+    /// A profile created now. Computes the hash and the size of its content.
     pub fn new(
         report: Uuid,
         benchmark: Option<BenchmarkName>,
@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for ProfileHash {
     }
 }
 
-/// The content as base64.
+/// Serializes the content as base64.
 mod packed {
     use base64::{Engine as _, prelude::BASE64_STANDARD};
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};

@@ -15,10 +15,10 @@ use super::{
     verdict::Verdict,
 };
 
-/// Everything that one run found. The store keeps it, and `wingbeat export` writes it.
+/// All results of one run. The store keeps it, and `wingbeat export` writes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Identifies it, also in other stores.
+    /// Unique across stores.
     pub uuid: Uuid,
     pub project: ProjectName,
     pub branch: BranchName,
@@ -27,12 +27,12 @@ pub struct Report {
     /// How often the branch's history was restarted. Earlier epochs are not history for this one.
     #[serde(default)]
     pub epoch: u32,
-    /// Where the branch comes from; its history continues there.
+    /// Where the branch starts from. Its history continues there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_point: Option<StartPoint>,
-    /// Machine, or kind of machine, by the user's name for it.
+    /// The user's name for the machine, or the kind of machine.
     pub testbed: TestbedName,
-    /// When the first iteration began. History is ordered by it, and not by when it was stored.
+    /// When the first iteration began. History is ordered by it, and not by the time of storing.
     #[serde(with = "time::serde::rfc3339")]
     pub start_time: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
@@ -42,7 +42,7 @@ pub struct Report {
     pub environment: Environment,
     /// One per iteration.
     pub iterations: Vec<Results>,
-    /// What was decided, in the order of the iterations and of their metrics.
+    /// Verdicts, in the order of the iterations and of their metrics.
     #[serde(default)]
     pub verdicts: Vec<Verdict>,
     #[serde(default)]
@@ -53,7 +53,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report in Bencher Metric Format that took no time and has nothing in it.
+    /// An empty report in Bencher Metric Format with a duration of 0.
     pub fn new(
         uuid: Uuid,
         project: ProjectName,
@@ -80,7 +80,7 @@ impl Report {
         }
     }
 
-    /// All metrics in their order, each with its iteration from 0, its benchmark and its measure.
+    /// All metrics in order, each with its iteration from 0, its benchmark and its measure.
     pub fn metrics(&self) -> impl Iterator<Item = (u32, &BenchmarkResults, &Measure, &Metric)> {
         let iterations = (0..).zip(&self.iterations);
         let benchmarks =
@@ -103,15 +103,15 @@ impl Report {
     }
 }
 
-/// The place in another branch's history where a branch begins.
+/// The position in another branch's history where a branch begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartPoint {
     pub branch: BranchName,
-    /// Commit at which the branches part, if it is known: the merge base, or `--start-point-hash`.
+    /// Commit at which the branches diverge, if known: the merge base, or `--start-point-hash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// Reports of the other branch count up to this time, its own included. It is the start time of the
-    /// last report of that commit, or of the nearest one before it.
+    /// Reports of the other branch count up to and including this time: the start time of the last report of that
+    /// commit, or of the nearest one before it.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

@@ -1,4 +1,4 @@
-//! What one output of a benchmark tool says: metrics by benchmark and measure, and what failed.
+//! Results of one output of a benchmark tool: metrics by benchmark and measure, and failures.
 
 mod benchmark;
 
@@ -21,13 +21,13 @@ use super::{
 pub use self::benchmark::{AddError, BenchmarkResults};
 use self::benchmark::{check, check_name};
 
-/// Bytes of the longest name that Bencher takes (`MAX_BENCHMARK_NAME_LEN`).
+/// Maximum length of a name in Bencher, in bytes (`MAX_BENCHMARK_NAME_LEN`).
 const BENCHER_NAME_MAX: usize = 1024;
 
-/// Remarks about lines that were passed over, of which an output may be full.
+/// Maximum number of remarks about skipped lines, of which an output may be full.
 const REMARKS_MAX: usize = 5;
 
-/// Which figure stands for a benchmark where a tool offers both.
+/// Which figure to use if a tool offers both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Average {
@@ -40,23 +40,23 @@ pub enum Average {
 pub struct Results {
     /// In the order of the output; each name once.
     pub benchmarks: Vec<BenchmarkResults>,
-    /// Benchmarks that the tool tried and could not measure. They have no metrics.
+    /// Benchmarks that the tool failed to measure. They have no metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailedBenchmark>,
-    /// What the user should know of how the output was read. It becomes a part of the remarks of a run.
+    /// Remarks for the user about how the output was parsed. They are added to those of the run.
     #[serde(skip)]
     pub remarks: Vec<String>,
-    /// The adapter that [`Adapter::Magic`] chose; `None` where the user named one.
+    /// The adapter chosen by [`Adapter::Magic`]. `None` if the user named one.
     #[serde(skip)]
     chosen: Aside<Option<Adapter>>,
     #[serde(skip)]
     lost: Aside<Option<Lost>>,
     #[serde(skip)]
     index: Aside<Index>,
-    /// What Bencher's client calls benchmarks, where that is not the name here. It only matters to `--host`.
+    /// Names that Bencher's client uses, if they differ from ours. Only needed for `--host`.
     #[serde(skip)]
     bencher_names: Aside<FxHashMap<BenchmarkName, Box<str>>>,
-    /// Names of measures of which the user said that neither direction is better. No store keeps them.
+    /// Names of measures that the user declared undirected. They are not stored.
     #[serde(default, skip_serializing_if = "Aside::is_empty")]
     undirected: Aside<BTreeSet<String>>,
 }
@@ -64,13 +64,13 @@ pub struct Results {
 /// The first result that could not be read.
 #[derive(Debug, Clone)]
 pub(crate) struct Lost {
-    /// In the output, from 1.
+    /// Line number in the output, from 1.
     pub(crate) line: usize,
     pub(crate) name: String,
     pub(crate) reason: String,
 }
 
-/// What makes no difference between results.
+/// Data ignored when results are compared.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Aside<T>(T);
@@ -87,12 +87,12 @@ impl<T> PartialEq for Aside<T> {
     }
 }
 
-/// Where each benchmark stands, by the hash of its name, so that no name is kept twice. Of names with the
-/// same hash, the second is found under the next number.
+/// Index of benchmarks by the hash of their names, so that no name is stored twice. On a collision, the second name is
+/// stored under the next number.
 type Index = FxHashMap<u64, usize>;
 
 impl Aside<Index> {
-    /// The place of that name, or the number under which it belongs.
+    /// The index of that name, or the number to insert it under.
     fn find(&self, benchmarks: &[BenchmarkResults], name: &str) -> Result<usize, u64> {
         let mut hasher = FxHasher::default();
         name.hash(&mut hasher);
@@ -118,8 +118,8 @@ impl Results {
         self.benchmarks.is_empty() && self.failures.is_empty()
     }
 
-    /// Adds a metric. A tool that prints the same measure of the same benchmark again (`go test -count`)
-    /// has repeated it: the values become samples, and their mean is the value.
+    /// Adds a metric. If the tool prints the same measure of the same benchmark again (`go test -count`), it is a
+    /// repetition: the values become samples, and their mean is the value.
     pub fn add(
         &mut self,
         name: BenchmarkName,
@@ -127,7 +127,7 @@ impl Results {
         metric: Metric,
     ) -> Result<(), AddError> {
         let (name, is_ignored) = name.strip_ignored();
-        // Checked before the benchmark is there: one without a metric is no result.
+        // Checked before the benchmark is added: one without a metric is not a result.
         check_name(&name, &measure)?;
         check(&name, &measure, &metric)?;
         let at = match self.find(name.as_str()) {
@@ -137,14 +137,13 @@ impl Results {
         self.benchmarks[at].add(&measure, metric)
     }
 
-    /// The benchmark of that name, to add metrics to. It is there from now on, so ask for it when there
-    /// is a metric.
+    /// The benchmark of that name, for adding metrics. Creates it, so call this only with a metric to add.
     pub(crate) fn benchmark(&mut self, name: &str) -> Result<&mut BenchmarkResults, InvalidName> {
         let at = self.place(name)?;
         Ok(&mut self.benchmarks[at])
     }
 
-    /// Where the benchmark of that name stands in [`Results::benchmarks`], as [`Results::benchmark`].
+    /// The index in [`Results::benchmarks`] of the benchmark of that name, like [`Results::benchmark`].
     pub(crate) fn place(&mut self, name: &str) -> Result<usize, InvalidName> {
         let judged = strip_ignored(name);
         let own = judged.unwrap_or(name);
@@ -154,13 +153,12 @@ impl Results {
         })
     }
 
-    /// What Bencher's client makes of the same output as the name of this benchmark: the name here, if it
-    /// was not told otherwise.
+    /// The name that Bencher's client gives to this benchmark for the same output. Defaults to our name.
     pub fn bencher_name<'r>(&'r self, name: &'r BenchmarkName) -> &'r str {
         self.bencher_names.0.get(name).map_or(name.as_str(), |theirs| theirs)
     }
 
-    /// Tells what Bencher's client calls a benchmark. What Bencher takes for no name is passed over.
+    /// Sets the name that Bencher's client uses for a benchmark. Ignores names that are invalid in Bencher.
     pub(crate) fn set_bencher_name(&mut self, name: &BenchmarkName, theirs: &str) {
         if theirs != name.as_str() && (1..=BENCHER_NAME_MAX).contains(&theirs.len()) {
             let (judged, _) = name.clone().strip_ignored();
@@ -168,7 +166,7 @@ impl Results {
         }
     }
 
-    /// Takes over what is known of other results beside them.
+    /// Takes over the metadata of other results.
     pub(crate) fn add_asides(&mut self, others: &Self) {
         let theirs = others.bencher_names.0.iter();
         self.bencher_names.0.extend(theirs.map(|(name, theirs)| (name.clone(), theirs.clone())));
@@ -176,19 +174,19 @@ impl Results {
         self.chosen.0 = self.chosen.0.or(others.chosen.0);
     }
 
-    /// Notes that the user said of a measure that neither direction is better.
+    /// Notes that the user declared a measure undirected.
     pub(crate) fn set_undirected(&mut self, measure: &Measure) {
         if !self.undirected.0.contains(&*measure.name) {
             self.undirected.0.insert(measure.name.to_string());
         }
     }
 
-    /// Whether the user said that neither direction of the measure is better.
+    /// Whether the user declared the measure undirected.
     pub(crate) fn is_undirected(&self, measure: &Measure) -> bool {
         self.undirected.0.contains(&*measure.name)
     }
 
-    /// Describes the measures of these names or slugs.
+    /// Applies descriptions to the measures of these names or slugs.
     pub fn describe(
         &mut self,
         described: &[(MeasureName, Description)],
@@ -204,7 +202,7 @@ impl Results {
             let by_slug = || slugs.iter().position(|slug| *slug == measure.slug);
             if let Some(at) = by_name.or_else(by_slug) {
                 let description = &described[at].1;
-                // Values were measured in the units of a known measure already.
+                // Values are already in the units of a known measure.
                 description.describe(measure)?;
                 if description.direction == Some(Direction::Unknown) {
                     self.undirected.0.insert(measure.name.to_string());
@@ -214,7 +212,7 @@ impl Results {
         Ok(())
     }
 
-    /// Gives measures whose names differ slugs that differ.
+    /// Assigns different slugs to measures with different names.
     pub fn tell_apart(&mut self, slugs: &mut Slugs) {
         let metrics = self.benchmarks.iter_mut().flat_map(|benchmark| &mut benchmark.metrics);
         metrics.for_each(|(measure, _)| measure.slug = slugs.of(measure));
@@ -224,8 +222,8 @@ impl Results {
         self.failures.push(FailedBenchmark { name, reason: reason.into() });
     }
 
-    /// Notes that a result of that name could not be read: a failure of its benchmark, or, where no benchmark
-    /// can have the name, a remark.
+    /// Notes that a result of that name could not be read: a failure of its benchmark, or a remark if the name is
+    /// invalid.
     pub(crate) fn lose(&mut self, line: usize, name: &str, reason: String) {
         match BenchmarkName::new(name.trim()) {
             Ok(name) => self.fail(name, reason.clone()),
@@ -238,13 +236,13 @@ impl Results {
         self.lost.0.get_or_insert(Lost { line, name: name.to_owned(), reason });
     }
 
-    /// The first result that could not be read, unless another one could.
+    /// The first result that could not be read, if no result could.
     pub(crate) fn all_lost(&mut self) -> Option<Lost> {
         self.lost.0.take().filter(|_| self.benchmarks.is_empty())
     }
 
-    /// Leaves each failed benchmark in once, with its first reason and without metrics: one of several
-    /// repetitions may have succeeded.
+    /// Keeps each failed benchmark once, with its first reason and without metrics: one of several repetitions may have
+    /// succeeded.
     pub(crate) fn settle_failures(&mut self) {
         if self.failures.is_empty() {
             return;
@@ -255,7 +253,7 @@ impl Results {
         self.index.0.clear();
     }
 
-    /// Adds a part of the output that was read alone, under the names that `named` gives to its benchmarks.
+    /// Merges a part of the output that was parsed separately, with its benchmarks renamed by `named`.
     pub(crate) fn take(
         &mut self,
         part: Self,
@@ -284,7 +282,7 @@ impl Results {
         Ok(())
     }
 
-    /// The adapter that [`Adapter::Magic`] chose; `None` where the user named one.
+    /// The adapter chosen by [`Adapter::Magic`]. `None` if the user named one.
     pub fn chosen(&self) -> Option<Adapter> {
         self.chosen.0
     }
@@ -293,9 +291,9 @@ impl Results {
         self.chosen.0 = Some(adapter);
     }
 
-    /// Where the benchmark of that name stands, or the number that the index is to have it under.
+    /// The index of the benchmark of that name, or the number to insert it under.
     fn find(&mut self, name: &str) -> Result<usize, u64> {
-        // Results that were read back have no index yet.
+        // Deserialized results have no index yet.
         if self.index.0.len() != self.benchmarks.len() {
             self.index.0.clear();
             for (at, benchmark) in self.benchmarks.iter().enumerate() {
@@ -307,7 +305,7 @@ impl Results {
         self.index.find(&self.benchmarks, name)
     }
 
-    /// Adds a benchmark that is not there yet, and tells where it stands.
+    /// Adds a new benchmark, and returns its index.
     fn push(&mut self, number: u64, name: BenchmarkName, is_ignored: bool) -> usize {
         let at = self.benchmarks.len();
         self.index.0.insert(number, at);
@@ -367,7 +365,7 @@ mod tests {
         let mut results = Results::default();
         results.add(name("a"), Measure::latency(), Metric::new(1.0)).expect("added");
         let number = results.find("b").expect_err("it is not there");
-        // As if the other name had this hash, too.
+        // Simulates a hash collision with the other name.
         results.index.0 = FxHashMap::from_iter([(number, 0)]);
         for value in [2.0, 3.0] {
             results.add(name("b"), Measure::latency(), Metric::new(value)).expect("added");

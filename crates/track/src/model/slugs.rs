@@ -1,14 +1,14 @@
-//! Slugs by which measures are told apart: names that would share one get their own.
+//! Assigns slugs to measures: names that would share one get different ones.
 
 use super::{Measure, Slug};
 
-/// Measures that were seen, in their order, each with its slug. The first name keeps a slug that several would
-/// have, and each other name gets one with a tail.
+/// Measures seen so far, in order, each with its slug. The first name keeps a shared slug, and every other name gets
+/// one with a tail.
 #[derive(Debug, Clone, Default)]
 pub struct Slugs(Vec<(Measure, Slug)>);
 
 impl Slugs {
-    /// The slug of a measure among those that were seen before.
+    /// The slug of a measure among those seen before.
     pub fn of(&mut self, measure: &Measure) -> Slug {
         let find = |is: &dyn Fn(&Measure) -> bool| self.0.iter().find(|(seen, _)| is(seen));
         if let Some((_, slug)) =
@@ -34,7 +34,7 @@ impl Slugs {
 mod tests {
     use super::*;
 
-    /// The slugs of names, or of known slugs with other names, one after the other.
+    /// The slugs of names, or of known slugs with other names, in sequence.
     fn check(measures: &[(&str, &str)], expected: &[&str]) {
         let mut slugs = Slugs::default();
         for (&(slug, name), expected) in measures.iter().zip(expected) {
@@ -55,7 +55,7 @@ mod tests {
         check(&[("", "p99.9"), ("", "p99-9")], &["p99-9", "+"]);
         // A title, and its slug.
         check(&[("", "My Score"), ("", "my-score")], &["my-score", "my-score"]);
-        // As an old store has them.
+        // As in an old store.
         check(&[("x", "延迟"), ("x", "内存"), ("", "延迟"), ("", "内存")], &["x", "+", "x", "+"]);
         check(&[("", "延迟"), ("", "内存")], &["+", "+"]);
     }

@@ -1,4 +1,4 @@
-//! A threshold: the test that decides for a measure, with its settings. Names and rules are Bencher's;
+//! A threshold: the test that decides for a measure, with its settings. Names and rules are those of Bencher;
 //! `change_point` and `auto` are ours.
 
 use std::{fmt, str::FromStr};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::name::Slug;
 
-/// How a boundary is computed from history.
+/// How to compute a boundary from history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
@@ -34,7 +34,7 @@ pub enum Test {
 }
 
 impl Test {
-    /// All, in the order of the documentation.
+    /// All tests, in documentation order.
     pub const ALL: [Self; 9] = [
         Self::Auto,
         Self::ChangePoint,
@@ -90,7 +90,7 @@ pub struct ThresholdModel {
     /// Maximum age of the points to use, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
-    /// Setting of the lower limit; what it means depends on the test. `None`: no lower limit.
+    /// Setting of the lower limit. Its meaning depends on the test. `None`: no lower limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_boundary: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,14 +100,14 @@ pub struct ThresholdModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Threshold {
     pub measure: Slug,
-    /// Benchmarks that it judges, as a glob with `*` and `?`; `None`: all.
+    /// Glob of its benchmarks, with `*` and `?`; `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<String>,
     pub model: ThresholdModel,
 }
 
-/// The threshold that decides for a metric: of those whose measure and glob match, the one with the
-/// most literal characters, and of equals the last.
+/// The threshold that applies to a metric: among those whose measure and glob match, the one with the most literal
+/// characters, and among equals the last.
 pub fn best_of<'a>(
     thresholds: &'a [Threshold],
     benchmark: &str,
@@ -129,7 +129,7 @@ pub fn best_of<'a>(
 pub fn matches_glob(glob: &str, text: &str) -> bool {
     let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
     let (mut at, mut seen) = (0, 0);
-    // Where the last star is, and where what it stands for ends so far.
+    // Position of the last star, and the end of the text it matches so far.
     let mut star: Option<(usize, usize)> = None;
     while seen < text.len() {
         match glob.get(at) {

@@ -24,7 +24,7 @@ pub struct Verdict {
     /// The test that decided; `None` if the measure has no threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<Test>,
-    /// What it was compared with; all parts are `None` if history is too short.
+    /// What it was compared with. All parts are `None` if history is too short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boundary: Option<Boundary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub struct Verdict {
     pub reason: String,
 }
 
-/// In the order in which reports show them.
+/// Sorted as reports show them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -51,7 +51,7 @@ pub enum Outcome {
     Better,
     /// Beyond a limit, for a measure without a known better direction.
     Changed,
-    /// As `Worse`, but perhaps a spike. Raises no alert: measuring again or the next report decides.
+    /// Like `Worse`, but possibly a spike. Raises no alert: a repeated measurement or the next report decides.
     MaybeWorse,
     MaybeChanged,
     MaybeBetter,
@@ -61,7 +61,7 @@ pub enum Outcome {
     TooNoisy,
     NoChange,
     TooLittleHistory,
-    /// It has no threshold, or it asked not to be judged.
+    /// It has no threshold, or it opted out of being judged.
     NotJudged,
 }
 
@@ -77,18 +77,18 @@ pub struct Boundary {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     pub relative: f64,
-    /// Lower end of its interval, at 95 %.
+    /// Lower end of its 95 % interval.
     pub lower: Option<f64>,
     pub upper: Option<f64>,
 }
 
 impl Outcome {
-    /// Whether histories and plots show it: a change that was found, or that may be one.
+    /// Whether histories and plots highlight it: a change, or a possible one.
     pub const fn stands_out(self) -> bool {
         (self as u8) <= Self::MovedTogether as u8
     }
 
-    /// Whether nothing can be told: with too short a history, or one that is too noisy.
+    /// Whether there is no verdict: the history is too short or too noisy.
     pub const fn is_unknown(self) -> bool {
         matches!(self, Self::TooLittleHistory | Self::TooNoisy)
     }
@@ -103,7 +103,7 @@ impl Outcome {
         }
     }
 
-    /// Whether it may be a spike, so that measuring again or the next report decides.
+    /// Whether it may be a spike, so that a repeated measurement or the next report decides.
     pub fn is_suspect(self) -> bool {
         matches!(self, Self::MaybeWorse | Self::MaybeBetter | Self::MaybeChanged)
     }
@@ -118,7 +118,7 @@ impl Boundary {
 }
 
 impl Change {
-    /// The change of a value from a baseline, without an interval; `None` from 0.
+    /// The change of a value from a baseline, without an interval. `None` if the baseline is 0.
     pub(crate) fn exactly(value: f64, baseline: f64) -> Option<Self> {
         let relative = if value == baseline { 0.0 } else { (value - baseline) / baseline.abs() };
         relative.is_finite().then_some(Self { relative, lower: None, upper: None })
@@ -144,18 +144,18 @@ impl Verdict {
         }
     }
 
-    /// There is too little history, for that reason.
+    /// Sets the outcome to too little history, with that reason.
     pub(crate) fn wait(&mut self, reason: String) {
         (self.outcome, self.reason) = (Outcome::TooLittleHistory, reason);
     }
 
-    /// The same, beyond a limit.
+    /// Sets the outcome to beyond a limit.
     pub(crate) fn cross(&mut self, limit: Limit, direction: Direction) {
         self.limit = Some(limit);
         self.outcome = Outcome::beyond(limit, direction);
     }
 
-    /// The same, where it may be a spike.
+    /// Sets the outcome to possibly beyond a limit: it may be a spike.
     pub(crate) fn suspect(&mut self, limit: Limit, direction: Direction) {
         self.cross(limit, direction);
         self.outcome = match self.outcome {
@@ -175,7 +175,7 @@ impl Verdict {
         self.outcome.is_suspect() && self.counts(model)
     }
 
-    /// Whether it is beyond the side on which the threshold has no limit, while it has one on the other.
+    /// Whether it is beyond the side without a limit, if the threshold has one on the other side.
     pub(crate) fn is_beside(&self, model: Option<&ThresholdModel>) -> bool {
         let sides =
             model.map(|model| (model.lower_boundary.is_some(), model.upper_boundary.is_some()));

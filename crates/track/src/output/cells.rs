@@ -1,4 +1,4 @@
-//! A row in words: value, baseline, change and verdict, as the table and the comment show them.
+//! Formats the cells of a row: value, baseline, change and verdict, for the table and the comment.
 
 use wingbeat_text::{Scale, share};
 
@@ -24,7 +24,7 @@ impl ReportRow<'_> {
         self.baseline().map(|baseline| self.scale().with_unit(baseline)).unwrap_or_default()
     }
 
-    /// The limit that was crossed: `above 1.050 µs`.
+    /// The crossed limit: `above 1.050 µs`.
     pub(super) fn limit_text(&self) -> String {
         let Some(verdict) = self.verdict else { return String::new() };
         let limits = verdict.boundary.unwrap_or_default();
@@ -43,7 +43,7 @@ impl ReportRow<'_> {
         change.map(|change| share::change(change.relative)).unwrap_or_default()
     }
 
-    /// The interval of the change: `+3.9 to +4.5`, in percent; nothing where chance has no part in it.
+    /// The interval of the change: `+3.9 to +4.5`, in percent. Empty without randomness.
     pub(super) fn interval_text(&self) -> String {
         let change = self.verdict.and_then(|verdict| verdict.change);
         let Some((lower, upper)) = change.and_then(|change| change.lower.zip(change.upper)) else {
@@ -63,7 +63,7 @@ impl ReportRow<'_> {
         }
     }
 
-    /// The decision in a word or two: `worse`, or `no change ≥ 1.3 %` if less would not have been seen.
+    /// The verdict in a word or two: `worse`, or `no change ≥ 1.3 %` if smaller ones would not have been detected.
     pub(super) fn verdict_text(&self) -> String {
         let word = outcome_word(self.outcome());
         if self.benchmark.is_ignored && self.outcome() == Outcome::NotJudged {

@@ -1,10 +1,10 @@
-//! What a comment consists of, before it is Markdown or HTML. Reports and comparisons are written so.
+//! Document model of a comment, before conversion to Markdown or HTML. For reports and comparisons.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Span {
     Text(String),
     Strong(String),
-    /// A name: shown as it is, whatever characters it has.
+    /// A name, shown verbatim.
     Code(String),
     Link {
         text: String,
@@ -25,7 +25,7 @@ pub(crate) enum Block {
         head: Vec<Heading>,
         rows: Vec<Vec<Line>>,
     },
-    /// Folded together until somebody wants to see it.
+    /// Collapsed by default.
     Details {
         summary: String,
         blocks: Vec<Block>,
@@ -35,7 +35,7 @@ pub(crate) enum Block {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heading {
     pub(super) name: String,
-    /// Whether its cells stand at the right.
+    /// Whether its cells are right-aligned.
     pub(super) is_number: bool,
 }
 
@@ -44,7 +44,7 @@ impl Heading {
         Self { name: name.into(), is_number }
     }
 
-    /// A row of them. Those with an `=` before their names are of numbers.
+    /// Headings of a row. A prefix `=` marks numeric columns.
     pub(crate) fn row(names: &[&str]) -> Vec<Self> {
         let heading = |name: &&str| Self::new(name.trim_start_matches('='), name.starts_with('='));
         names.iter().map(heading).collect()

@@ -1,4 +1,4 @@
-//! The report as a comment: what matters in sight, all metrics folded, and a marker at the end.
+//! The report as a comment: important parts visible, all metrics collapsed, and a marker at the end.
 
 use wingbeat_text::{glued, plural, unbroken};
 
@@ -16,20 +16,20 @@ use crate::{
     model::{BranchName, Report},
 };
 
-/// What GitHub takes of a check run's summary, in characters; of a comment it takes one more. We count bytes,
-/// which are never fewer.
+/// GitHub's maximum length of a check run's summary, in characters. That of a comment is one more. This counts bytes,
+/// of which there are at least as many.
 const LENGTH_MAX: usize = 65_535;
 
-/// Rows of each table, tried in turn until the comment is short enough.
+/// Maximum rows of each table, tried in order until the comment is short enough.
 const ROWS: &[usize] = &[usize::MAX, 500, 200, 100, 50, 20, 10, 5, 1, 0];
 
-/// The report as GitHub's and GitLab's Markdown, at most 65,536 bytes, with the [`marker`] at its end.
-/// `id` is the user's own name for the comment (`--ci-id`).
+/// The report as GitHub's and GitLab's Markdown, at most 65,536 bytes, with the [`marker`] at its end. `id` is the
+/// user's name for the comment (`--ci-id`).
 pub fn markdown(page: &Page<'_>, id: Option<&str>) -> String {
     shortened(page, id, &markdown_text::write)
 }
 
-/// The same as a self-contained fragment of HTML.
+/// The comment as a self-contained fragment of HTML.
 pub fn html(page: &Page<'_>, id: Option<&str>) -> String {
     shortened(page, id, &html_text::write)
 }
@@ -40,14 +40,14 @@ fn shortened(page: &Page<'_>, id: Option<&str>, write: &dyn Fn(&[Block]) -> Stri
     fitting(&marker(page.report, id), write, &|limit| blocks(page, &verdict, &rows, limit))
 }
 
-/// The longest form that GitHub takes, with the marker. `blocks` gets the most rows of a table.
+/// The longest form that GitHub accepts, with the marker. `blocks` gets the maximum rows of a table.
 pub(crate) fn fitting(
     marker: &str,
     write: &dyn Fn(&[Block]) -> String,
     blocks: &dyn Fn(usize) -> Vec<Block>,
 ) -> String {
     let forms = ROWS.iter().map(|limit| write(&blocks(*limit)));
-    // Whatever is left of the shortest form is longer than that only if names of a kilobyte fill it.
+    // The shortest form exceeds the limit only with names of about a kilobyte.
     let shortest =
         || write(&[Block::Paragraph(vec![Span::text("the report is too long to show")])]);
     let text = forms
@@ -73,7 +73,7 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) 
         let cells = alerts.iter().map(|row| alert(page, row)).collect();
         let head = Heading::row(&["alert", "measure", "=value", "=baseline", "=change", "limit"]);
         blocks.extend(table(head, cells, limit, "alert"));
-        // A column of sentences would leave the figures no room.
+        // A column of sentences would leave no room for the figures.
         let reasons: Vec<_> =
             alerts.iter().take(limit).filter_map(|row| reason(page, row)).collect();
         if !reasons.is_empty() {
@@ -104,7 +104,7 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) 
     blocks
 }
 
-/// The functions that explain alerts, and those of at most `limit` of them.
+/// The functions that explain alerts, for at most `limit` of them.
 pub(crate) fn causes(explained: &[Explained], limit: usize) -> Option<Block> {
     let of_one = |it: &Explained| {
         let (benchmark, measure) = (it.benchmark.clone(), it.measure.clone());
@@ -128,7 +128,7 @@ pub(crate) fn causes(explained: &[Explained], limit: usize) -> Option<Block> {
     (!lines.is_empty()).then_some(Block::List(lines))
 }
 
-/// What was measured where.
+/// The project, branch and testbed of the report.
 pub(crate) fn subject(report: &Report) -> Block {
     let cell = |branch: &BranchName, hash: &Option<String>| -> Line {
         let at = hash.as_ref().map(|hash| [Span::text(" at "), Span::code(short_hash(hash))]);
@@ -172,7 +172,7 @@ fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
     warnings
 }
 
-/// The cells that each row of a table has, and two more.
+/// The common cells of each table row, and two more.
 fn cells(page: &Page<'_>, row: &ReportRow<'_>, [change, end]: [Line; 2]) -> Vec<Line> {
     vec![
         vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
@@ -189,7 +189,7 @@ fn alert(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
     cells(page, row, [change, vec![Span::text(unbroken(&row.limit_text()))]])
 }
 
-/// Why there is an alert, and what became of it; nothing where there is nothing to tell.
+/// Why there is an alert, and its status. `None` if there is nothing to add.
 fn reason(page: &Page<'_>, row: &ReportRow<'_>) -> Option<Line> {
     let why = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
     let status = row.alert.filter(|_| !row.is_active()).map(|alert| {
@@ -228,7 +228,7 @@ fn interval(row: &ReportRow<'_>) -> String {
     }
 }
 
-/// A table with at most `limit` rows, and a line about those that are missing.
+/// A table with at most `limit` rows, and a line about the omitted ones.
 pub(crate) fn table(
     head: Vec<Heading>,
     mut rows: Vec<Vec<Line>>,

@@ -1,4 +1,4 @@
-//! A document as a fragment of HTML that needs nothing else.
+//! Converts a document to a self-contained fragment of HTML.
 
 use wingbeat_text::in_order;
 
@@ -41,7 +41,7 @@ fn row(head: &[Heading], cells: &[Line]) -> String {
     format!("<tr>{cells}</tr>\n")
 }
 
-/// An attribute rather than a style: styles are taken out of comments.
+/// Uses an attribute rather than a style: styles are stripped from comments.
 fn cell(tag: &str, heading: &Heading, text: &str) -> String {
     let align = if heading.is_number { " align=\"right\"" } else { "" };
     format!("<{tag}{align}>{text}</{tag}>")
@@ -57,7 +57,7 @@ fn line(spans: &Line) -> String {
     spans.iter().map(span).collect()
 }
 
-/// A link with this markup inside. What is no address of the web is no link: it may have come from anywhere.
+/// A link around this markup. Anything but a web address is not linked, since it may come from anywhere.
 pub(super) fn link(inside: &str, url: &str) -> String {
     match url.starts_with("https://") || url.starts_with("http://") {
         true => format!("<a href=\"{}\">{inside}</a>", escaped(url)),
@@ -65,8 +65,7 @@ pub(super) fn link(inside: &str, url: &str) -> String {
     }
 }
 
-/// Text that is no markup, inside of elements and of attributes of HTML and XML. What these cannot hold is
-/// replaced.
+/// Escapes text for elements and attributes of HTML and XML. Invalid characters are replaced.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in in_order(text).chars() {
@@ -84,8 +83,7 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The hidden element by which a comment is found again. `id` stands for branch, testbed and adapter if the
-/// user names one (`--ci-id`).
+/// The hidden element that identifies a comment. `id` replaces branch, testbed and adapter if given (`--ci-id`).
 pub fn marker(report: &Report, id: Option<&str>) -> String {
     let project = whole(report.project.as_str());
     let rest = match id {
@@ -98,8 +96,8 @@ pub fn marker(report: &Report, id: Option<&str>) -> String {
     format!("<div id=\"{}\"></div>", escaped(&format!("wingbeat/{project}/{rest}")))
 }
 
-/// Without slashes, so that different names never give the same path. Branches keep theirs: they stand
-/// between parts that have none.
+/// Percent-encodes slashes, so that different names never give the same path. Branches keep theirs: they are between
+/// parts without any.
 fn whole(part: &str) -> String {
     part.replace('%', "%25").replace('/', "%2F")
 }

@@ -1,4 +1,4 @@
-//! The report for a terminal: a table, what stands out, and a last line that says it all.
+//! The report for a terminal: a table, the notable metrics, and a summary line.
 
 use wingbeat_text::{Column, GivesWay, Paint, Style, Table, cut, grouped, paragraph};
 
@@ -11,15 +11,15 @@ use super::{
 };
 use crate::model::{AlertStatus, Outcome, Report, Results};
 
-/// Rows that the table has at least, if there are so many, before unchanged ones become a count.
+/// Rows to show before unchanged ones are only counted.
 const ROWS_MAX: usize = 20;
 
-/// A column that gives way on narrow terminals; alerts tell their interval all the same.
+/// An optional column that narrow terminals drop. Alerts state their interval anyway.
 const INTERVAL: &str = "95 % interval";
 
 const LABEL: usize = 6;
 
-/// Unchanged rows that are shown beside any number of others.
+/// Minimum number of unchanged rows shown.
 const QUIET_MIN: usize = 3;
 
 pub fn human(page: &Page<'_>, style: Style) -> String {
@@ -73,7 +73,7 @@ fn heading(page: &Page<'_>, paint: Paint, width: usize) -> String {
     if report.environment.is_dirty == Some(true) {
         text += ", with changes that are not committed";
     }
-    // Which tool's output this is, is a guess.
+    // The detected tool is a guess, so it is shown.
     if let Some(adapter) = report.iterations.iter().find_map(Results::chosen) {
         text += &format!(", read as {adapter}");
     }

@@ -1,8 +1,8 @@
-//! The report as Bencher's `JsonReport`, so that tools made for one read the other.
+//! The report as Bencher's `JsonReport`, so that tools for one can read the other.
 //!
-//! All members that Bencher's client demands are there. What wingbeat adds stands in members called
-//! `wingbeat`, which that client passes over. Bencher's names for tests and adapters are closed sets: a
-//! threshold with a test of ours is `null` there, and an adapter of ours is `magic`.
+//! All members required by Bencher's client are present. Additions of wingbeat are in members called `wingbeat`, which
+//! that client ignores. Bencher's names for tests and adapters are closed sets: a threshold with a test of ours is
+//! `null` there, and an adapter of ours is `magic`.
 
 mod entities;
 mod ids;
@@ -17,15 +17,15 @@ pub(crate) use self::ids::time;
 use self::{entities::Entities, ids::Ids};
 use super::{Page, row::ReportRow, verdict};
 
-/// The report as Bencher's `JsonReport`, with what wingbeat adds in members called `wingbeat`.
+/// The report as Bencher's `JsonReport`, with wingbeat's additions in members called `wingbeat`.
 ///
-/// Everything is derived from the report: the same report gives the same JSON, and the same name the same
-/// UUID in every report.
+/// Everything is derived from the report: the same report gives the same JSON, and the same name the same UUID in every
+/// report.
 pub fn json(page: &Page<'_>) -> Value {
     let report = page.report;
     let entities = Entities::of(page);
     let rows = ReportRow::all(page);
-    // The rows stand in the order of the report.
+    // Rows are in report order.
     let mut rest = rows.iter();
     let mut results = Vec::new();
     for (iteration, its) in (0u32..).zip(&report.iterations) {
@@ -157,7 +157,7 @@ fn report_additions(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Value {
     })
 }
 
-/// How many metrics had each outcome; those that none had are not there.
+/// Number of metrics by outcome. Outcomes without metrics are omitted.
 fn outcomes(rows: &[ReportRow<'_>]) -> Value {
     let mut counts = serde_json::Map::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! What stands around the table: failures, notices, alerts and remarks, each a sentence.
+//! Sentences around the table: failures, notices, alerts and remarks.
 
 use wingbeat_text::plural;
 
@@ -12,16 +12,16 @@ use crate::{
 pub enum Sentence {
     Alert(AlertStatus, String),
     Failure(String),
-    /// A metric that may be a spike, or whose history is too noisy to judge it.
+    /// A metric that may be a spike, or whose history is too noisy for a verdict.
     Doubt(Outcome, String),
     Notice(String),
     /// A function that explains an alert.
     Cause(String),
-    /// The source of the cause before it: which line, and its text.
+    /// The source line of the preceding cause: a label, and the text.
     Source(String, String),
 }
 
-/// All that there is to tell besides the figures, alerts first.
+/// All sentences besides the figures, alerts first.
 pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
     let rows = ReportRow::by_weight(page);
     let name = |row: &ReportRow<'_>| {
@@ -55,12 +55,12 @@ pub(crate) fn explanations(explained: &Explained) -> impl Iterator<Item = Senten
     })
 }
 
-/// Whether a number stands in a reason, and not as a part of another one.
+/// Whether a reason contains a number, other than as a part of another one.
 fn names(reason: &str, number: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | ',' | '−');
     reason.match_indices(number).any(|(at, _)| {
         let (before, after) = (&reason[..at], &reason[at + number.len()..]);
-        // A point or a comma behind it ends a sentence, unless a digit follows.
+        // A following point or comma ends a sentence, unless a digit follows.
         let behind = after.trim_start_matches(['.', ',']);
         !before.ends_with(is_part)
             && !behind.starts_with(|c: char| c.is_ascii_digit())
@@ -68,14 +68,14 @@ fn names(reason: &str, number: &str) -> bool {
     })
 }
 
-/// How reasons begin that go on from the value.
+/// Beginnings of reasons that continue the sentence about the value.
 const BEYOND: [&str; 2] = ["above ", "below "];
 
 pub(super) fn alert(row: &ReportRow<'_>) -> String {
     let mut parts = Vec::new();
     let limit = row.limit_text();
     let reason = row.verdict.map_or("", |verdict| &verdict.reason);
-    // A reason that names the limit says it better.
+    // A reason that contains the limit needs no repetition of it.
     let is_told = limit.split_once(' ').is_some_and(|(_, number)| names(reason, number));
     match (is_told, limit.is_empty()) {
         (true, _) if BEYOND.iter().any(|word| reason.starts_with(word)) => {
@@ -97,7 +97,7 @@ pub(super) fn alert(row: &ReportRow<'_>) -> String {
     parts.join("; ")
 }
 
-/// What stands for the noisy metrics that are not told one by one.
+/// A summary of the noisy metrics not listed one by one.
 pub(super) fn more_noisy(more: usize) -> Option<String> {
     (more > 0).then(|| format!("{} could not be judged either", plural(more, "more metric")))
 }
@@ -113,7 +113,7 @@ pub(super) fn doubt(row: &ReportRow<'_>) -> String {
     }
 }
 
-/// Which iteration, where there are several: ` (iteration 2)`.
+/// The iteration, if there are several: ` (iteration 2)`.
 pub(super) fn iteration(page: &Page<'_>, iteration: u32) -> String {
     match page.report.iterations.len() {
         0 | 1 => String::new(),

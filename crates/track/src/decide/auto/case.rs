@@ -1,4 +1,4 @@
-//! A history divided into levels, without values at its end that are too few for a level.
+//! A history divided into levels, excluding trailing values that are too few for a level.
 
 use wingbeat_stats::{
     changes,
@@ -21,14 +21,14 @@ use super::{
 /// Minimum spread, as a share of the smallest step of the values.
 const STEP_PART: f64 = 0.4;
 
-/// A single value contains no information about the spread. After `n` equal values, the next may be
-/// off by this share of the level, divided by `n`.
+/// A single value contains no information about the spread. After `n` equal values, the next may deviate by this share
+/// of the level, divided by `n`.
 const EQUAL_PART: f64 = 0.1;
 
-/// Minimum spread, as a share of the least change that counts.
+/// Minimum spread, as a share of the minimum change.
 const CHANGE_PART: f64 = 0.1;
 
-/// Minimum number of reports of a new level, the newest included: iterations belong together.
+/// Minimum number of reports of a new level, the newest included. The iterations of a report count once.
 const NEW_LEVEL_REPORTS: usize = 4;
 
 const DEGREES_MIN: f64 = 3.0;
@@ -42,7 +42,7 @@ pub(super) struct NewLevel {
     /// Values at the new level, the newest included.
     pub(super) points: usize,
     points_before: usize,
-    /// Values of the shorter of the two levels that are nearer to it than to the other.
+    /// Number of values of the shorter level that are nearer to it than to the other.
     far: usize,
     /// Its p-value in a series without changes.
     p_value: f64,
@@ -77,22 +77,22 @@ impl NewLevel {
 #[derive(Debug)]
 pub(super) struct Pieces {
     values: Vec<f64>,
-    /// The same, without values that a repeat refuted: levels are made of these.
+    /// The same without values refuted by a repeat. Levels are computed from these.
     settled: Vec<f64>,
     reports: Vec<usize>,
-    /// Values that come after those of history, and are no part of it.
+    /// Values that come after the history and are not part of it.
     pushes: Vec<f64>,
     /// Where pieces begin, in ascending order; the first is 0.
     starts: Vec<usize>,
     new_level: Option<NewLevel>,
-    /// Of the newest values, the judged one included.
+    /// Drift of the newest values, the judged one included.
     pub(super) drift: Option<Drift>,
     asked: changes::Settings,
-    /// Values at the end that begin a level, but are still too few for one.
+    /// Trailing values that may begin a level, but are still too few for one.
     short: usize,
-    /// The minimum spread, because values are rounded and smaller changes do not count.
+    /// The minimum spread, because values are rounded and small changes do not count.
     pub(super) least: f64,
-    /// What the clock may count in, by the digits of values that are all equal; 0 if they are not.
+    /// The clock's assumed resolution, from the digits of values that are all equal. 0 if they differ.
     pub(super) tick: f64,
 }
 
@@ -113,7 +113,7 @@ impl Pieces {
         let reports_since =
             |start: usize| reports[start.min(count)..].chunk_by(PartialEq::eq).count();
         let new_level = new_level.filter(|new| reports_since(new.at) + 1 >= NEW_LEVEL_REPORTS);
-        // A level has to be long enough to predict from; what is shorter waits.
+        // A level has to be long enough to predict from. Shorter ones have to wait.
         let is_long = |at: usize| reports_since(at) >= POINTS_MIN;
         let mut starts = vec![0];
         starts.extend(found.iter().map(|change| change.index).filter(|&at| is_long(at)));
@@ -159,8 +159,8 @@ impl Pieces {
         by_report.rev().take(reports).map(<[usize]>::len).sum()
     }
 
-    /// The newest reports, without values that a repeat refuted. The iterations of a report are one
-    /// value, their median: what disturbs one of them disturbs all.
+    /// The newest reports, without values refuted by a repeat. Iterations of a report count as one value, their median:
+    /// they share the same disturbances.
     pub(super) fn newest(&self, reports: usize) -> Vec<f64> {
         let pushed = self.pushes.len().min(reports);
         let pushes = &self.pushes[self.pushes.len() - pushed..];
@@ -182,19 +182,19 @@ impl Pieces {
         self.new_level
     }
 
-    /// The last level up to an earlier report, of which these are the values.
+    /// The last level up to an earlier report with these values.
     pub(super) fn new_level_of(&self, values: &[f64]) -> Option<NewLevel> {
         NewLevel::of(values, &changes::find(values, &self.asked))
     }
 
-    /// The probability of a new level, given the correlation `rho` of adjacent values, which makes a
-    /// few values in a row weaker evidence.
+    /// The p-value of a new level, given the correlation `rho` of adjacent values, which weakens the evidence of a few
+    /// consecutive values.
     pub(super) fn chance_of(&self, new: &NewLevel, rho: f64, usual: &Usual, noise: &Noise) -> f64 {
         let (after, before) = (new.points as f64, new.points_before as f64);
         let inflation = (1.0 + rho) / (1.0 - rho);
         let error = usual.spread * ((1.0 / after + 1.0 / before) * inflation).sqrt();
         let t = (new.after - new.before).abs() / error;
-        // A variance suffers less from dependent values than a mean does.
+        // Correlation affects a variance less than a mean.
         let independent = self.values.len() as f64 * (1.0 - rho * rho) / (1.0 + rho * rho);
         let degrees = (independent - 1.0).max(DEGREES_MIN);
         let places = if new.points <= FRESH_MAX { FRESH_MAX - POINTS_MIN + 1 } else { new.points };
@@ -207,9 +207,9 @@ impl Pieces {
     }
 }
 
-/// The probability of so many of `count` or more, where each has the chance `p`.
+/// The probability of at least `least` out of `count`, each with probability `p`.
 fn at_least(least: usize, count: usize, p: f64) -> f64 {
-    // As logarithms: the first terms may be too small for a number where the later ones are not.
+    // In logarithms: the first terms may underflow where later ones do not.
     let none = (-p.min(1.0 - f64::EPSILON)).ln_1p();
     let odds = p.ln() - none;
     let mut chance = 0.0;
@@ -223,7 +223,7 @@ fn at_least(least: usize, count: usize, p: f64) -> f64 {
     chance.min(1.0)
 }
 
-/// At least a share of the step of rounded values, and of the least change that counts.
+/// A share of the step of rounded values, and at least a share of the minimum change.
 fn least_spread(values: &[f64], settings: &Settings) -> f64 {
     let level = sample::median(values.to_vec());
     let by_digits = || {
@@ -248,7 +248,7 @@ mod tests {
         check(1, 2, 0.5, 0.75);
         check(2, 2, 0.0, 0.0);
         check(2, 2, 1.0, 1.0);
-        // Its first terms are too small for a number.
+        // Its first terms underflow.
         check(300, 500, 0.8, 1.0);
     }
 }

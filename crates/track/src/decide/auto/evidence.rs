@@ -15,12 +15,12 @@ use super::{
     run::{self, NewestRun},
 };
 
-/// Shares of the false-positive rate: of the newest value, the newest together, a new level.
+/// Shares of the false-positive rate: for the newest value, for the newest values together, for a new level.
 const VALUE_SHARE: f64 = 0.35;
 const RUN_SHARE: f64 = 0.5;
 const LEVEL_SHARE: f64 = 0.15;
 
-/// A value alone is no alert within so many ticks of a history of equal values.
+/// A single value within this many ticks of a history of equal values is not an alert.
 const TICKS: f64 = 1.5;
 
 pub(super) struct Evidence {
@@ -31,18 +31,18 @@ pub(super) struct Evidence {
     pub(super) error: f64,
     /// Error from which on a value is unusual.
     pub(super) limit: f64,
-    /// Errors that 95 of 100 values stay below, at most the limit; and that 90 do on one side.
+    /// Error that 95 of 100 values stay below, at most the limit; and the one-sided error that 90 stay below.
     pub(super) half_width: f64,
     pub(super) one_side: f64,
-    /// Probability of a usual value that is so far off. With spikes; of the newest values together;
-    /// of the new level: each of these by its share, so that the least of them counts.
+    /// p-values of a usual value this far off; including spikes; of the newest values together; of the new level. The
+    /// latter are weighted by their shares, so that the smallest counts.
     pub(super) p_usual: f64,
     pub(super) p_value: f64,
     pub(super) p_run: f64,
     pub(super) p_level: f64,
-    /// The newest values that are off to the same side, where they are best explained by a new level.
+    /// The newest values that deviate to the same side, if a new level explains them best.
     pub(super) run: Option<NewestRun>,
-    /// A level that chance does not explain, and that nobody has been told of.
+    /// A new level that is significant and not reported yet.
     pub(super) new: Option<NewLevel>,
 }
 
@@ -98,7 +98,7 @@ fn of_one(
     let error = usual.error(value);
     let limit = noise.limit(share.false_alarm_chance);
     let p_usual = noise.chance_of_usual(error);
-    // One tick more of a clock that is that coarse may come and go, however even the history is.
+    // With such a coarse clock, one more tick may come and go, however uniform the history is.
     let is_near = (value - usual.level).abs() <= TICKS * case.pieces.tick;
     let is_tick = is_near && series.repeats.is_empty();
     let p_spike = noise.chance_of_spikes(error, 1 + series.repeats.len());
@@ -134,7 +134,7 @@ fn of_one(
     }
 }
 
-/// The size below which this share of the past errors is.
+/// The quantile of the past errors' sizes at this share.
 fn seen(usual: &Usual, share: f64) -> f64 {
     let mut sizes: Vec<f64> = usual.errors.iter().map(|error| error.size.abs()).collect();
     let at = (share * (sizes.len() as f64 + 1.0)).ceil() as usize;

@@ -1,5 +1,4 @@
-//! What the series of one report know of each other: their noise, and the correlation of errors with their
-//! predecessors.
+//! Information shared between the series of a report: their noise, and the autocorrelation of their errors.
 
 use wingbeat_stats::{
     noise::{Common, Kinds, Noise},
@@ -14,13 +13,13 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// The noise of one of them, whose own kinds are `own`.
+    /// The noise of one of the series, whose own kinds are `own`.
     pub(super) fn noise(&self, past: &Usual, own: &Kinds) -> Noise {
         Noise::of(past, &self.common.without(own), self.expected.as_ref())
     }
 }
 
-/// Larger errors, in spreads, count as this one.
+/// Larger errors, in spreads, are clamped to this.
 const ERROR_MAX: f64 = 3.0;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,13 +50,13 @@ impl Neighbours {
         }
     }
 
-    /// Upper bound of the correlation, by one standard error; from 0 to 0.9.
+    /// Upper bound of the correlation: one standard error above the estimate, from 0 to 0.9.
     pub(super) fn correlation_max(&self) -> f64 {
         if self.square == 0.0 {
             return 0.0;
         }
         let seen = self.product / self.square;
-        // Errors around a level of their own values seem less correlated than they are.
+        // Errors around a level estimated from the same values underestimate the correlation.
         let hidden = (1.0 + 3.0 * seen.max(0.0)) * self.series / self.count;
         (seen + hidden + 1.0 / self.count.sqrt()).clamp(0.0, 0.9)
     }

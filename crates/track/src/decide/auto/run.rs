@@ -1,5 +1,5 @@
-//! Judges the newest reports together: several values in a row that are off to the same side, by
-//! the same amount, are a new level rather than spikes.
+//! Judges the newest reports together: several consecutive values that deviate to the same side by the same amount are
+//! a new level rather than spikes.
 
 use std::ops::RangeInclusive;
 
@@ -13,18 +13,18 @@ use super::{
     others::{Neighbours, Others},
 };
 
-/// Newest reports to judge together. A report that was measured again has several values.
+/// Numbers of newest reports to judge together. A report that was measured again has several values.
 pub(super) const REPORTS: RangeInclusive<usize> = 1..=4;
 
 /// Minimum error of the newest value and of most others, in spreads.
 const FROM: f64 = 2.0;
 
-/// Correlation of repeats: minutes later the machine is in the same state.
+/// Correlation of repeats: the machine's state hardly changes within minutes.
 const CORRELATION_OF_REPEATS: f64 = 0.9;
 
-/// The probability of a ratio `r` without a new level is `RATIO_CHANCE` ÷ r^`RATIO_POWER`, by
-/// simulation. In theory (Markov) it is at most 1 ÷ r if the noise is one of the assumed kinds; it
-/// never is exactly, so large ratios are more frequent.
+/// The probability of a ratio `r` without a new level is `RATIO_CHANCE` ÷ r^`RATIO_POWER`, by simulation. In theory
+/// (Markov) it is at most 1 ÷ r if the noise is one of the assumed kinds; it never is exactly, so large ratios are more
+/// frequent.
 const RATIO_CHANCE: f64 = 0.02;
 const RATIO_POWER: f64 = 0.6;
 
@@ -32,26 +32,26 @@ const RATIO_POWER: f64 = 0.6;
 const WEIGHT_OF_TWO: f64 = 0.02;
 const WEIGHT_OF_MORE: f64 = 0.5;
 
-/// The newest values, most of them off to the same side.
+/// The newest values, most of them deviating to the same side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NewestRun {
     pub(super) reports: usize,
-    /// Whether each value is off, and not only most of them.
+    /// Whether all values deviate, and not only most of them.
     pub(super) are_all_off: bool,
     pub(super) before: f64,
-    /// Their middle value, and its distance from the level in spreads.
+    /// Their median, and its distance from the level in spreads.
     pub(super) middle: f64,
     pub(super) error: f64,
-    /// How many times better a new level explains them than spikes and noise do.
+    /// How many times better a new level explains them than spikes and noise.
     pub(super) ratio: f64,
 }
 
-/// A newest value that is nearer to its level than this, in spreads, cannot be [`FROM`] away from a level that a few
-/// reports less determine, of so many values.
+/// A newest value within this distance of its level, in spreads, cannot be [`FROM`] away from a level computed without
+/// a few of that many reports.
 const NEAR: f64 = 1.0;
 const NEAR_VALUES_MIN: usize = 24;
 
-/// The run that is best explained by a new level, and the probability of any so good without one.
+/// The run that a new level explains best, and the probability of any run as good without one.
 pub(super) fn find(
     case: &Case<'_>,
     usual: &Usual,

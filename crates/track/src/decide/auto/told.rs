@@ -1,4 +1,5 @@
-//! Whether an earlier commit raised the alert about a value: later ones that keep it did nothing.
+//! Whether an earlier commit already raised the alert about a value: later commits that keep the value are not to
+//! blame.
 
 use super::{
     super::{Settings, level::AGREE},
@@ -8,11 +9,11 @@ use super::{
 };
 use crate::model::{Limit, Outcome, Verdict, short_hash};
 
-/// The commit that became as bad as this, if all reports since say so. Where only four reports together show it,
-/// as after a spike, some of those before them may be usual.
+/// The commit that became as bad as this one, if all reports since agree. If only four reports together show it, as
+/// after a spike, some of those before may be usual.
 ///
-/// What is further off than that by more than noise is news. So is what has no known commit, and what the
-/// commit itself says when it is measured again.
+/// A value that deviates further than that by more than noise is news. So is one without a known commit, and a repeated
+/// measurement of the commit itself.
 pub(super) fn told(
     case: &Case<'_>,
     evidence: &Evidence,

@@ -1,4 +1,4 @@
-//! Writes the verdict about one metric.
+//! Creates the verdict about one metric.
 
 use wingbeat_text::{grouped, plural, share};
 
@@ -16,13 +16,13 @@ use super::{
 };
 use crate::model::{Boundary, Change, Limit, Outcome, Verdict, notice::drift_words};
 
-/// A history whose spread is below this part of [`VISIBLE_MAX`] would be judged with enough points.
+/// With a spread below this fraction of [`VISIBLE_MAX`], more points of history would make the metric judgeable.
 const SPREADS_OF_MANY: f64 = 10.0;
 
 /// If the smallest visible change is above this share of the level, nothing can be judged.
 const VISIBLE_MAX: f64 = 1.0;
 
-/// `share` is this metric's part of the false-positive rate.
+/// Writes the verdict. `share` is this metric's part of the false-positive rate.
 pub(super) fn write(
     case: &Case<'_>,
     evidence: &Evidence,
@@ -55,7 +55,7 @@ pub(super) fn write(
     };
 }
 
-/// The outcome, and what stands in front of the news of the history.
+/// The outcome, and the prefix of the reason.
 fn judge(
     case: &Case<'_>,
     evidence: &Evidence,
@@ -78,7 +78,7 @@ fn judge(
     let run = evidence.run.filter(|_| is_rare(evidence.p_run));
     let run = run.and_then(|run| Some((run, crossed(run.before, run.middle, least)?)));
     let new = evidence.new.and_then(|new| Some((new, crossed(new.before, new.after, least)?)));
-    // What is back when it is measured again is no part of a new level.
+    // A value that returned when measured again is not part of a new level.
     let new = new.filter(|(new, _)| {
         let recurs = |value: &f64| (value - new.after).abs() < (value - new.before).abs();
         series.repeats.iter().all(recurs)
@@ -98,7 +98,7 @@ fn judge(
             verdict.cross(side, series.measure.direction);
             verdict.boundary = Some(bound(run.before, 0.0));
             if run.reports > 1 {
-                // Of the value that stands beside it; the reason has the median of all of them.
+                // The change of the displayed value. The reason contains the median of all of them.
                 verdict.change = Change::exactly(series.metric.value, run.before);
             }
             reason_of_run(&run, series.repeats.len(), p)
@@ -115,14 +115,14 @@ fn judge(
         }
         _ => {
             let reason = reason_of_quiet(evidence, series, (least, judged_count), verdict);
-            // Limits that are wide for it are not to be so without a word.
+            // Limits widened by a drift are explained.
             let drift = case.pieces.drift.map(|drift| drift_words(drift.relative(), drift.points));
             reason + &drift.map_or_else(String::new, |drift| format!("; it {drift}, which widens the limits"))
         }
     }
 }
 
-/// Neither rare nor suspect: quiet, or too noisy to be judged.
+/// The reason of a value that is neither rare nor suspect: quiet, or too noisy to be judged.
 fn reason_of_quiet(
     evidence: &Evidence,
     series: &Series<'_>,
@@ -143,16 +143,15 @@ fn reason_of_quiet(
 }
 
 impl Evidence {
-    /// The change of the level behind the value, with the interval of this metric by itself: at
-    /// most 5 of 100 values are off by more than its half width. Positive values lose at most 100
-    /// %.
+    /// The change from the level to the value, with the interval of this metric alone: at most 5 of 100 values deviate
+    /// by more than its half width. Positive values lose at most 100 %.
     fn change(&self, is_positive: bool) -> Option<Change> {
         let level = self.usual.level;
         let half_width = self.half_width * self.usual.scale() / level.abs();
         let change = Change::exactly(self.value, level)?;
         let (lower, upper) = (change.relative - half_width, change.relative + half_width);
         let lower = if is_positive { lower.max(-1.0) } else { lower };
-        // From next to nothing, a share may be too large for a number.
+        // From almost nothing, a share may overflow.
         (lower.is_finite() && upper.is_finite()).then_some(Change {
             lower: Some(lower),
             upper: Some(upper),
@@ -160,7 +159,7 @@ impl Evidence {
         })
     }
 
-    /// `3 of 20 points are spikes`; `None` if none is.
+    /// `3 of 20 points are spikes`; `None` without spikes.
     fn spikes(&self) -> Option<String> {
         let (spikes, points) = (self.usual.spikes, self.usual.errors.len());
         match spikes {
@@ -235,7 +234,7 @@ fn quiet_reason(evidence: &Evidence, least: (f64, f64)) -> String {
             "more than chance explains, but below the least change that counts, {asked}"
         );
     }
-    // The limit is for the whole report, the interval for this metric.
+    // The limit is for the whole report, the interval for this metric alone.
     let apart = match error > evidence.half_width {
         true => "; by chance alone 1 in 20 intervals leaves out 0, as this one does",
         false => "",

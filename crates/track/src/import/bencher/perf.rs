@@ -1,4 +1,4 @@
-//! Series as Bencher's API gives them to `bencher perf`. A report has the values of all series that name it.
+//! Series as returned by Bencher's API for `bencher perf`. A report collects the values of all series that refer to it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
 
 const TOOL: &str = "the output of `bencher perf`";
 
-/// The member that it begins with, as no report does.
+/// Its first key, which no report begins with.
 pub(in crate::import) const BEGINNING: &str = "project";
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ struct JsonPoint {
     metric: Metric,
 }
 
-/// What several series say of a report.
+/// Data about a report from several series.
 struct Found {
     report: Report,
     iterations: BTreeMap<u32, Results>,

@@ -1,4 +1,4 @@
-//! The metrics of one benchmark, and what may be added to them.
+//! The metrics of one benchmark, and validation of additions.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,9 @@ use crate::model::{
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkResults {
-    /// Its name, without the ending that asks not to be judged.
+    /// Its name, without the opt-out suffix.
     pub name: BenchmarkName,
-    /// Whether it asked not to be judged: its boundary is worked out, and no alert is raised.
+    /// Whether it opted out of being judged: its boundary is computed, but no alert is raised.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_ignored: bool,
     /// In the order of the output; each measure once.
@@ -37,22 +37,22 @@ pub enum AddError {
 }
 
 impl BenchmarkResults {
-    /// Makes room for that many metrics, if there are none yet.
+    /// Reserves room for that many metrics, if there are none yet.
     pub(crate) fn expect_metrics(&mut self, count: usize) {
         if self.metrics.is_empty() {
             self.metrics.reserve_exact(count);
         }
     }
 
-    /// Adds a metric, or a repetition of one: as `Results::add`, but the measure is copied only where
-    /// it is new, and the name is looked up once for all metrics.
+    /// Adds a metric, or a repetition of one, like `Results::add`. But the measure is cloned only if it is new, and the
+    /// name is looked up once for all metrics.
     pub(crate) fn add(&mut self, measure: &Measure, metric: Metric) -> Result<(), AddError> {
         check(&self.name, measure, &metric)?;
         let known = self.metrics.iter_mut().find(|(known, _)| known.is(measure));
         match known {
             None => {
                 check_name(&self.name, measure)?;
-                // Most benchmarks have one metric; a vector would make room for four.
+                // Most benchmarks have one metric. A vector would allocate room for four.
                 self.expect_metrics(1);
                 self.metrics.push((measure.clone(), metric));
             }
@@ -70,12 +70,12 @@ impl BenchmarkResults {
     }
 }
 
-/// Names and units of measures come from outputs as well, unless they are known.
+/// Names and units of unknown measures come from outputs as well, so they are validated.
 pub(super) fn check_name(benchmark: &BenchmarkName, measure: &Measure) -> Result<(), AddError> {
     if measure.is_known() {
         return Ok(());
     }
-    // Units of a measure that nobody described repeat its name.
+    // The default units of an undescribed measure repeat its name.
     let units = measure.has_units().then_some(&measure.units);
     let checked = MeasureName::new(&measure.name)
         .and_then(|_| units.map_or(Ok(()), |units| MeasureName::new(units).map(drop)));
@@ -114,8 +114,8 @@ fn repeat(first: &mut Metric, mut second: Metric) {
         true => first.samples.push(second.value),
         false => first.samples.append(&mut second.samples),
     }
-    // A running mean: a tool may repeat a result a million times. Scaled first, so that two huge values
-    // do not become infinity.
+    // A running mean: a tool may repeat a result a million times. Scaled first, so that two huge values do not
+    // overflow.
     let share = new / (known + new);
     first.value += second.value * share - first.value * share;
     first.lower_value = Some(low.min(other_low));

@@ -1,5 +1,5 @@
-//! The things that a report mentions, as Bencher's JSON has them. Times of their making are not known
-//! here: they are those of the report.
+//! The entities that a report refers to, as Bencher's JSON. Their creation times are unknown here: the report's is
+//! used.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ impl<'a> Entities<'a> {
         project["organization"] = json!(self.ids.organization);
         project["url"] = Value::Null;
         project["visibility"] = json!("public");
-        // Else Bencher's client tells the user to claim it.
+        // Otherwise Bencher's client asks the user to claim it.
         project["claimed"] = json!(time(report.start_time));
         if let Some(members) = project.as_object_mut() {
             members.remove("project");
@@ -75,7 +75,7 @@ impl<'a> Entities<'a> {
         self.thing(self.ids.measure(measure), &measure.name, &more)
     }
 
-    /// The threshold of a result; `None` for tests that Bencher does not know.
+    /// The threshold of a result. `None` for tests unknown to Bencher.
     pub(super) fn threshold(&self, row: &ReportRow<'_>, model: &ThresholdModel) -> Option<Value> {
         let created = time(self.page.report.end_time);
         Some(json!({
@@ -86,7 +86,7 @@ impl<'a> Entities<'a> {
         }))
     }
 
-    /// The threshold of an alert, which has no model where Bencher does not know the test.
+    /// The threshold of an alert, without a model if Bencher does not know the test.
     pub(super) fn alert_threshold(&self, row: &ReportRow<'_>) -> Value {
         let created = time(self.page.report.end_time);
         json!({
@@ -140,7 +140,7 @@ fn version(number: u64, commit: Option<&str>) -> Value {
     json!({ "number": number, "hash": sha1(commit) })
 }
 
-/// Bencher's name for an adapter: its own, or one that takes anything.
+/// Bencher's name for an adapter: its own, or `magic`.
 pub fn adapter(adapter: Adapter) -> &'static str {
     match adapter {
         Adapter::Csv

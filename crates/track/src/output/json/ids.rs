@@ -1,4 +1,4 @@
-//! UUIDs and slugs that follow from names, so that the same name is the same thing in every report.
+//! UUIDs and slugs derived from names, so that the same name identifies the same entity in every report.
 
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::ReportRow;
 use crate::model::{BenchmarkName, Measure, Report, Slug, ThresholdModel};
 
-/// Below this all of ours are made. It means nothing else.
+/// Namespace of all derived UUIDs. Arbitrary.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f4f_1d2a_58c3_4d3e_9a0b_77e1_64c2_b05d);
 
 const SLUG_MAX: usize = 64;
@@ -53,7 +53,7 @@ impl Ids {
     }
 
     pub(super) fn model(&self, measure: &Measure, model: &ThresholdModel) -> Uuid {
-        // Debug tells all settings, and numbers without loss.
+        // The debug format contains all settings, and numbers without loss.
         below(self.threshold(measure), "model", &format!("{model:?}"))
     }
 
@@ -67,8 +67,7 @@ fn below(parent: Uuid, kind: &str, name: &str) -> Uuid {
     Uuid::new_v5(&parent, format!("{kind}/{name}").as_bytes())
 }
 
-/// A slug of a name. One that would be cut off ends in a part of the UUID, so that names that begin
-/// alike stay apart.
+/// A slug of a name. A truncated one ends in a part of the UUID, so that names with a common prefix stay distinct.
 pub(super) fn slug(name: &str, uuid: Uuid) -> String {
     let slug = Slug::of(name).as_str().to_owned();
     if name.len() <= SLUG_MAX {
@@ -79,13 +78,13 @@ pub(super) fn slug(name: &str, uuid: Uuid) -> String {
     format!("{head}-{tail}")
 }
 
-/// A time as Bencher writes it.
+/// A time in Bencher's format.
 pub(crate) fn time(time: OffsetDateTime) -> String {
-    // Only years beyond 9999 have no such form.
+    // Only years beyond 9999 cannot be formatted.
     time.format(&Rfc3339).unwrap_or_else(|_| time.unix_timestamp().to_string())
 }
 
-/// A commit as Bencher takes it: the 40 digits of SHA-1.
+/// A commit hash that Bencher accepts: the 40 digits of SHA-1.
 pub fn sha1(hash: Option<&str>) -> Option<&str> {
     hash.filter(|hash| hash.len() == 40 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
