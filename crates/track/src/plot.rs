@@ -1,12 +1,12 @@
-//! Pictures of a history: as SVG, as a page to look around in, and in the terminal. Pure: series go in,
-//! bytes come out, and the same series give the same bytes.
+//! Plots of a history: as SVG, as an interactive page, and in the terminal. Pure: series go in, bytes come out, and the
+//! same series give the same bytes.
 //!
 //! ```text
 //! store::Plot → Chart → svg, html, terminal
 //! ```
 //!
-//! The horizontal axis has a place for each report, evenly spaced, since results come in bursts and a
-//! change belongs to a report rather than to an hour.
+//! The horizontal axis spaces reports evenly, since results come in bursts and a change belongs to a report rather than
+//! to a time.
 
 mod axis;
 pub mod chart;

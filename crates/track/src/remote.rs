@@ -1,8 +1,8 @@
-//! Sending a report to a Bencher server, and what the server makes of it.
+//! Sends a report to a Bencher server, and reads the response.
 //!
-//! `request` is what is sent, `http` how, `answer` what comes back; `human` and `comment` show it. The time that all of it takes is
-//! bounded by [`Patience`], and nothing but the server's refusal of the report is an error: a console that
-//! does not answer costs the links only.
+//! `request` builds the request, `http` sends it, `answer` parses the response; `human` and `comment` show it. The
+//! total time is limited by [`Patience`]. Only the server's rejection of the report is an error: if the console does
+//! not respond, only the links are missing.
 
 mod answer;
 mod comment;
@@ -35,7 +35,7 @@ use wingbeat_http::{excerpt, is_loopback};
 use self::http::Call;
 use crate::model::{Report, Threshold};
 
-/// The server that Bencher runs, whose console is known without asking.
+/// Bencher's own server, whose console is known without a request.
 const BENCHER: (&str, &str) = ("https://api.bencher.dev", "https://bencher.dev");
 
 const CONSOLE_TOTAL: Duration = Duration::from_secs(10);
@@ -44,28 +44,28 @@ const CONSOLE_TOTAL: Duration = Duration::from_secs(10);
 pub struct Host {
     /// Root of the API: `http://localhost:6610`.
     pub url: String,
-    /// What proves who we are; without it the project has to be unclaimed.
+    /// API key. Without one, the project has to be unclaimed.
     pub key: Option<Key>,
-    /// Whether links lead to pages that need no account (`--ci-public-links`).
+    /// Whether to link to pages that need no account (`--ci-public-links`).
     pub has_public_links: bool,
     pub patience: Patience,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// Time to connect (`--timeout`).
+    /// Connection timeout (`--timeout`).
     pub connect: Duration,
-    /// Attempts in all (`--attempts`).
+    /// Maximum number of attempts (`--attempts`).
     pub attempts: u32,
-    /// Pause after the first failure (`--retry-after`); each further one is twice as long.
+    /// Pause after the first failure (`--retry-after`), doubled after each further one.
     pub pause: Duration,
-    /// The longest pause (`--max-retry-after`).
+    /// Maximum pause (`--max-retry-after`).
     pub pause_max: Duration,
-    /// Time for everything: no attempt is begun after it, and none lasts longer.
+    /// Total time limit: no attempt begins after it or exceeds it.
     pub total: Duration,
 }
 
-/// As Bencher's client has it, but three minutes in all and not fifteen.
+/// As in Bencher's client, but three minutes in total rather than fifteen.
 impl Default for Patience {
     fn default() -> Self {
         Self {
@@ -89,17 +89,17 @@ pub struct Retry {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Submission<'a> {
-    /// The report. Its UUID is the idempotency key, so that a repetition makes no second report.
+    /// The report. Its UUID is the idempotency key, so that retries do not create a second report.
     pub report: &'a Report,
-    /// Thresholds that the user named. Those that Bencher does not know are left out with a warning.
+    /// Thresholds given by the user. Those unknown to Bencher are omitted with a warning.
     pub thresholds: &'a [Threshold],
-    /// Whether the server drops thresholds that are not named (`--thresholds-reset`).
+    /// Whether the server removes thresholds that are not listed (`--thresholds-reset`).
     pub thresholds_reset: bool,
-    /// Whether the branch takes over thresholds (`--start-point-clone-thresholds`).
+    /// Whether the branch inherits thresholds (`--start-point-clone-thresholds`).
     pub clone_thresholds: bool,
-    /// Whether the branch begins anew (`--start-point-reset`).
+    /// Whether to restart the branch (`--start-point-reset`).
     pub start_point_reset: bool,
-    /// What Bencher calls context: `bencher.dev/v0/branch/hash` and others.
+    /// Bencher's context: `bencher.dev/v0/branch/hash` and others.
     pub context: &'a BTreeMap<String, String>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Submission<'a> {
 }
 
 impl Host {
-    /// Sends a report and reads the answer. `on_retry` gets each failed attempt before the pause.
+    /// Sends a report and reads the response. `on_retry` is called with each failed attempt before the pause.
     pub fn send(
         &self,
         submission: &Submission<'_>,
@@ -125,7 +125,7 @@ impl Host {
     ) -> Result<Answer, RemoteError> {
         let root = self.root()?;
         let url = format!("{root}/v0/run");
-        // The server knows a report that it has by its idempotency key.
+        // The server recognizes a repeated report by its idempotency key.
         let (key, body) = (self.key.as_ref(), request(submission));
         let call = Call { key, body: Some(&body), ..Call::new(Method::POST, &url) };
         let response = call
@@ -159,7 +159,7 @@ impl Host {
         Ok(answer)
     }
 
-    /// The address without a slash at its end.
+    /// The address without a trailing slash.
     fn root(&self) -> Result<&str, RemoteError> {
         let root = self.url.trim().trim_end_matches('/');
         let reason = match root.parse::<Uri>() {
@@ -173,7 +173,7 @@ impl Host {
         Err(RemoteError::InvalidHost { url: self.url.clone(), reason })
     }
 
-    /// Whether the key went over the network in the open.
+    /// A warning if the key was sent unencrypted.
     fn exposure(&self) -> Option<String> {
         let uri: Uri = self.url.parse().ok()?;
         let is_open = uri.scheme_str() == Some("http") && !is_loopback(&uri);

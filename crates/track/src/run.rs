@@ -1,10 +1,9 @@
-//! One `wingbeat run` from beginning to end: the only part of this crate that starts programs.
+//! Implements `wingbeat run`: the only part of this crate that starts programs.
 //!
-//! `command` runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
-//! several, [`judge`] finds its history and decides, `confirm` measures again what looks bad, `in_turns` what
-//! looks worse than a history that is too short. `profiles` takes the exact profiles that the command
-//! [left](left_profiles), or runs all of it once more under a [`Sampler`]. [`git`](crate::git) and [`host`] tell where
-//! all of this happens, and an [`Interrupt`] ends it.
+//! `command` runs and echoes the command, `gather` parses its output, `fold` merges iterations, [`judge`] finds the
+//! history and decides, `confirm` repeats suspicious measurements, and `in_turns` those with too short a history.
+//! `profiles` reads the exact profiles that the command [left](left_profiles), or runs it again under a [`Sampler`].
+//! [`git`](crate::git) and [`host`] describe the environment, and an [`Interrupt`] stops everything.
 
 mod confirm;
 mod criterion;
@@ -44,10 +43,10 @@ pub use fold::Fold;
 pub use gather::{GatherError, Source};
 pub use profiles::{Profiling, Sampled, Sampler};
 
-/// Years that a store has times for, in nanoseconds since 1970.
+/// Years whose times a store can represent, as nanoseconds since 1970.
 pub(crate) const YEARS: RangeInclusive<i32> = 1678..=2261;
 
-/// What to run, and what to do with its results.
+/// What to run, and how to process the results.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub project: ProjectName,
@@ -58,25 +57,24 @@ pub struct Request {
     pub source: Source,
     pub adapter: Adapter,
     pub average: Option<Average>,
-    /// How often the command is run, at least 1.
+    /// Number of runs of the command, at least 1.
     pub iterations: u32,
     pub fold: Option<Fold>,
-    /// Whether a command that fails is passed over, or keeps what it printed if it always fails.
+    /// Whether to tolerate a failing command. If it always fails, the output that it printed is used.
     pub allow_failure: bool,
     pub backdate: Option<OffsetDateTime>,
     pub rules: Rules,
-    /// What the user says of measures.
+    /// The user's descriptions of measures.
     pub measures: Vec<(MeasureName, Description)>,
-    /// Slugs of the measures that the store knows.
+    /// Slugs of the measures in the store.
     pub slugs: Slugs,
-    /// How often suspects are measured again, if the user says so. With 0, nothing is measured in turns
-    /// with the nearest commit either.
+    /// How often to repeat suspects, if set by the user. 0 also disables comparing with the nearest commit.
     pub confirm: Option<u32>,
-    /// Whether an alert fails the job: then noisy suspects are measured again once, unless the user says how often.
+    /// Whether an alert fails the job: then noisy suspects are repeated once, unless the user sets a number.
     pub is_gate: bool,
-    /// Folder in which git is asked.
+    /// Folder for git queries.
     pub directory: PathBuf,
-    /// What the user should know of how the request came about. It becomes a part of the remarks.
+    /// Remarks about the request, which are added to those of the report.
     pub remarks: Vec<String>,
     pub interrupt: Interrupt,
 }
@@ -84,18 +82,18 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     pub report: Report,
-    /// Reports of the runs that were to confirm its alerts.
+    /// Reports of the repeated runs to confirm alerts.
     pub confirmations: Vec<Report>,
     pub thresholds: Vec<Option<ThresholdModel>>,
     pub notices: Vec<Notice>,
-    /// Of the benchmarks of the report, if they were asked for.
+    /// Profiles of the report's benchmarks, if requested.
     pub profiles: Vec<Profile>,
-    /// Verdicts that history is too short for, and that look changed.
+    /// Metrics with too short a history that look changed.
     pub looks: Vec<Look>,
     pub remarks: Vec<String>,
-    /// The newest report of the history that it was compared with.
+    /// The newest report of the history used.
     pub compared_with: Option<ComparedWith>,
-    /// Whether suspects stayed what they are because the command ran again without a result of them.
+    /// Whether suspects are unconfirmed because the command ran again without a result for them.
     pub failed_again: bool,
 }
 
@@ -117,7 +115,7 @@ pub enum RunError {
     Time(OffsetDateTime),
 }
 
-/// Results with the time that they took.
+/// Results and the time they took.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) iterations: Vec<Results>,
@@ -145,7 +143,7 @@ impl Finding {
     }
 }
 
-/// Measures, compares with the history in the store, and takes the profiles that are wanted. Nothing is stored.
+/// Measures, compares with the history in the store, and takes the requested profiles. Stores nothing.
 pub fn run(
     request: &Request,
     store: Option<&Store>,
@@ -201,7 +199,7 @@ pub fn store(finding: &Finding, store: &mut Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// `profiles` is where the command may leave some.
+/// `profiles` is the folder for the command's profiles.
 fn measure(
     request: &Request,
     profiles: Option<&Path>,

@@ -1,11 +1,12 @@
 //! Reports in an embedded database, or in files that merge.
 //!
-//! A [`Store`] is one SQLite file, or a schema of a PostgreSQL database. Each report is stored in one transaction, so it is there whole or not
-//! at all, and several processes may write at once. What is read back of a report is what was stored.
+//! A [`Store`] is one SQLite file, or a schema of a PostgreSQL database. Each report is stored in one transaction, so
+//! it is stored completely or not at all, and several processes may write at once. Reports are read back exactly as
+//! stored.
 //!
-//! Nothing in a store depends on the order in which reports came into it: history is ordered by the time
-//! of measuring, and an alert's status is the last change by time. So stores merge through
-//! [`Store::export`] and [`Store::import`], in any order and any number of times.
+//! Nothing in a store depends on the order in which reports were added: history is ordered by the time of measurement,
+//! and an alert's status is the last change by time. So stores can be merged with [`Store::export`] and
+//! [`Store::import`], in any order and any number of times.
 
 mod alerts;
 mod census;
@@ -44,7 +45,7 @@ mod values;
 mod versions;
 mod withdrawals;
 
-/// What the files of the store have in common: the connection, how values stand in columns, and the model.
+/// Common imports of the store: the connection, column types, and the model.
 mod prelude {
     pub(super) use time::OffsetDateTime;
     pub(super) use uuid::Uuid;
@@ -98,25 +99,25 @@ impl Store {
         &self.path
     }
 
-    /// Says what failed: an error of the database, in the words of this store.
+    /// Converts a database error to a store error that states the failed operation.
     fn error(&self, doing: &'static str) -> impl Fn(Error) -> StoreError {
         move |source| StoreError::of(&self.path, doing, source)
     }
 }
 
-/// A transaction that writes, the only one at a time.
+/// A write transaction. Only one runs at a time.
 fn writing(db: &Connection) -> SqlResult<Transaction<'_>> {
     db.writing()
 }
 
-/// All statements that read or write reports pass here, so that a test can look at their query plans.
+/// Prepares a statement. All statements on reports go through here, so that a test can inspect their query plans.
 fn prepare<'c>(db: &'c Connection, sql: &str) -> SqlResult<Statement<'c>> {
     #[cfg(test)]
     plans::note(sql);
     db.prepare(sql)
 }
 
-/// As [`prepare`], for a statement that is run for one number after the other.
+/// Like [`prepare`], for a statement that looks up one number after another.
 fn many<'c>(db: &'c Connection, sql: &str, at_once: usize) -> SqlResult<Many<'c>> {
     #[cfg(test)]
     plans::note(sql);

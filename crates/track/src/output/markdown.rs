@@ -1,4 +1,4 @@
-//! A document as GitHub's and GitLab's Markdown. No text of a benchmark becomes markup, a mention or a
+//! Converts a document to GitHub's and GitLab's Markdown. No text of a benchmark becomes markup, a mention or a
 //! reference.
 
 use wingbeat_text::in_order;
@@ -44,15 +44,15 @@ fn line(spans: &Line) -> String {
     let span = |span: &Span| match span {
         Span::Text(text) => unreferring(&escaped(text)),
         Span::Strong(text) => format!("<strong>{}</strong>", unreferring(&escaped(text))),
-        // Not between backticks: those cannot hold a bar in a table, nor backticks.
+        // Not backticks: those cannot contain a bar in a table, nor backticks.
         Span::Code(text) => format!("<code>{}</code>", escaped(text)),
-        // An address may hold what would end a link of Markdown.
+        // An address may contain characters that end a Markdown link.
         Span::Link { text, url } => super::html::link(&unreferring(&escaped(text)), url),
     };
     spans.iter().map(span).collect()
 }
 
-/// What means something in Markdown becomes an entity, which never does.
+/// Replaces Markdown's special characters by entities, which have no special meaning.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in in_order(text).chars() {
@@ -70,7 +70,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// GitHub looks for `@names` and `#1` in what is left of the markup; a space without width stops it.
+/// GitHub looks for `@names` and `#1` outside of markup. A zero-width space prevents that.
 fn unreferring(escaped: &str) -> String {
     escaped.replace("&#64;", "&#64;&#8203;").replace("&#35;", "&#35;&#8203;")
 }

@@ -1,4 +1,4 @@
-//! One metric with all that was decided about it, and the order in which metrics are told.
+//! A metric with its verdict, and the order in which metrics are listed.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -16,17 +16,17 @@ pub(super) struct ReportRow<'a> {
     pub(super) benchmark: &'a BenchmarkResults,
     pub(super) measure: &'a Measure,
     pub(super) metric: &'a Metric,
-    /// `None` where nothing was decided.
+    /// `None` without a verdict.
     pub(super) verdict: Option<&'a Verdict>,
     pub(super) threshold: Option<&'a ThresholdModel>,
     pub(super) alert: Option<&'a Alert>,
 }
 
-/// Noisy rows that are told one by one.
+/// Maximum number of noisy rows listed individually.
 pub(super) const NOISY_MAX: usize = 3;
 
 impl<'a> ReportRow<'a> {
-    /// All metrics, in the order of the report.
+    /// All metrics, in report order.
     pub(super) fn all(page: &Page<'a>) -> Vec<Self> {
         let alerts = page.report.alerts.iter();
         let alerts: HashMap<_, _> = alerts
@@ -45,8 +45,8 @@ impl<'a> ReportRow<'a> {
         metrics.map(row).collect()
     }
 
-    /// All metrics, what matters first: alerts, what is worse, better, changed, moved together, then the
-    /// rest; the larger change first.
+    /// All metrics, most important first: alerts, worse, better, changed, moved together, then the rest; larger changes
+    /// first.
     pub(super) fn by_weight(page: &Page<'a>) -> Vec<Self> {
         let mut rows = Self::all(page);
         let weight = |row: &Self| (Reverse(row.is_active()), row.outcome());
@@ -58,12 +58,12 @@ impl<'a> ReportRow<'a> {
         self.verdict.map_or(Outcome::NotJudged, |verdict| verdict.outcome)
     }
 
-    /// Whether it raises an alert that nobody has dismissed or silenced.
+    /// Whether it raises an alert that is neither dismissed nor silenced.
     pub(super) fn is_active(&self) -> bool {
         self.alert.is_some_and(|alert| alert.status == AlertStatus::Active)
     }
 
-    /// Whether there is something to see.
+    /// Whether it is notable.
     pub(super) fn is_loud(&self) -> bool {
         let is_quiet = matches!(
             self.outcome(),
@@ -72,13 +72,13 @@ impl<'a> ReportRow<'a> {
         !is_quiet || self.alert.is_some()
     }
 
-    /// Whether it cannot be judged for noise.
+    /// Whether it is too noisy to be judged.
     pub(super) fn is_noisy(&self) -> bool {
         self.alert.is_none() && self.outcome() == Outcome::TooNoisy
     }
 
-    /// What may be a spike or cannot be judged for noise, row by row, and how many more are noisy: where many are,
-    /// they are so for one reason.
+    /// The possible spikes and noisy rows to list individually, and how many more are noisy: if many are, they have a
+    /// common cause.
     pub(super) fn doubtful(rows: &[Self]) -> (Vec<&Self>, usize) {
         let is_suspect = |row: &&Self| row.alert.is_none() && row.outcome().is_suspect();
         let noisy = || rows.iter().filter(|row| row.is_noisy());
@@ -90,7 +90,7 @@ impl<'a> ReportRow<'a> {
         self.verdict?.boundary?.baseline
     }
 
-    /// By the size of the change. Quiet rows stay in the order of the report.
+    /// Compares by the size of the change. Quiet rows stay in report order.
     fn size_cmp(&self, other: &Self) -> Ordering {
         let size = |row: &Self| match (row.is_loud(), row.verdict.and_then(|v| v.change)) {
             (true, Some(change)) => change.relative.abs(),

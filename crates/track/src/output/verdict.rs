@@ -10,7 +10,7 @@ use crate::model::Outcome;
 /// The report in one line: `2 of 14 metrics are worse: …`.
 pub fn verdict(page: &Page<'_>) -> String {
     let rows = ReportRow::by_weight(page);
-    // One that failed in several iterations is one.
+    // A benchmark that failed in several iterations counts once.
     let failures = page.report.failures().map(|(_, it)| &it.name).collect::<HashSet<_>>().len();
     let failed = match failures {
         0 => String::new(),
@@ -77,7 +77,7 @@ fn quiet(rows: &[ReportRow<'_>]) -> String {
         return text;
     }
     let suspects = rows.iter().filter(|row| row.outcome().is_suspect()).count();
-    // How many, and the words about one and about several.
+    // Count, and the phrases for one and for several.
     for (count, [one, several]) in [
         (settled, ["is dismissed or silenced", "are dismissed or silenced"]),
         (suspects, ["may be a spike", "may be spikes"]),
@@ -97,7 +97,7 @@ fn quiet(rows: &[ReportRow<'_>]) -> String {
     }
 }
 
-/// What would have been seen. Exact measures show everything, so they do not count.
+/// The smallest detectable change. Exact measures show every change, so they do not count.
 fn visible(rows: &[ReportRow<'_>]) -> Option<String> {
     let of = |row: &ReportRow<'_>| row.verdict.and_then(|verdict| verdict.smallest_visible);
     let seen: Vec<f64> = rows.iter().filter_map(of).collect();

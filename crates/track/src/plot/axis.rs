@@ -1,4 +1,4 @@
-//! Axes: which part of the numbers is shown, and where the ticks stand.
+//! Axes: visible range and ticks.
 
 use time::OffsetDateTime;
 use wingbeat_text::{Units, exponential, fixed};
@@ -13,51 +13,50 @@ pub(super) struct Axis {
     rule: Rule,
 }
 
-/// What becomes of a value before it is placed between `low` and `high`.
+/// Transformation of a value before it is mapped to `low` to `high`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rule {
-    /// It is divided by this, since differences of huge numbers are infinite.
+    /// Divides by this, since differences of huge numbers overflow.
     Linear(f64),
     Logarithmic,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ticks {
-    /// Values and their texts, from the lowest.
+    /// Values and their labels, from the lowest.
     pub(super) marks: Vec<(f64, String)>,
-    /// The unit of the texts; empty if each text has its own.
+    /// The unit of the labels. Empty if each label has its own.
     pub(super) symbol: String,
 }
 
-/// From this ratio of the largest to the smallest value on, an axis of positive values is logarithmic.
+/// Ratio of the largest to the smallest value from which an axis of positive values is logarithmic.
 ///
-/// On a linear axis a change of 10 % of the smallest value takes 0.1 ÷ (ratio − 1) of the height. Lines are
-/// 1.5 pixels wide and panels have about 130 pixels, so at a ratio of 10 that change is narrower than its
-/// line.
+/// On a linear axis a change of 10 % of the smallest value takes 0.1 ÷ (ratio − 1) of the height. Lines are 1.5 pixels
+/// wide and panels have about 130 pixels, so at a ratio of 10 that change is narrower than its line.
 const LOG_RATIO: f64 = 10.0;
 
-/// Part of the range of values that spreads and limits may add on each side. What goes beyond is cut off.
+/// Maximum share of the range of values that spreads and limits may add on each side. Beyond, they are clipped.
 const EXTRA_MAX: f64 = 0.75;
 
 /// The same for a logarithmic axis, whose range is large already.
 const EXTRA_MAX_LOG: f64 = 0.25;
 
-/// Decimals of ticks at most, where there is a smaller unit.
+/// Maximum decimals of ticks if there is a smaller unit.
 const DECIMALS_MAX: f64 = 3.0;
 
 const MARGIN: f64 = 0.06;
 
-/// Least height of a panel as a part of its values: noise of a thousandth is not to look large.
+/// Minimum height of a panel relative to its values: noise of a thousandth should not look large.
 pub(super) const NOISY_SPAN_MIN: f64 = 0.02;
 
 impl Axis {
-    /// The axis that shows all values. `span_min` is a linear one's least height as a part of the largest.
+    /// The axis for all values. `span_min` is the minimum height of a linear axis, relative to the largest value.
     pub(super) fn of<'a>(dots: impl Iterator<Item = &'a Dot> + Clone, span_min: f64) -> Self {
         let (low, high) = ends(dots.clone().map(|dot| dot.value)).unwrap_or((0.0, 0.0));
         let around =
             dots.flat_map(|dot| [dot.lower, dot.upper, dot.lower_limit, dot.upper_limit]).flatten();
         if low > 0.0 && high / low >= LOG_RATIO {
-            // What reaches down to zero has no end on this axis, so it is cut off.
+            // A spread down to zero has no end on this axis, so it is clipped.
             let outer = ends(around.filter(|&value| value > 0.0)).unwrap_or((low, high));
             return Self::logarithmic((low, high), outer);
         }
@@ -75,12 +74,12 @@ impl Axis {
 
     fn linear((low, high): (f64, f64), outer: (f64, f64), span_min: f64) -> Self {
         let (outer_low, outer_high) = outer;
-        // What is never below 0 has no numbers below 0 at its axis, whatever its limits.
+        // An axis of non-negative values has no negative ticks, whatever the limits.
         let floor = if low >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
         let size = low.abs().max(high.abs());
         let scale = if size > 0.0 { size } else { 1.0 };
         let (low, high) = (low / scale, high / scale);
-        // All numbers are from −1 to 1 from here on.
+        // All numbers are between −1 and 1 from here on.
         let missing = (span_min - (high - low)).max(0.0);
         let (low, high) = (low - missing / 2.0, high + missing / 2.0);
         let span = if high > low { high - low } else { 0.1 };
@@ -96,11 +95,11 @@ impl Axis {
         self.rule == Rule::Logarithmic
     }
 
-    /// Where a value stands: 0 at the bottom, 1 at the top.
+    /// Relative position of a value: 0 at the bottom, 1 at the top.
     pub(super) fn place(&self, value: f64) -> f64 {
         let value = match self.rule {
             Rule::Linear(scale) => value / scale,
-            // Zero and less are below any axis.
+            // Zero and negative values are below any axis.
             Rule::Logarithmic if value > 0.0 => value.ln(),
             Rule::Logarithmic => f64::NEG_INFINITY,
         };
@@ -115,7 +114,7 @@ impl Axis {
         }
     }
 
-    /// About `count` ticks at round numbers: of one unit, or of rising units if the axis is logarithmic.
+    /// About `count` ticks at round numbers: in one unit, or in rising units on a logarithmic axis.
     pub(super) fn ticks(&self, count: usize, units: &Units) -> Ticks {
         match self.rule {
             Rule::Linear(scale) => {
@@ -152,7 +151,7 @@ impl Axis {
         let mut marks = Vec::new();
         for index in 0..=2 * count {
             let value = (first + index as f64) * step;
-            // Not a number where the arithmetic of huge numbers gave up.
+            // NaN if huge numbers overflow.
             if value > high || value.is_nan() {
                 break;
             }
@@ -174,8 +173,8 @@ fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// Round numbers between two, of which the natural logarithms come in, and no more than `count`: 1, 2, 5, 10;
-/// or 1, 10, 100; or fewer. Of bytes powers of two.
+/// Round numbers between two bounds, which are given as natural logarithms, at most `count`: 1, 2, 5, 10; or 1, 10,
+/// 100; or fewer. Powers of two for bytes.
 fn log_marks(low: f64, high: f64, count: usize, is_binary: bool) -> Vec<f64> {
     let base: f64 = if is_binary { 2.0 } else { 10.0 };
     let first = (low / base.ln()).floor() as i32;
@@ -191,7 +190,7 @@ fn log_marks(low: f64, high: f64, count: usize, is_binary: bool) -> Vec<f64> {
     if fine.len() <= count {
         return fine;
     }
-    // 2,098 powers of two lie between the ends of a float.
+    // Floats cover 2,098 powers of two.
     (1..=2098)
         .map(|step| every(step, &[1.0]))
         .find(|marks| marks.len() <= count)
@@ -209,7 +208,7 @@ fn log_text(value: f64, units: &Units) -> String {
     if symbol.is_empty() { text } else { format!("{text} {symbol}") }
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is at least as large.
+/// The smallest 1, 2 or 5 times a power of ten that is at least `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10_f64.powf(step.log10().floor());
     let digit = step / power;
@@ -217,7 +216,7 @@ fn round_step(step: f64) -> f64 {
     rounded.unwrap_or(10.0) * power
 }
 
-/// How a time is written under a picture whose ends lie that far apart.
+/// Formats a time below a plot that covers this time span.
 pub(super) fn time_text(time: OffsetDateTime, span: time::Duration) -> String {
     let time = time.to_offset(time::UtcOffset::UTC);
     let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
@@ -231,14 +230,14 @@ pub(super) fn time_text(time: OffsetDateTime, span: time::Duration) -> String {
     }
 }
 
-/// A time to the minute, with its zone.
+/// A time to the minute, with its time zone.
 pub(super) fn full_time(time: OffsetDateTime) -> String {
     let time = time.to_offset(time::UtcOffset::UTC);
     let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", time.hour(), time.minute())
 }
 
-/// Indices of places at least `distance` pixels apart, when `count` places share `width` pixels.
+/// Indices of positions at least `distance` pixels apart, if `count` positions share `width` pixels.
 pub(super) fn places(count: usize, width: f64, distance: f64) -> Vec<usize> {
     let most = ((width / distance).floor() as usize).max(1);
     let step = count.div_ceil(most).max(1);
@@ -314,7 +313,7 @@ mod tests {
     fn what_reaches_to_zero_is_cut_at_a_logarithmic_axis() {
         let dot = |value, lower| Dot { value, lower: Some(lower), ..Dot::default() };
         let axis = |lower| Axis::of([dot(30.0, 29.0), dot(450e6, lower)].iter(), 0.0);
-        // The axis is that of the other values, and the end is below it.
+        // The axis is that of the other values, and the lower end is below it.
         assert_eq!(axis(-1e6), axis(400e6));
         assert!(axis(-1e6).place(-1e6) < 0.0 && axis(0.0).place(0.0) < 0.0);
     }

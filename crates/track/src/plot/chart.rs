@@ -1,5 +1,4 @@
-//! What is drawn: panels of lines over reports. It comes of a store's series and knows nothing of
-//! pixels.
+//! The content of a plot: panels of lines over reports. Built from stored series, independent of pixels.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -16,15 +15,15 @@ use crate::{
 
 pub use crate::store::PlotPoint as Dot;
 
-/// A picture without its pixels.
+/// A plot without a layout.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chart {
     pub title: String,
     /// The reports along the horizontal axis, oldest first, evenly spaced.
     pub stamps: Vec<Stamp>,
-    /// From top to bottom: those with active alerts, then those with changes of level, then the others.
+    /// From top to bottom: first those with active alerts, then those with level changes, then the others.
     pub panels: Vec<Panel>,
-    /// Series for which there was no room.
+    /// Number of series omitted for lack of room.
     pub left_out: usize,
 }
 
@@ -37,9 +36,9 @@ pub struct Stamp {
     pub hash: Option<String>,
     pub branch: BranchName,
     pub testbed: TestbedName,
-    /// Iterations that are drawn side by side.
+    /// Iterations drawn side by side.
     pub iterations: u32,
-    /// What changed in the environment since the report before it on the same testbed, in words.
+    /// Environment changes since the previous report on the same testbed, in words.
     #[serde(rename = "environment_changes")]
     pub news: Vec<String>,
 }
@@ -49,29 +48,29 @@ pub struct Stamp {
 pub struct Panel {
     pub benchmark: String,
     pub measure: Measure,
-    /// Those with active alerts first, then those with changes of level, then those with the newest values.
+    /// First those with active alerts, then those with level changes, then those with the newest values.
     pub lines: Vec<Line>,
 }
 
-/// Lines of a panel that have a colour and a label. Further ones are grey.
+/// Number of lines of a panel with a colour and a label. Further ones are grey.
 pub const LINES_MAX: usize = 12;
 
-/// Series in an SVG picture or on a terminal at most. A page has all.
+/// Maximum number of series in an SVG or on a terminal. A page has all.
 pub const CHART_LINES_MAX: usize = 60;
 
-/// Drifts that are told at most.
+/// Maximum number of drifts listed.
 const DRIFTS_MAX: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What tells it from the other lines of its panel: the branch, and the testbed if the chart has several.
+    /// Distinguishes the line within its panel: the branch, and the testbed if the chart has several.
     pub name: String,
-    /// Oldest first; at least one. The report of each is an index of [`Chart::stamps`].
+    /// Oldest first, at least one. Each refers to a report by its index in [`Chart::stamps`].
     pub dots: Vec<Dot>,
     pub steps: Vec<Step>,
 }
 
-/// How much a series is in need of a look. The first comes first.
+/// Display priority of a series, highest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
     Alert,
@@ -81,7 +80,7 @@ pub enum Rank {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Step {
-    /// The first value of the new level: an index of [`Line::dots`].
+    /// Index in [`Line::dots`] of the first value of the new level.
     #[serde(rename = "index")]
     pub dot: usize,
     pub before: f64,
@@ -89,7 +88,7 @@ pub struct Step {
 }
 
 impl Chart {
-    /// The chart of all series, with their changes found.
+    /// Creates the chart of all series, and finds their changes.
     pub fn new(title: impl Into<String>, plot: &Plot) -> Self {
         let stamps = Stamps::of(plot);
         let has_testbeds = has_several(plot.series.iter().map(|series| &series.testbed));
@@ -103,7 +102,7 @@ impl Chart {
         Self { title: title.into(), stamps: stamps.all, panels, left_out: 0 }
     }
 
-    /// The first panels, with that many lines at most, but at least one panel.
+    /// The first panels, with at most that many lines, but at least one panel.
     pub fn first(&self, lines_max: usize) -> Self {
         let mut lines = 0;
         let has_room = |panel: &&Panel| {
@@ -117,7 +116,7 @@ impl Chart {
         Self { title: self.title.clone(), stamps: self.stamps.clone(), panels, left_out }
     }
 
-    /// How many series are left out, and how to see them. `None` if none is.
+    /// How many series are omitted, and how to see them. `None` if none are.
     pub fn left_out_text(&self) -> Option<String> {
         let left_out = grouped(self.left_out);
         (self.left_out > 0).then(|| {
@@ -128,7 +127,7 @@ impl Chart {
         })
     }
 
-    /// The lines that moved slowly and far, to their newest values, in words.
+    /// Descriptions of the lines with a slow drift up to their newest values.
     pub(super) fn drifts(&self) -> impl Iterator<Item = String> {
         let lines =
             self.panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)));
@@ -141,15 +140,15 @@ impl Chart {
         told.take(DRIFTS_MAX)
     }
 
-    /// Place of a value on the horizontal axis, in reports from the first.
+    /// Horizontal position of a value, in reports from the first.
     pub fn x(&self, dot: &Dot) -> f64 {
         let iterations = self.stamps.get(dot.report).map_or(1, |stamp| stamp.iterations.max(1));
         let share = (f64::from(dot.iteration) + 0.5) / f64::from(iterations) - 0.5;
         dot.report as f64 + 0.8 * share
     }
 
-    /// A colour for each line of each panel, as a number below [`LINES_MAX`], or [`LINES_MAX`] for grey. A
-    /// name has the same colour in all panels if there are few enough names.
+    /// A colour for each line of each panel: a number below [`LINES_MAX`], or [`LINES_MAX`] for grey. A name has the
+    /// same colour in all panels if there are few enough names.
     pub fn colours(&self) -> Vec<Vec<usize>> {
         let mut names: Vec<&str> = self.lines().map(|line| line.name.as_str()).collect();
         names.sort_unstable();
@@ -174,14 +173,14 @@ impl Panel {
         format!("{} · {}", self.benchmark, self.measure.name)
     }
 
-    /// That of its line that is most in need of a look.
+    /// The highest rank of its lines.
     pub fn rank(&self) -> Rank {
         self.lines.iter().map(Line::rank).min().unwrap_or(Rank::Steady)
     }
 }
 
 impl Line {
-    /// `places` has the place of each report in the chart.
+    /// `places` maps reports to positions in the chart.
     fn of(name: String, series: &PlotSeries, places: &[usize]) -> Self {
         let dot = |dot: &Dot| Dot { report: places[dot.report], ..*dot };
         let dots: Vec<Dot> = series.points.iter().map(dot).collect();
@@ -207,7 +206,7 @@ impl Line {
         }
     }
 
-    /// Its values in units of which one is that many times as large.
+    /// Converts the values to another unit.
     pub(super) fn scale(&mut self, factor: f64) {
         for dot in &mut self.dots {
             dot.value *= factor;
@@ -223,7 +222,7 @@ impl Line {
         }
     }
 
-    /// Alerts that nobody has settled.
+    /// Number of alerts that are neither dismissed nor silenced.
     pub fn active_alerts(&self) -> usize {
         let is_active = |dot: &&Dot| matches!(dot.alert, Some((_, AlertStatus::Active)));
         self.dots.iter().filter(is_active).count()
@@ -233,7 +232,8 @@ impl Line {
         self.dots.last()
     }
 
-    /// The newest value against the median before it; `None` if it is the only one or the median is 0.
+    /// The change from the median of the previous values to the newest. `None` if it is the only one or the median is
+    /// 0.
     pub fn last_change(&self) -> Option<f64> {
         let (last, before) = self.dots.split_last()?;
         let mut values: Vec<f64> = before.iter().map(|dot| dot.value).collect();
@@ -248,7 +248,7 @@ impl Line {
 }
 
 impl Step {
-    /// The change as a share of the level before; `None` if that was 0.
+    /// The change as a share of the level before. `None` if that was 0.
     pub fn relative(&self) -> Option<f64> {
         let share = (self.after - self.before) / self.before.abs();
         share.is_finite().then_some(share)
@@ -260,16 +260,16 @@ fn has_several<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {
     first.is_some_and(|first| all.any(|other| other != first))
 }
 
-/// The reports that have a value in one of the series.
+/// The reports with a value in any of the series.
 struct Stamps {
     all: Vec<Stamp>,
-    /// The place of each report of the plot among them.
+    /// Their position for each report of the plot.
     places: Vec<usize>,
 }
 
 impl Stamps {
     fn of(plot: &Plot) -> Self {
-        // A report knows its testbed only through its series.
+        // A report's testbed is known only from its series.
         let mut testbeds: Vec<Option<&TestbedName>> = vec![None; plot.reports.len()];
         let mut iterations = vec![0_u32; plot.reports.len()];
         for series in &plot.series {
@@ -300,8 +300,8 @@ impl Stamps {
     }
 }
 
-/// Panels of the lines of series: one for each measure of each benchmark. Times in different units are
-/// brought to one; other units have panels of their own.
+/// Groups lines into panels: one for each measure of each benchmark. Time units are converted to a common one; other
+/// units get panels of their own.
 fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     let mut known: HashMap<_, Vec<usize>> = HashMap::new();
@@ -329,7 +329,7 @@ fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>) -> Vec<Panel> 
             });
         }
     }
-    // What needs a look first; among equals by measure and benchmark.
+    // By priority, then by measure and benchmark.
     for panel in &mut panels {
         let newest = |line: &Line| line.last().map(|dot| dot.report);
         panel.lines.sort_by_cached_key(|line| (line.rank(), Reverse(newest(line))));

@@ -1,7 +1,7 @@
-//! A page with all charts: the first as pictures, which need nothing, and a script that draws the others when
-//! they come into sight, searches them, and looks closer.
+//! A page with all charts: the first ones as static images, and a script that draws the others when they scroll into
+//! view, searches and zooms.
 //!
-//! The page is one file and asks for nothing else, which its policy also forbids.
+//! The page is a single file without external resources, which its content security policy also forbids.
 
 use std::fmt::Write as _;
 use wingbeat_text::{grouped, plural, share::change};
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::output::escaped;
 
-/// What draws, what finds, and what reacts.
+/// The scripts for drawing, searching and interaction.
 pub const SCRIPT: &str =
     concat!(include_str!("draw.js"), include_str!("look.js"), include_str!("page.js"));
 
@@ -22,19 +22,19 @@ const PAGE_STYLE: &str = include_str!("page.css");
 
 const PICTURES: usize = 20;
 
-/// The parts of a page with charts. All but the texts is markup.
+/// The parts of a page with charts. Everything but the texts is markup.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     pub summary: String,
-    /// What comes first.
+    /// Description of the order.
     pub order: String,
-    /// What the signs mean, as a picture.
+    /// The legend, as an image.
     pub key: String,
-    /// The contents of a `figure` for each panel: a picture, or words where there are many.
+    /// The contents of a `figure` for each panel: an image, or text if there are many.
     pub figures: Vec<String>,
-    /// What is told below.
+    /// Paragraphs below the charts.
     pub footer: Vec<String>,
-    /// What the script draws from: JSON that may stand in a `script` element.
+    /// Data for the script: JSON that is safe in a `script` element.
     pub data: String,
 }
 
@@ -63,7 +63,7 @@ impl Figures {
     }
 }
 
-/// What is there when the script is: search and help.
+/// Search and help, shown by the script.
 pub const TOOLS: &str = "<div id=\"tools\" hidden><input type=\"search\" id=\"search\" \
     placeholder=\"Benchmark, measure, branch ( / )\" aria-label=\"Search\">\
     <span id=\"found\" role=\"status\"></span><button id=\"reset\" disabled>Show all reports</button>\
@@ -86,7 +86,7 @@ pub fn html(chart: &Chart) -> Result<String, serde_json::Error> {
         parts.order,
         parts.key
     );
-    // Writing into a string does not fail, here and below.
+    // Writing to a string cannot fail, here and below.
     for figure in &parts.figures {
         let _ = writeln!(out, "<figure>{figure}</figure>");
     }
@@ -134,7 +134,7 @@ fn order(chart: &Chart) -> String {
     text
 }
 
-/// A panel in words, where there is no picture.
+/// A textual summary of a panel without an image.
 fn caption(panel: &Panel) -> String {
     let units = panel.measure.ladder();
     let mut out = format!("<figcaption><b>{}</b>", escaped(&panel.name()));

@@ -1,4 +1,4 @@
-//! Where everything stands, in pixels.
+//! The layout in pixels.
 
 use wingbeat_text::Units;
 
@@ -11,19 +11,19 @@ use crate::model::MeasureKind;
 
 pub(super) const WIDTH: f64 = 1120.0;
 
-/// Room for the labels of the lines, right of a panel.
+/// Width of the labels of the lines, right of a panel.
 pub(super) const LABELS_WIDTH: f64 = 236.0;
 
-/// Height of the part of a panel where lines are, if there are few of them.
+/// Height of a panel's plot area if it has few lines.
 const PANEL_HEIGHT: f64 = 130.0;
 
-/// Height of a label, which is two lines of text.
+/// Height of a label, two lines of text.
 pub(super) const LABEL_HEIGHT: f64 = 31.0;
 
-/// Room above the part of a panel where lines are, for its title.
+/// Space above the plot area, for the title.
 pub(super) const PLOT_TOP: f64 = 34.0;
 
-/// Room below that part for times and commits.
+/// Space below the plot area, for times and commits.
 const AXIS_HEIGHT: f64 = 44.0;
 
 pub(super) const FONT: f64 = 12.0;
@@ -44,7 +44,7 @@ pub(super) struct Frame {
     pub(super) axis: Axis,
     pub(super) ticks: Ticks,
     pub(super) units: Units,
-    /// Least height of a linear axis, as a part of the largest value.
+    /// Minimum height of a linear axis, relative to the largest value.
     pub(super) span_min: f64,
 }
 
@@ -58,7 +58,7 @@ impl Layout {
         Self { left, width, panels, stamps: chart.stamps.len() }
     }
 
-    /// Horizontal place of what stands that many reports from the first.
+    /// Horizontal position, in reports from the first.
     pub(super) fn x(&self, reports: f64) -> f64 {
         self.left + self.width * (reports + 0.5) / self.stamps.max(1) as f64
     }
@@ -79,7 +79,7 @@ impl Frame {
         Self { plot_height: PANEL_HEIGHT.max(labels), axis, ticks, units, span_min }
     }
 
-    /// Vertical place of a value. What is far outside of the panel is just outside.
+    /// Vertical position of a value. Clamped to just outside of the panel.
     pub(super) fn y(&self, value: f64) -> f64 {
         PLOT_TOP + self.plot_height * (1.0 - self.axis.place(value).clamp(-2.0, 3.0))
     }
@@ -97,8 +97,8 @@ impl Frame {
     }
 }
 
-/// Moves places apart, so that neighbours differ by `gap` at least, and keeps them between the ends as
-/// far as there is room. They come and go in rising order.
+/// Spreads positions so that neighbours are at least `gap` apart, and keeps them between the ends as far as there is
+/// room. Input and output are ascending.
 pub(super) fn spread(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut places: Vec<f64> = Vec::with_capacity(wanted.len());
     for &want in wanted {

@@ -1,4 +1,4 @@
-//! What the script of a page draws from, packed: numbers as base64 of floats, reports as runs.
+//! Data of a page's script, packed: numbers as base64 of floats, reports as runs.
 
 use std::{array, collections::HashMap, iter};
 
@@ -18,7 +18,7 @@ use crate::{
     output::outcome_word,
 };
 
-/// Numbers in a page at most, about: values, ends of spreads, limits. Of more, each piece of time keeps its
+/// Approximate maximum of numbers in a page: values, ends of spreads, limits. Beyond, each time interval keeps its
 /// extremes, alerts and changes.
 const NUMBERS_MAX: usize = 3_000_000;
 
@@ -28,12 +28,12 @@ const HASH_LENGTH: usize = 12;
 pub(super) struct Data {
     left: f64,
     width: f64,
-    /// Panels that are there as pictures.
+    /// Number of panels rendered as static images.
     pictures: usize,
-    /// Names of branches and testbeds; elsewhere they are numbers.
+    /// Names of branches and testbeds, which are referred to by index elsewhere.
     texts: Vec<String>,
     stamps: Vec<StampData>,
-    /// Reports of the numbered changes of the environment, and the numbers.
+    /// Reports of the numbered environment changes, and the numbers.
     notes: Vec<(usize, usize)>,
     places: Vec<Places>,
     panels: Vec<PanelData>,
@@ -56,7 +56,7 @@ struct PanelData {
 #[derive(Serialize)]
 struct LineData {
     name: String,
-    /// Name as it fits, newest value, its change.
+    /// Shortened name, newest value, its change.
     label: [String; 3],
     colour: usize,
     places: usize,
@@ -72,12 +72,12 @@ type StepData = (usize, f64, f64, String, f64);
 /// Dot, outcome, alert's limit and status.
 type MarkData = (usize, Option<&'static str>, Option<String>);
 
-/// The reports and iterations of dots. Lines of the same reports share them.
+/// The reports and iterations of dots. Shared between lines of the same reports.
 #[derive(Serialize, PartialEq, Eq, Hash, Clone, Default)]
 struct Places {
-    /// First report and number of reports, for each run of neighbours.
+    /// First report and number of reports of each contiguous run.
     runs: Vec<usize>,
-    /// Iteration of each dot; nothing if all are the first.
+    /// Iteration of each dot. `None` if all are the first.
     iterations: Option<Vec<u32>>,
 }
 
@@ -173,12 +173,12 @@ impl LineData {
     }
 }
 
-/// A text as the script shows it.
+/// A text as shown by the script.
 fn shown(text: &str) -> String {
     in_order(text).into_owned()
 }
 
-/// Indices of the dots of a line that a page keeps, if it keeps that share.
+/// Indices of the dots to keep, at about that share.
 fn kept(line: &Line, share: f64) -> Vec<usize> {
     let count = line.dots.len();
     if share >= 1.0 {
@@ -198,8 +198,8 @@ fn columns(dot: &Dot) -> [Option<f64>; 5] {
     [Some(dot.value), dot.lower, dot.upper, dot.lower_limit, dot.upper_limit]
 }
 
-/// Numbers as base64 of little-endian floats: "f" of four bytes, or "d" of eight where those would change a
-/// whole number or overflow. Nothing if there is no number.
+/// Numbers as base64 of little-endian floats: "f" for four bytes, or "d" for eight if four would change an integer or
+/// overflow. `None` if there are no numbers.
 fn column(numbers: impl Iterator<Item = Option<f64>> + Clone) -> Option<String> {
     numbers.clone().flatten().next()?;
     let fits = |number: f64| {
@@ -237,7 +237,7 @@ impl Places {
     }
 }
 
-/// Things that occur often, by their numbers.
+/// Assigns numbers to repeated items.
 #[derive(Default)]
 struct Numbered<T> {
     all: Vec<T>,
@@ -267,7 +267,7 @@ mod tests {
         check(&[None, None], None);
         check(&[Some(1.0)], Some("fAACAPw"));
         check(&[Some(1.0), None], Some("fAACAPwAAwH8"));
-        // A count of instructions beyond 2²⁴, and what has no float of four bytes.
+        // A count of instructions beyond 2²⁴, and numbers that do not fit into a four-byte float.
         for number in [18_204_123_457.0, 1e300, 1e-300] {
             let text = column([Some(number)].into_iter()).expect("a column");
             assert!(text.starts_with('d') && text.len() == 12, "{text}");

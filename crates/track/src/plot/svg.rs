@@ -1,4 +1,4 @@
-//! The picture as SVG: one file that any browser shows, dark or light as the reader has it.
+//! SVG output: a self-contained file for any browser, dark or light by the reader's preference.
 
 mod frame;
 mod marks;
@@ -20,7 +20,7 @@ pub(super) use self::frame::{label, name};
 /// Colours and fonts, also of the page.
 pub const STYLE: &str = include_str!("style.css");
 
-/// Changes of the environment that are told below the picture, the newest.
+/// Maximum number of environment changes listed below the plot, newest first.
 const NOTES_MAX: usize = 12;
 
 const TOP: f64 = 84.0;
@@ -29,7 +29,7 @@ const SIGN_WIDTH: f64 = 18.0;
 
 const LINE: f64 = 18.0;
 
-/// A change of the environment that is told below the picture.
+/// An environment change listed below the plot.
 pub(super) struct Note<'a> {
     pub(super) stamp: usize,
     pub(super) number: usize,
@@ -45,7 +45,7 @@ pub fn svg(chart: &Chart) -> String {
     let bottom = TOP + layout.panels.iter().map(Frame::height).sum::<f64>();
     let height = bottom + 12.0 + LINE * footer.len() as f64;
     let mut out = String::new();
-    // Writing into a string does not fail, here and below.
+    // Writing to a string cannot fail, here and below.
     let _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"wingbeat\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -74,7 +74,7 @@ pub fn svg(chart: &Chart) -> String {
     out
 }
 
-/// One panel as a picture of its own, for a page that has the style.
+/// One panel as a separate image, for a page that contains the style.
 pub(super) fn figure(
     chart: &Chart,
     layout: &Layout,
@@ -93,7 +93,7 @@ pub(super) fn figure(
     out
 }
 
-/// What the signs mean, from left to right at that height.
+/// The legend of the symbols, from left to right at that height.
 pub(super) fn signs(chart: &Chart, y: f64) -> String {
     let mut out = String::new();
     let mut x = 20.0;
@@ -124,7 +124,7 @@ pub(super) fn summary(chart: &Chart) -> String {
     parts.join(" · ")
 }
 
-/// The signs that occur, with their widths and meanings.
+/// The symbols in use, with their widths and meanings.
 fn key(chart: &Chart) -> Vec<(&'static str, f64, &'static str)> {
     let dots = || chart.lines().flat_map(|line| &line.dots);
     let has_alert = |is: fn(AlertStatus) -> bool| {
@@ -149,7 +149,7 @@ fn key(chart: &Chart) -> Vec<(&'static str, f64, &'static str)> {
     let occurring = signs.into_iter().filter(|(occurs, ..)| *occurs);
     let mut key: Vec<_> = occurring.map(|(_, sign, meaning)| (sign, SIGN_WIDTH, meaning)).collect();
     if chart.lines().any(|line| line.last_change().is_some()) {
-        // A sign of text takes the room that its font takes.
+        // The width of a text symbol depends on its font.
         let room = width("± %", FONT).ceil() + 4.0;
         key.push(("<text class=\"quiet\" y=\"4\">± %</text>", room, LAST_CHANGE));
     }

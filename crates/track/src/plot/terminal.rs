@@ -1,4 +1,4 @@
-//! The picture in a terminal: a small graph for each of a few series, a line for each of many.
+//! Plots in a terminal: a small graph for each of a few series, a line for each of many.
 
 use std::fmt::Write as _;
 
@@ -15,18 +15,18 @@ use crate::model::MeasureKind;
 
 const GRAPHS_MAX: usize = 4;
 
-/// Lines of text that a graph takes, without its foot.
+/// Height of a graph in lines of text, without its footer.
 const ROWS: usize = 6;
 
-/// The narrowest terminal that is drawn for, in columns.
+/// Minimum width of a terminal, in columns.
 const WIDTH_MIN: usize = 40;
 
-/// Columns of a picture that is not for a terminal.
+/// Width if the output is not a terminal.
 const WIDTH: usize = 100;
 
 const GAP: usize = 2;
 
-/// Columns of the picture in a row: fewer show nothing, more are no clearer.
+/// Range of columns of a plot in a row: fewer show nothing, more are no clearer.
 const BLOCKS_MIN: usize = 12;
 const BLOCKS_MAX: usize = 60;
 
@@ -36,8 +36,8 @@ const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// Bits of the dots of a braille character: by column, then from the top.
 const BRAILLE: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
 
-/// Draws a chart for a terminal of that many columns, with colours as escape sequences; no line is wider.
-/// `None` is no terminal: names are whole.
+/// Draws a chart for a terminal of that width, with colours as escape sequences. Lines never exceed the width. `None`:
+/// not a terminal, and names are not shortened.
 pub fn terminal(chart: &Chart, columns: Option<usize>) -> String {
     let columns = columns.map(|columns| columns.max(WIDTH_MIN));
     let width = columns.unwrap_or(WIDTH);
@@ -54,7 +54,7 @@ pub fn terminal(chart: &Chart, columns: Option<usize>) -> String {
                 Rank::Changed => format!("{}, with changes of level", panel.measure.name),
                 Rank::Steady => panel.measure.name.to_string(),
             };
-            // Writing into a string does not fail, here and below.
+            // Writing to a string cannot fail, here and below.
             let _ = writeln!(out, "{gap}{}", shortened(&heading, width).bold());
         }
         for line in &panel.lines {
@@ -89,7 +89,7 @@ pub fn terminal(chart: &Chart, columns: Option<usize>) -> String {
     out
 }
 
-/// The benchmark, and what tells the line from the others of its panel.
+/// The benchmark, and what distinguishes the line within its panel.
 fn name(panel: &Panel, line: &Line) -> String {
     format!("{} · {}", panel.benchmark, line.name)
 }
@@ -125,21 +125,21 @@ impl Facts {
         [&self.level, &self.alerts].into_iter().flatten().cloned().collect::<Vec<_>>().join(", ")
     }
 
-    /// The same with colours.
+    /// The text with colours.
     fn coloured(&self) -> String {
         let alerts = self.alerts.as_ref().map(|alerts| alerts.red().to_string());
         [self.level.clone(), alerts].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
-/// A line of text for each of many series: name, columns, last value, change, and what there is more.
+/// A line of text for each of many series: name, plot, last value, change, and remarks.
 struct Rows {
-    /// Widths of the names, of the picture, of the values and of the changes, in columns.
+    /// Widths of the names, the plot, the values and the changes, in columns.
     names: usize,
     blocks: usize,
     values: usize,
     changes: usize,
-    /// Columns of the terminal if what there is more stands below.
+    /// Width of the terminal if the remarks go below.
     below: Option<usize>,
 }
 
@@ -153,7 +153,7 @@ impl Rows {
         let values = widest(&|facts| facts.value.width());
         let changes = widest(&|facts| facts.change.as_ref().map_or(0, |change| change.width()));
         let more = widest(&|facts| facts.more().width());
-        // A short picture says more than a name without its middle, and a long one less.
+        // A short plot is more useful than the full name, a long one less so.
         let others = GAP + BLOCKS_MIN + GAP + values + GAP + changes + GAP + more;
         let names_max =
             columns.map_or(usize::MAX, |columns| columns.saturating_sub(others).max(columns / 3));
@@ -163,7 +163,7 @@ impl Rows {
             .unwrap_or(0)
             .min(names_max);
         let figures = names + GAP + GAP + values + GAP + changes;
-        // Without a terminal it is drawn as wide as names of usual length leave it.
+        // Without a terminal, as wide as names of usual length permit.
         let columns = columns.unwrap_or_else(|| WIDTH.max(figures + GAP + more + BLOCKS_MIN));
         let beside = columns.saturating_sub(figures + if more > 0 { GAP + more } else { 0 });
         let (blocks, below) = match beside >= BLOCKS_MIN {
@@ -195,7 +195,7 @@ impl Rows {
     }
 }
 
-/// For each of some columns the value in it that is farthest from the middle; empty where none is.
+/// For each column the value farthest from the middle. `None` for empty columns.
 fn in_columns(chart: &Chart, line: &Line, axis: &Axis, count: usize) -> Vec<Option<f64>> {
     let mut found: Vec<Option<f64>> = vec![None; count];
     for dot in &line.dots {
@@ -221,7 +221,7 @@ fn blocks(chart: &Chart, panel: &Panel, line: &Line, room: usize) -> String {
     format!("{drawn}{}", " ".repeat(room - count))
 }
 
-/// A graph of braille characters with a scale at its left and the facts below.
+/// A graph of braille characters with a scale on the left and the facts below.
 fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: Option<usize>) {
     let name = name(panel, line);
     let name = columns.map_or_else(|| name.clone(), |columns| shortened(&name, columns));

@@ -1,7 +1,6 @@
-//! Fewer points that look the same: of all points in a column of pixels the first, the lowest, the
-//! highest and the last.
+//! Reduces points without a visible difference: keeps the first, lowest, highest and last point of each pixel column.
 
-/// Indices of the points to draw, in their order. `column` of a point never falls; `value` is its height.
+/// Indices of the points to draw, in order. `column` is non-decreasing; `value` is the height.
 pub(super) fn thin(
     count: usize,
     column: impl Fn(usize) -> usize,

@@ -1,8 +1,8 @@
-//! Texts in pictures: how wide they are, and how they are cut to fit.
+//! Text in plots: width estimation and shortening.
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Width of a text in pixels, by rule of thumb: the font is the reader's.
+/// Estimated width of a text in pixels. The actual font depends on the reader.
 pub(super) fn width(text: &str, font_size: f64) -> f64 {
     let units: f64 = text
         .chars()
@@ -16,7 +16,7 @@ pub(super) fn width(text: &str, font_size: f64) -> f64 {
     units * font_size
 }
 
-/// A text that is not wider than that, its middle cut out if need be: names often differ at the end.
+/// Shortens a text to that width by removing its middle: names often differ at the end.
 pub(super) fn fit(text: &str, width_max: f64, font_size: f64) -> String {
     if width(text, font_size) <= width_max {
         return text.to_owned();
@@ -27,7 +27,7 @@ pub(super) fn fit(text: &str, width_max: f64, font_size: f64) -> String {
         let (head, tail) = (&chars[..head], &chars[chars.len() - tail..]);
         head.iter().chain(&['…']).chain(tail).collect::<String>()
     };
-    // The more is kept, the wider it is, all but.
+    // The width is almost monotonic in the number of characters.
     let fits = |kept: &usize| width(&cut(*kept), font_size) <= width_max;
     let (mut low, mut high) = (0, chars.len().saturating_sub(1));
     while low < high {

@@ -1,4 +1,4 @@
-//! What the server made of a report: the members of Bencher's `JsonReport` that we need, and links.
+//! The server's response to a report: the members needed from Bencher's `JsonReport`, and links.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,32 +10,32 @@ use crate::{
     model::{AlertStatus, Boundary, Limit, Metric, Notice},
 };
 
-/// What links show before the report, as Bencher's client has it.
+/// Days before the report shown by links, as in Bencher's client.
 const LINK_DAYS: i64 = 30;
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
-    /// The report as the server gave it, for `--format json`.
+    /// The report as returned by the server, for `--format json`.
     pub json: Value,
     pub uuid: Uuid,
-    /// Metrics in all iterations.
+    /// Number of metrics in all iterations.
     pub metrics: usize,
-    /// Those of them that a threshold of the server judges.
+    /// Number of metrics judged by a threshold of the server.
     pub judged: usize,
-    /// Alerts in all; `--err` looks at it.
+    /// Total number of alerts, used by `--err`.
     pub alerts_total: u64,
-    /// Those that nobody has dismissed or silenced.
+    /// Number of alerts that are neither dismissed nor silenced.
     pub alerts_active: u64,
     pub alerts: Vec<RemoteAlert>,
-    /// Address of the report in the console, if that is known.
+    /// Address of the report in the console, if known.
     pub report_url: Option<String>,
     /// Plots in the console by benchmark and measure, if their addresses are known.
     pub plots: Vec<(String, String)>,
     pub claim_url: Option<String>,
-    /// What a wingbeat server noticed about the whole report.
+    /// A wingbeat server's notices about the whole report.
     pub notices: Vec<Notice>,
     pub warnings: Vec<String>,
-    /// Why there are alerts, once the profiles were sent.
+    /// Explanations of alerts, once the profiles were sent.
     pub explained: Vec<Explained>,
 }
 
@@ -65,7 +65,7 @@ struct JsonReport {
     results: Option<Vec<Vec<JsonResult>>>,
     alerts: Option<Vec<JsonAlert>>,
     counts: Option<Counts>,
-    /// Of a wingbeat server. A newer one may know other kinds.
+    /// From a wingbeat server. A newer one may have other kinds.
     #[serde(default)]
     notices: Vec<Value>,
 }
@@ -142,7 +142,7 @@ struct AlertCounts {
 }
 
 impl Answer {
-    /// Reads a `JsonReport`. Only what Bencher's client demands has to be there.
+    /// Parses a `JsonReport`. Only the members that Bencher's client requires are mandatory.
     pub(super) fn parse(text: &str) -> Result<(Self, Links), serde_json::Error> {
         let json: Value = serde_json::from_str(text)?;
         let report = JsonReport::deserialize(&json)?;
@@ -154,7 +154,7 @@ impl Answer {
         let answer = Self {
             uuid: report.uuid,
             metrics: measures().count(),
-            // Where nothing judges there is no boundary; one without limits is a history that is too short.
+            // Unjudged metrics have no boundary. A boundary without limits means too short a history.
             judged: measures().filter(|measure| measure.boundary.is_some()).count(),
             alerts_total: counts.map_or(alerts.len() as u64, |counts| counts.total),
             alerts_active: counts.map_or(active as u64, |counts| counts.active),
@@ -189,7 +189,7 @@ impl RemoteAlert {
 pub(super) struct Links(JsonReport);
 
 impl Links {
-    /// Fills in the addresses, as Bencher's client writes them.
+    /// Sets the addresses in the form of Bencher's client.
     pub(super) fn fill(&self, answer: &mut Answer, console: &str, is_public: bool) {
         let report = &self.0;
         let console = console.trim_end_matches('/');
@@ -199,7 +199,7 @@ impl Links {
             _ => format!("{console}/perf/{slug}"),
         };
         answer.report_url = Some(format!("{base}/reports/{}", report.uuid));
-        // A plot of a private project has a page of its own name.
+        // Plots of a private project are on a separate page.
         let plots = if base.contains("/console/") { format!("{base}/perf") } else { base };
         for (alert, json) in answer.alerts.iter_mut().zip(report.alerts.iter().flatten()) {
             let (benchmark, measure) = (json.benchmark.uuid, json.threshold.measure.uuid);
@@ -255,7 +255,7 @@ impl Links {
     }
 }
 
-/// As a part of a path. A slug needs nothing of it; a server may send anything.
+/// Percent-encodes a path segment. Slugs need no encoding, but a server may send anything.
 pub(super) fn encoded(part: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {

@@ -1,4 +1,4 @@
-//! What the server said, as a comment: the verdict, its alerts, links to its plots, and a marker at the end.
+//! The server's response as a comment: the verdict, its alerts, links to its plots, and a marker at the end.
 
 use wingbeat_text::unbroken;
 
@@ -14,14 +14,14 @@ use crate::{
     },
 };
 
-/// What the server said of a report, as Markdown of at most 65,536 bytes with the [`output::marker`] at its
-/// end. `id` is the user's own name for the comment (`--ci-id`).
+/// The server's response as Markdown of at most 65,536 bytes with the [`output::marker`] at its end. `id` is the user's
+/// name for the comment (`--ci-id`).
 pub fn markdown(answer: &Answer, report: &Report, id: Option<&str>) -> String {
     let blocks = |limit| blocks(answer, report, limit);
     output::fitting(&output::marker(report, id), &output::write_markdown, &blocks)
 }
 
-/// The same as a self-contained fragment of HTML.
+/// The comment as a self-contained fragment of HTML.
 pub fn html(answer: &Answer, report: &Report, id: Option<&str>) -> String {
     let blocks = |limit| blocks(answer, report, limit);
     output::fitting(&output::marker(report, id), &output::write_html, &blocks)

@@ -1,4 +1,4 @@
-//! Why a report did not reach a server, each with what to do next.
+//! Errors of sending a report, each with what to do next.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum RemoteError {
         reason: String,
         may_have_arrived: bool,
     },
-    /// 4xx: the server has understood and does not want it.
+    /// 4xx: the server rejected the request.
     #[error("the server {url} refused the request with {said}{}", hint(*.status))]
     Refused { url: String, status: u16, said: String },
     #[error(
@@ -32,7 +32,7 @@ pub enum RemoteError {
          or its name"
     )]
     NoProject { url: String, project: String },
-    /// 5xx, time and again.
+    /// 5xx, on every attempt.
     #[error(
         "the server {url} failed in {}, the last time with {said}; the report may have been stored all \
          the same", plural(*.attempts, "attempt")
@@ -41,7 +41,7 @@ pub enum RemoteError {
     /// 3xx.
     #[error("the server {url} redirects to {location}; if you trust it, give its root with --host")]
     Redirected { url: String, location: String },
-    /// 2xx with something else.
+    /// 2xx with another kind of body.
     #[error(
         "the answer of {url} is not a Bencher report: {reason}; is it a Bencher server? It begins with \
          {excerpt:?}"

@@ -1,4 +1,4 @@
-//! HTTP with retries that end: one request at a time, short timeouts, a bound on all of it together.
+//! HTTP with bounded retries: one request at a time, short timeouts, and a total time limit.
 
 use std::{
     io::ErrorKind,
@@ -15,10 +15,10 @@ use wingbeat_http::{is_loopback, is_too_large};
 
 use super::{Key, Patience, Retry};
 
-/// What is read of an answer at most, in bytes.
+/// Maximum size of a response in bytes.
 const ANSWER_MAX: u64 = 64 << 20;
 
-/// What a single attempt may last: one that hangs is not to take the time of all others.
+/// Maximum duration of an attempt, so that one that hangs does not use up the time of the others.
 const ATTEMPT_MAX: Duration = Duration::from_secs(90);
 
 #[derive(Debug)]
@@ -28,9 +28,9 @@ pub(crate) struct Call<'a> {
     pub(crate) headers: &'a [(&'a str, &'a str)],
     pub(crate) key: Option<&'a Key>,
     pub(crate) body: Option<&'a Value>,
-    /// Instead of a body in JSON, lines of it.
+    /// A body of JSON lines in place of a JSON document.
     pub(crate) text: Option<&'a str>,
-    /// Whether it may be sent again although it may have arrived.
+    /// Whether the request can be repeated although it may have arrived.
     pub(crate) is_repeatable: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Call<'a> {
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: String,
-    /// Where the server sends us instead.
+    /// The target of a redirect.
     pub(crate) location: Option<String>,
     pub(crate) attempts: u32,
 }
@@ -53,19 +53,19 @@ pub(crate) struct Failure {
 
 struct Miss {
     reason: String,
-    /// Whether another attempt may go better.
+    /// Whether a retry may succeed.
     is_passing: bool,
     may_have_arrived: bool,
 }
 
 impl<'a> Call<'a> {
-    /// A request for JSON, without a key and a body, that may be repeated.
+    /// A repeatable request for JSON, without key and body.
     pub(crate) fn new(method: Method, url: &'a str) -> Self {
         let headers = &[("accept", "application/json")];
         Self { method, url, headers, key: None, body: None, text: None, is_repeatable: true }
     }
 
-    /// Sends it until there is an answer other than 5xx. When patience is at its end, the last 5xx counts.
+    /// Sends the request until the response is not a 5xx. When patience runs out, returns the last 5xx.
     pub(crate) fn send(
         &self,
         patience: &Patience,
@@ -105,10 +105,10 @@ impl<'a> Call<'a> {
             is_passing: false,
             may_have_arrived: false,
         })?;
-        // Nothing would time out after no time at all.
+        // A timeout of zero would mean none.
         let limit = left.clamp(Duration::from_millis(1), ATTEMPT_MAX);
         let mut config = wingbeat_http::client()
-            // A POST that is redirected would become a GET, and a key would go to another server.
+            // Following a redirect would turn a POST into a GET, and send the key to another server.
             .max_redirects(0)
             .timeout_resolve(Some(connect))
             .timeout_connect(Some(connect))
@@ -166,7 +166,7 @@ impl<'a> Call<'a> {
 }
 
 impl Response {
-    /// What a server says about its refusal.
+    /// The server's error message.
     pub(crate) fn said(&self) -> String {
         wingbeat_http::said(self.status, &self.body)
     }
@@ -178,11 +178,11 @@ impl Miss {
             Error::Timeout(Timeout::Connect | Timeout::Resolve)
             | Error::HostNotFound
             | Error::ConnectionFailed => (true, false),
-            // A certificate that is not trusted: nothing has been said yet.
+            // An untrusted certificate: nothing has been sent yet.
             Error::Io(error) if error.kind() == ErrorKind::InvalidData => (false, false),
             Error::Io(error) => (true, error.kind() != ErrorKind::ConnectionRefused),
             Error::Timeout(_) | Error::Protocol(_) => (true, true),
-            // Certificates, addresses, answers that are too long: the next attempt ends like this one.
+            // Certificates, addresses, oversized responses: a retry would fail the same way.
             _ => (false, false),
         };
         Self { reason: wingbeat_http::reason(error), is_passing, may_have_arrived }

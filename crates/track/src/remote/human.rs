@@ -1,11 +1,11 @@
-//! What the server said, for a terminal.
+//! The server's response, for a terminal.
 
 use wingbeat_text::{Style, paragraph};
 
 use super::{Answer, words};
 use crate::model::AlertStatus;
 
-/// Where the report and its alerts are to be seen, for a terminal.
+/// Links to the report and its alerts, for a terminal.
 pub fn links(answer: &Answer, style: Style) -> String {
     let paint = style.paint();
     let mut text = String::new();
@@ -25,11 +25,11 @@ pub fn links(answer: &Answer, style: Style) -> String {
     text
 }
 
-/// What the server said, for a terminal: alerts, links, one line of verdict, no warnings.
+/// The server's response for a terminal: alerts, links, and a one-line verdict, without warnings.
 pub fn human(answer: &Answer, style: Style) -> String {
     let paint = style.paint();
     let mut text = String::new();
-    // Addresses are not broken, so that they can be clicked.
+    // Addresses are not wrapped, so that they can be clicked.
     for (label, url) in [("report", &answer.report_url), ("claim this project", &answer.claim_url)]
     {
         if let Some(url) = url {

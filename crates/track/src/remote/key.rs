@@ -1,19 +1,19 @@
-//! What proves to a server who we are.
+//! Credentials for a server.
 
 use std::fmt;
 
 use super::RemoteError;
 
-/// Where a key is looked for, in this order.
+/// Environment variables for a key, in order of precedence.
 const VARIABLES: [&str; 4] =
     ["WINGBEAT_API_KEY", "BENCHER_API_KEY", "WINGBEAT_API_TOKEN", "BENCHER_API_TOKEN"];
 
-/// A key or token. It shows nothing of itself.
+/// A key or token. Its debug output is redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(pub(super) String);
 
 impl Key {
-    /// Takes a key or token (`--key`, `--token`, `--github-actions`).
+    /// Validates a key or token (`--key`, `--token`, `--github-actions`).
     pub fn new(text: &str) -> Result<Self, RemoteError> {
         let text = text.trim();
         if text.is_empty() {
@@ -27,9 +27,8 @@ impl Key {
         }
     }
 
-    /// The key of the environment: `WINGBEAT_API_KEY`, `BENCHER_API_KEY`, `WINGBEAT_API_TOKEN`,
-    /// `BENCHER_API_TOKEN`, in this order. Empty ones do not count: a CI job sets a variable to nothing
-    /// where a secret is withheld.
+    /// The key from the environment: `WINGBEAT_API_KEY`, `BENCHER_API_KEY`, `WINGBEAT_API_TOKEN`, `BENCHER_API_TOKEN`,
+    /// in this order. Empty ones are ignored: a CI job sets a variable to the empty string if a secret is withheld.
     pub fn from_env(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, RemoteError> {

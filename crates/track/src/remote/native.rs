@@ -1,4 +1,4 @@
-//! What the native route of a wingbeat server, `/v1`, takes and answers besides documents of the export format.
+//! Requests and responses of a wingbeat server's native API, `/v1`, besides documents of the export format.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,39 +9,39 @@ use crate::{
     model::{Report, Threshold},
 };
 
-/// How a report without verdicts is to be judged: the member `run` beside `report` in its line.
+/// How to judge a report without verdicts: the member `run` next to `report` in its line.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Instructions {
-    /// Thresholds that the user named.
+    /// Thresholds given by the user.
     pub thresholds: Vec<Threshold>,
-    /// Whether the server drops thresholds that are not named.
+    /// Whether the server removes thresholds that are not listed.
     pub thresholds_reset: bool,
-    /// Whether the branch takes over the thresholds of its start point.
+    /// Whether the branch inherits the thresholds of its start point.
     pub clone_thresholds: bool,
-    /// Whether the history of the branch begins anew.
+    /// Whether to restart the history of the branch.
     pub start_point_reset: bool,
 }
 
-/// The answer to documents.
+/// The response to documents.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Taken {
     pub stored: usize,
     pub already_there: usize,
     pub refused: Vec<RefusedDocument>,
-    /// Of a single report Bencher's `JsonReport`.
+    /// For a single report: Bencher's `JsonReport`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<Value>,
-    /// Of a single report the report as it is stored, with verdicts and alerts.
+    /// For a single report: the report as stored, with verdicts and alerts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judged: Option<Box<Report>>,
-    /// Of profiles why their reports have alerts.
+    /// For profiles: explanations of their reports' alerts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub explained: Vec<Explained>,
 }
 
-/// A document that the server did not store.
+/// A document rejected by the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedDocument {
     pub uuid: Uuid,
@@ -52,7 +52,7 @@ pub struct RefusedDocument {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PageEnd {
     pub count: usize,
-    /// The place from which the next page goes on; none if there are no more.
+    /// The cursor of the next page. `None` on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What is sent: `POST /v0/run`, with results in Bencher Metric Format.
+//! The request: `POST /v0/run`, with results in Bencher Metric Format.
 
 use std::collections::HashSet;
 
@@ -12,13 +12,12 @@ use crate::{
     output,
 };
 
-/// The ending by which a benchmark asks a Bencher server for no alert.
+/// The suffix by which a benchmark opts out of alerts on a Bencher server.
 const IGNORED: &str = "_bencher_ignore";
 
-/// The request without sending it, for `--dry-run`.
+/// Builds the request without sending it, for `--dry-run`.
 ///
-/// The adapter is `json`: results are in Bencher Metric Format, since what we have parsed need not be
-/// parsed again.
+/// The adapter is `json`: results are sent in Bencher Metric Format, because they are already parsed.
 pub fn request(submission: &Submission<'_>) -> Value {
     let report = submission.report;
     let time = |time: time::OffsetDateTime| output::time(time.to_offset(time::UtcOffset::UTC));
@@ -73,7 +72,7 @@ fn start_point(submission: &Submission<'_>) -> Map<String, Value> {
     start_point
 }
 
-/// What the server will not learn, in sentences.
+/// Sentences about what the request cannot contain.
 pub(super) fn losses(submission: &Submission<'_>) -> Vec<String> {
     let report = submission.report;
     let mut losses: Vec<String> = submission
@@ -95,12 +94,12 @@ pub(super) fn losses(submission: &Submission<'_>) -> Vec<String> {
     losses
 }
 
-/// Whether a Bencher server can keep a threshold.
+/// Whether a Bencher server supports a threshold.
 pub fn is_for_bencher(threshold: &Threshold) -> bool {
     refusal(threshold).is_none()
 }
 
-/// Why Bencher cannot take a threshold.
+/// Why Bencher does not support a threshold.
 fn refusal(threshold: &Threshold) -> Option<String> {
     if let Some(glob) = &threshold.benchmark {
         return Some(format!(
@@ -112,7 +111,7 @@ fn refusal(threshold: &Threshold) -> Option<String> {
         .then(|| format!("Bencher has no test {test}; name one of its own with --threshold-test"))
 }
 
-/// Bencher Metric Format.
+/// Converts results to Bencher Metric Format.
 fn bmf(results: &Results) -> Value {
     let mut benchmarks = Map::new();
     for (benchmark, name) in results.benchmarks.iter().zip(sent_names(results)) {
@@ -120,7 +119,7 @@ fn bmf(results: &Results) -> Value {
             .metrics
             .iter()
             .map(|(measure, metric)| {
-                // Bencher knows no samples.
+                // Bencher has no samples.
                 let metric = Metric { samples: Vec::new(), ..metric.clone() };
                 (sent_measure(measure).to_owned(), json!(metric))
             })
@@ -130,18 +129,17 @@ fn bmf(results: &Results) -> Value {
     Value::Object(benchmarks)
 }
 
-/// What a measure is called: its slug, by which Bencher finds it, or a name of which a slug has no letters.
+/// The name of a measure: its slug, by which Bencher finds it, or its name if the slug loses letters.
 fn sent_measure(measure: &Measure) -> &str {
     let is_for_bencher = !measure.name.is_ascii() && measure.name.len() <= MEASURE_NAME_MAX;
     if is_for_bencher { measure.label() } else { measure.slug.as_str() }
 }
 
-/// Bytes of the longest name that Bencher takes for a measure.
+/// Maximum length of a measure's name in Bencher, in bytes.
 const MEASURE_NAME_MAX: usize = 64;
 
-/// What the benchmarks are called: as Bencher's client calls them, so that a series of its goes on. Of
-/// several to which it gives one name it keeps the last; that has the name here, too, and the others have
-/// those of our own.
+/// The names of the benchmarks: those of Bencher's client, so that its series continue. If it gives one name to
+/// several, it keeps the last one; that one has the name here, too, and the others have our own names.
 fn sent_names(results: &Results) -> Vec<String> {
     let own: HashSet<&str> = results.benchmarks.iter().map(|one| one.name.as_str()).collect();
     let mut given = HashSet::new();
@@ -155,7 +153,7 @@ fn sent_names(results: &Results) -> Vec<String> {
     names
 }
 
-/// With the ending that asks for no alert, if there is room for it.
+/// Appends the suffix that opts out of alerts, if there is room for it.
 fn with_ending(name: &str, is_ignored: bool) -> String {
     let is_marked = !is_ignored || strip_ignored(name).is_some();
     let marked = format!("{name}{IGNORED}");

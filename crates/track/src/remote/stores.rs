@@ -1,5 +1,5 @@
-//! Stores are sent to a wingbeat server and fetched from it document by document. What is there already is left
-//! out, so that one that was cut off goes on.
+//! Pushes stores to a wingbeat server and pulls them from it, document by document. Existing documents are skipped, so
+//! that an interrupted transfer can be resumed.
 
 use std::collections::HashSet;
 
@@ -17,27 +17,27 @@ use crate::{
     store::{Cursor, Damaged, Document, Store, StoreError},
 };
 
-/// A request with so many bytes takes no further document. Servers take 4 MiB at least.
+/// Size at which a request is sent. Servers accept at least 4 MiB.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Documents of a request at most.
+/// Maximum number of documents in a request.
 const DOCUMENTS_MAX: usize = 200;
 
-/// Entries of a store that are listed at once.
+/// Number of a store's entries listed at a time.
 const ENTRIES: usize = 1000;
 
-/// What a store and a server gave each other.
+/// Result of an exchange between a store and a server.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Exchanged {
-    /// Documents that were new to the other side.
+    /// Documents that were new to the receiver.
     pub new: usize,
     pub already_there: usize,
     pub refused: Vec<RefusedDocument>,
-    /// What is damaged in the store and was left out.
+    /// Damaged documents of the store, which were skipped.
     pub damaged: Vec<Damaged>,
 }
 
-/// Why a store and a server gave each other nothing more. What they gave until then stays.
+/// Why an exchange between a store and a server stopped. What was transferred until then is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeFailure {
     #[error(transparent)]
@@ -51,14 +51,14 @@ struct Project {
     slug: String,
 }
 
-/// A page of lines that has arrived whole.
+/// A complete page of lines.
 struct Page<'r> {
     lines: Vec<&'r str>,
     next: Option<String>,
 }
 
 impl Host {
-    /// Sends what a store has of a project and the server has not.
+    /// Sends the documents of a project that the server lacks.
     pub fn push(
         &self,
         store: &Store,
@@ -127,7 +127,7 @@ impl Host {
         Ok(())
     }
 
-    /// Takes in what the server has of a project, by its slug or name, and the store has not.
+    /// Fetches the documents of a project, given by slug or name, that the store lacks.
     pub fn pull(
         &self,
         store: &mut Store,
@@ -145,7 +145,7 @@ impl Host {
             }
         }
         let mut done = Exchanged::default();
-        // The place before the first of each stretch that is missing.
+        // The cursor before the first document of each missing range.
         let mut previous: Option<Cursor> = None;
         let mut missing: Vec<(Option<Cursor>, Uuid)> = Vec::new();
         let is_there = self.entries(project, on_retry, &mut |at, uuid| {
@@ -161,7 +161,7 @@ impl Host {
             return Err(RemoteError::NoProject { url, project }.into());
         }
         for (before, uuid) in missing {
-            // A page has those behind it, too.
+            // A page also contains the documents after it.
             if !known.contains(&uuid) {
                 self.take_page(store, project, before, &mut known, &mut done, on_retry)?;
             }
@@ -201,7 +201,7 @@ impl Host {
         Ok(())
     }
 
-    /// Slugs of the projects that the server shows us.
+    /// Slugs of the projects visible on the server.
     pub fn projects(&self, on_retry: OnRetry<'_>) -> Result<Vec<String>, RemoteError> {
         let mut slugs = Vec::new();
         for number in 1.. {
@@ -218,7 +218,7 @@ impl Host {
         Ok(slugs)
     }
 
-    /// Hands on what the server has of a project, in its order. `false` if it knows no such project.
+    /// Passes on the server's entries of a project, in its order. `false` if there is no such project.
     fn entries(
         &self,
         project: &str,
@@ -259,7 +259,7 @@ impl Host {
     }
 }
 
-/// The lines of a page. Without its last line it was cut off.
+/// Parses the lines of a page. Without its last line it was truncated.
 fn page<'r>(url: &str, response: &'r Response) -> Result<Page<'r>, RemoteError> {
     #[derive(Deserialize)]
     struct Last {

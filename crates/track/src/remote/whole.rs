@@ -1,4 +1,4 @@
-//! A wingbeat server takes a report whole: with samples, environment, failures and thresholds of our own.
+//! Sends complete reports to a wingbeat server: with samples, environment, failures and wingbeat's own thresholds.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::{
     store::Document,
 };
 
-/// What is asked before the first report is sent.
+/// Attempts of the probe before the first report.
 const PROBE_ATTEMPTS: u32 = 3;
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct Version {
 pub(super) type OnRetry<'f> = &'f mut dyn FnMut(&Retry);
 
 impl Host {
-    /// Whether it is a wingbeat server, which takes reports whole. One that does not answer is none.
+    /// Whether it is a wingbeat server, which takes complete reports. `false` if it does not respond.
     pub fn is_wingbeat(&self) -> bool {
         let Ok(root) = self.root() else { return false };
         let url = format!("{root}/v0/server/version");
@@ -37,7 +37,7 @@ impl Host {
         version.is_some_and(|version| version.wingbeat.is_some())
     }
 
-    /// Sends a report whole. The answer, and the report as the server stored it, with its verdicts.
+    /// Sends a complete report. Returns the response, and the report as stored by the server, with its verdicts.
     pub fn send_whole(
         &self,
         submission: &Submission<'_>,
@@ -66,7 +66,7 @@ impl Host {
         Ok((answer, taken.judged))
     }
 
-    /// Sends the profiles of a report that the server has; what they explain of its alerts.
+    /// Sends the profiles of a stored report. Returns how they explain its alerts.
     pub fn send_profiles(
         &self,
         profiles: &[Profile],
@@ -84,7 +84,7 @@ impl Host {
                 let (url, said) = (url.clone(), refused.reason);
                 return Err(RemoteError::Refused { url, status: 200, said });
             }
-            // The last one is compared with the most.
+            // The last response is based on the most profiles.
             if !taken.explained.is_empty() {
                 explained = taken.explained;
             }
@@ -98,7 +98,7 @@ impl Host {
             .map_err(|failure| RemoteError::unreachable(url, failure))
     }
 
-    /// A server knows documents by their UUIDs, so that they may be sent again.
+    /// A server recognizes documents by their UUIDs, so retries are safe.
     pub(super) fn post(
         &self,
         url: &str,
@@ -113,7 +113,7 @@ impl Host {
     }
 }
 
-/// The line of a report, with what the server is to judge it by.
+/// The line of a report, with instructions for judging it.
 fn whole(submission: &Submission<'_>) -> Value {
     let run = Instructions {
         thresholds: submission.thresholds.to_vec(),

@@ -1,11 +1,11 @@
-//! The sentences about what the server said, wherever they are shown.
+//! Sentences about the server's response, shared by all outputs.
 
 use wingbeat_text::plural;
 
 use super::{Answer, RemoteAlert};
 use crate::model::{AlertStatus, Direction, Limit, Measure, MeasureKind};
 
-/// The answer in one line.
+/// The response in one line.
 pub(crate) fn verdict(answer: &Answer) -> String {
     let metrics = plural(answer.metrics, "metric");
     match (answer.alerts_total, answer.alerts_active) {
@@ -38,7 +38,7 @@ pub(crate) fn alert(alert: &RemoteAlert) -> String {
     )
 }
 
-/// The numbers of an alert, in units that a reader likes.
+/// The numbers of an alert, in readable units.
 pub(super) struct Figures {
     pub(super) value: String,
     pub(super) baseline: Option<String>,
@@ -52,7 +52,7 @@ impl Figures {
             alert.measure.clone(),
             alert.units.clone(),
             Direction::Unknown,
-            // How the number is written, and nothing else.
+            // Only affects the number format.
             if alert.value.fract() == 0.0 { MeasureKind::Exact } else { MeasureKind::Noisy },
         );
         let scale = measure.scale(alert.value, alert.limit_value);

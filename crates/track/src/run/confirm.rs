@@ -1,4 +1,4 @@
-//! Measures again what looks bad: only what recurs is an alert.
+//! Repeats suspicious measurements: only what recurs is an alert.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
     model::{Alert, BenchmarkName, MeasureKind, Report, Verdict},
 };
 
-/// Runs the suspects again, up to as often as the request says, while one of them still looks bad.
+/// Runs the suspects again, up to the requested number of times, while any of them still looks bad.
 pub(super) fn confirm(
     finding: &mut Finding,
     request: &Request,
@@ -31,7 +31,7 @@ pub(super) fn confirm(
     let text = format!("{names} {looks} suspicious; measuring again (--confirm 0 never does)\n");
     echo(text.as_bytes());
     let mut again = request.clone();
-    // What is folded of several runs is not compared with one.
+    // Folded results are not compared with a single run.
     if request.fold.is_none() {
         again.iterations = 1;
         again.allow_failure = false;
@@ -40,12 +40,12 @@ pub(super) fn confirm(
     commands.dedup();
     let mut repeats = Vec::new();
     let mut confirmations = Vec::new();
-    // What was measured before is to be stored all the same.
+    // Earlier measurements are to be stored in any case.
     request.interrupt.keep_results();
     for _ in 0..times(request) {
         let measured = match measure_by(&mut commands, &mut again, echo) {
             Ok(measured) => measured,
-            // What was found stands. It is only not known whether it recurs.
+            // The findings stand, although unconfirmed.
             Err(error) => {
                 let is_interrupted = request.interrupt.is_raised();
                 finding.failed_again = confirmations.is_empty() && !is_interrupted;
@@ -81,12 +81,12 @@ pub(super) fn confirm(
     finding.confirmations = confirmations;
 }
 
-/// How often to measure again.
+/// How often to repeat.
 fn times(request: &Request) -> u32 {
     request.confirm.unwrap_or(u32::from(request.is_gate))
 }
 
-/// The command that measures again; `None`, perhaps with a remark, if nothing does.
+/// The command for repeating. `None`, possibly with a remark, if nothing is repeated.
 fn command_of(
     finding: &mut Finding,
     request: &Request,
@@ -104,7 +104,7 @@ fn command_of(
     command.filter(|_| times(request) > 0)
 }
 
-/// What was measured again, as a report that is linked to the one that it confirms.
+/// A repeated measurement as a report linked to the one it confirms.
 fn confirmation(measured: Measured, of: &Report) -> Report {
     Report {
         uuid: Uuid::now_v7(),
@@ -119,8 +119,8 @@ fn confirmation(measured: Measured, of: &Report) -> Report {
     }
 }
 
-/// Measures with the first of these commands, and drops it if it finds nothing: a filter may not know the
-/// names that the results have.
+/// Measures with the first of these commands, and drops it if it finds nothing: a filter may not match the names of the
+/// results.
 fn measure_by(
     commands: &mut Vec<Benchmark>,
     again: &mut Request,
@@ -163,8 +163,8 @@ fn what_recurred(
     format!("{named} ran again {count}: {what}")
 }
 
-/// Benchmarks with an alert, or with a value that is none only because it may be a spike, unless the user
-/// silenced them. Exact measures count only if the user asks: chance makes no difference in them.
+/// Benchmarks with an alert, or with a possible spike that would be one, unless silenced by the user. Exact measures
+/// count only on request: repeating does not change them.
 fn suspects(finding: &Finding, request: &Request, background: &Background) -> Vec<BenchmarkName> {
     let Finding { report, thresholds, .. } = finding;
     let is_alert = |verdict: &Verdict| {

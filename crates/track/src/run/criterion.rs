@@ -1,4 +1,4 @@
-//! The files that Criterion leaves behind: they hold the samples that its output does not show.
+//! Reads the files written by Criterion, which contain the samples that its output omits.
 
 use std::{
     env, fs,
@@ -8,11 +8,11 @@ use std::{
 
 use crate::{adapter::criterion_dir, model::Results};
 
-/// Folders below `target/criterion`: groups, functions, parameters, `new`.
+/// Maximum depth below `target/criterion`: groups, functions, parameters, `new`.
 const DEPTH_MAX: usize = 8;
 
-/// Adds the samples of benchmarks that Criterion wrote down since `started`. What cannot be read is left
-/// out: the output alone is a result too.
+/// Adds the samples of benchmarks that Criterion wrote since `started`. Unreadable files are skipped: the output alone
+/// is a result too.
 pub(super) fn add_samples(results: &mut Results, directory: &Path, started: SystemTime) {
     let mut listing = Vec::new();
     for root in roots(directory) {
@@ -24,7 +24,7 @@ pub(super) fn add_samples(results: &mut Results, directory: &Path, started: Syst
     criterion_dir::merge(results, &all);
 }
 
-/// Where Criterion writes: below the target folder of the workspace, which lies at the folder or above it.
+/// Criterion's folders: below the target folder of the workspace, which is in the folder or one of its parents.
 fn roots(directory: &Path) -> Vec<PathBuf> {
     let named = ["CRITERION_HOME", "CARGO_TARGET_DIR"].map(env::var_os);
     let [home, target] = named.map(|value| value.map(PathBuf::from));
@@ -34,7 +34,7 @@ fn roots(directory: &Path) -> Vec<PathBuf> {
     chosen.or_else(found).into_iter().collect()
 }
 
-/// All files below a folder, with the time when each was last written.
+/// All files below a folder, with their modification times.
 pub(super) fn list(folder: &Path, depth: usize, listing: &mut Vec<(PathBuf, SystemTime)>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

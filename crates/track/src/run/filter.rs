@@ -1,16 +1,16 @@
-//! A command for some of its benchmarks only, where the harness takes a filter.
+//! Restricts a command to some of its benchmarks, if the harness supports filters.
 
 use std::{borrow::Cow, collections::BTreeSet, ffi::OsString};
 
 use crate::{adapter::Adapter, command::Benchmark, model::BenchmarkName};
 
-/// Seconds that Criterion runs a benchmark for, without judging it, while it is profiled.
+/// Seconds for which Criterion runs a benchmark without analysis while it is profiled.
 const CRITERION_PROFILE_S: &str = "3";
 
-/// The same of Divan, whose benchmarks take milliseconds otherwise. No other harness reads it.
+/// The same for Divan, whose benchmarks otherwise run for milliseconds. Other harnesses ignore it.
 const DIVAN_MIN_TIME: &str = "DIVAN_MIN_TIME=3";
 
-/// The command for those benchmarks only, where the harness takes a filter; else as it is.
+/// The command for those benchmarks only, if the harness supports filters; otherwise unchanged.
 pub(super) fn only(command: Benchmark, adapter: Adapter, names: &[BenchmarkName]) -> Benchmark {
     let is = |known: Adapter| matches!(adapter, Adapter::Magic) || adapter == known;
     let Some(words) = as_words(&command) else { return command };
@@ -20,7 +20,7 @@ pub(super) fn only(command: Benchmark, adapter: Adapter, names: &[BenchmarkName]
         _ if is(Adapter::RustCriterion) && is_criterion(&text) => Some(strings(
             &[&text[..], &["--", &any_of(names.iter().map(BenchmarkName::as_str))]].concat(),
         )),
-        // Parts of a name are matched one by one, so that of several benchmarks only the first part can be.
+        // Parts of a name are matched separately, so several benchmarks can only be filtered by the first part.
         ["go", "test", ref rest @ ..] if is(Adapter::GoBench) => {
             let functions = names.iter().map(|name| go_function(name.as_str()));
             let functions: Option<BTreeSet<&str>> = functions.collect();
@@ -34,32 +34,32 @@ pub(super) fn only(command: Benchmark, adapter: Adapter, names: &[BenchmarkName]
     found.map_or(command, |words| Benchmark::Exec(words.into_iter().map(OsString::from).collect()))
 }
 
-/// A regular expression for any of these, and nothing else.
+/// A regular expression that matches exactly these.
 fn any_of<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let escaped: Vec<String> = names.map(escape).collect();
     format!("^({})$", escaped.join("|"))
 }
 
-/// The function of a benchmark. `None` if a package stands before it, which no filter takes.
+/// The function of a benchmark. `None` if the name has a package, which filters do not support.
 fn go_function(name: &str) -> Option<&str> {
     let function = without_cpus(name).split('/').next().unwrap_or_default();
     function.starts_with("Benchmark").then_some(function)
 }
 
-/// Google's harness takes nothing but its own flags.
+/// Google's harness accepts only its own flags.
 fn google(program: &str, rest: &[&str], filter: &str) -> Option<Vec<String>> {
     let is_harness = rest.iter().all(|word| word.starts_with("--benchmark"));
     let filter = format!("--benchmark_filter={filter}");
     is_harness.then(|| strings(&[&[program], rest, &[&filter]].concat()))
 }
 
-/// `cargo bench` of certain benches, without arguments of its own for them: all of them take a filter.
-/// Criterion's reads a regular expression; libtest's would look for the text, and find nothing.
+/// Whether this is `cargo bench` of specific benches without arguments for them, which may all take a filter.
+/// Criterion's is a regular expression; libtest's would search for the literal text, and find nothing.
 fn is_criterion(words: &[&str]) -> bool {
     words.starts_with(&["cargo", "bench"]) && words.contains(&"--bench") && !words.contains(&"--")
 }
 
-/// The name as a regular expression that matches it alone.
+/// Escapes a name for a regular expression.
 fn escape(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for c in name.chars() {
@@ -71,7 +71,7 @@ fn escape(name: &str) -> String {
     escaped
 }
 
-/// The command for one benchmark alone. `None` where the harness takes no filter that is known here.
+/// The command for a single benchmark. `None` if the harness has no known filter.
 pub(super) fn one(
     command: &Benchmark,
     adapter: Adapter,
@@ -127,7 +127,7 @@ fn cargo_bench(rest: &[&str], adapter: Adapter, name: &str) -> Vec<String> {
             .filter(|(at, _)| !is_filter(own, *at))
             .map(|(_, word)| (*word).to_owned()),
     );
-    // Other harnesses refuse it, that of a library's own tests among them, unless something excludes that.
+    // Other harnesses reject it, including a library's own tests, unless the arguments exclude those.
     let excludes_others = cargo.contains(&"--bench")
         || own.iter().any(|word| CRITERION_ONLY.iter().any(|flag| word.starts_with(flag)));
     if adapter == Adapter::RustCriterion && excludes_others {
@@ -140,11 +140,11 @@ fn cargo_bench(rest: &[&str], adapter: Adapter, name: &str) -> Vec<String> {
     words
 }
 
-/// Flags that no other harness takes.
+/// Flags of Criterion only.
 const CRITERION_ONLY: [&str; 4] =
     ["--sample-size", "--measurement-time", "--warm-up-time", "--nresamples"];
 
-/// Flags of harnesses without a value.
+/// Harness flags without a value.
 const SWITCHES: [&str; 12] = [
     "--bench",
     "--discard-baseline",
@@ -160,7 +160,7 @@ const SWITCHES: [&str; 12] = [
     "--verbose",
 ];
 
-/// Does a word choose benchmarks, rather than being a flag or the value of one?
+/// Whether a word is a filter, rather than a flag or its value.
 fn is_filter(words: &[&str], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|before| words.get(before));
     let is_value = before.is_some_and(|before| {
@@ -169,7 +169,7 @@ fn is_filter(words: &[&str], at: usize) -> bool {
     words.get(at).is_some_and(|word| !word.starts_with('-') || *word == "--exact") && !is_value
 }
 
-/// A name of `go test`, without the number of CPUs behind it.
+/// A name of `go test` without the number of CPUs.
 fn without_cpus(name: &str) -> &str {
     name.rsplit_once('-').filter(|(_, cpus)| is_number(cpus)).map_or(name, |it| it.0)
 }
@@ -212,7 +212,7 @@ fn as_words(command: &Benchmark) -> Option<Vec<OsString>> {
         line.split(' ').filter(|word| !word.is_empty()).map(OsString::from).collect();
     (line.chars().all(|c| is_plain(c) || c == '=') && !words.is_empty())
         .then_some(words)
-        // What stands before a program with a sign of equality is a variable.
+        // An assignment before the program sets a variable.
         .filter(|words| words.first().is_some_and(|word| !word.to_string_lossy().contains('=')))
 }
 
@@ -281,7 +281,7 @@ mod tests {
                 "sum",
             ]),
         );
-        // Another filter is a wider one.
+        // An existing filter is broader, and is replaced.
         check(
             Adapter::RustBench,
             "m::parse_long",

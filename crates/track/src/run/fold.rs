@@ -1,4 +1,4 @@
-//! Makes one iteration of several.
+//! Merges several iterations into one.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{BenchmarkName, BenchmarkResults, Measure, Metric, Results};
 
-/// Which value of several iterations stands for all.
+/// How to merge several iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fold {
@@ -14,11 +14,11 @@ pub enum Fold {
     Max,
     /// The mean of all parts over the iterations that have the metric.
     Mean,
-    /// The metric in the middle, or the mean of the two there.
+    /// The median metric, or the mean of the two in the middle.
     Median,
 }
 
-/// A benchmark with what all iterations say of it.
+/// A benchmark with the data of all iterations.
 struct Column {
     name: BenchmarkName,
     is_ignored: bool,
@@ -26,8 +26,8 @@ struct Column {
 }
 
 impl Fold {
-    /// Makes one iteration of all. The single measurements of all iterations stay together. A benchmark
-    /// that failed in one iteration is listed as failed.
+    /// Merges all iterations into one. Keeps the samples of all of them. A benchmark that failed in one iteration is
+    /// listed as failed.
     pub fn fold(self, iterations: Vec<Results>) -> Results {
         let mut folded = Results::default();
         let mut columns: Vec<Column> = Vec::new();
@@ -94,7 +94,7 @@ fn compare(a: Option<f64>, b: Option<f64>) -> std::cmp::Ordering {
     }
 }
 
-/// The mean of each part. An end of the spread that one of them lacks is not there.
+/// The mean of each part. An end of the spread missing in one of them is omitted.
 fn mean(metrics: &[Metric]) -> Option<Metric> {
     let count = metrics.len() as f64;
     let of = |part: fn(&Metric) -> Option<f64>| {

@@ -1,4 +1,4 @@
-//! From a command, files or stdin to results.
+//! Obtains results from a command, files or stdin.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -18,20 +18,20 @@ use crate::{
     model::{AddError, BenchmarkName, InvalidName, Measure, Metric, Results},
 };
 
-/// Most files in one report, as Bencher has it.
+/// Maximum number of files in a report, as in Bencher.
 const FILES_MAX: usize = 255;
 
-/// Most files and folders in one that is measured.
+/// Maximum number of entries in a folder whose size is measured.
 const ENTRIES_MAX: usize = 1_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Source {
-    /// What to run. Without it, files or stdin are read.
+    /// The command. Without one, files or stdin are read.
     pub command: Option<Benchmark>,
-    /// Files that hold results, each an iteration. With a command, it writes them.
+    /// Result files, each an iteration. With a command, it writes them.
     pub files: Vec<PathBuf>,
     pub sized_files: Vec<PathBuf>,
-    /// Whether how long the command takes is a result.
+    /// Whether the duration of the command is a result.
     pub is_build_time: bool,
 }
 
@@ -64,12 +64,12 @@ pub enum GatherError {
         command: String,
         /// `failed with status 3`.
         how: String,
-        /// What makes more of it, if anything does: `; --allow-failure …`.
+        /// A suggestion, if there is one: `; --allow-failure …`.
         next_step: String,
     },
 }
 
-/// One `Results` for each iteration. The command may leave exact profiles in the folder `profiles`.
+/// Returns one `Results` per iteration. The command may write exact profiles to the folder `profiles`.
 pub(super) fn gather(
     request: &Request,
     profiles: Option<&Path>,
@@ -117,7 +117,7 @@ pub(super) fn gather(
         return Err(GatherError::Failed { command, how, next_step: String::new() }.into());
     }
     for (how, results) in failed {
-        // Beside runs that ended well, those of one that did not are worth less.
+        // Results of failed runs are used only if no run succeeded.
         let what = match is_all && !results.is_empty() {
             true => "the results that it printed are kept",
             false => "the iteration was left out",
@@ -129,7 +129,7 @@ pub(super) fn gather(
     Ok(iterations)
 }
 
-/// Moves the remarks about how outputs were read to those of the run, each once.
+/// Moves the parsing remarks to those of the run, each once.
 fn take_remarks(iterations: &mut [Results], remarks: &mut Vec<String>) {
     for remark in iterations.iter_mut().flat_map(|results| std::mem::take(&mut results.remarks)) {
         if !remarks.contains(&remark) {
@@ -138,7 +138,7 @@ fn take_remarks(iterations: &mut [Results], remarks: &mut Vec<String>) {
     }
 }
 
-/// The results of a run that ended well: what it printed or wrote, its time and the sizes of files.
+/// The results of a successful run: its output or files, its duration and the sizes of files.
 fn of_run(
     request: &Request,
     command: &Benchmark,
@@ -181,7 +181,7 @@ fn of_run(
     Ok(vec![results])
 }
 
-/// What a run printed or wrote before it failed; nothing if that is no result.
+/// The output or files of a run before it failed. Empty if these contain no result.
 fn of_failed_run(
     request: &Request,
     stdout: &[u8],
@@ -189,7 +189,7 @@ fn of_failed_run(
     before: &[Option<FileState>],
 ) -> Vec<Results> {
     let Source { files, sized_files, is_build_time, .. } = &request.source;
-    // The time of a build that failed is not that of the build, and its files are older.
+    // The time of a failed build is meaningless, and its files are outdated.
     if *is_build_time || !sized_files.is_empty() {
         return Vec::new();
     }
@@ -207,7 +207,7 @@ fn of_failed_run(
     vec![results]
 }
 
-/// What makes more of a run that failed.
+/// A suggestion about a failed run.
 fn help(iterations: u32, results: &[Results]) -> String {
     let printed = results.iter().map(|results| results.benchmarks.len()).max().unwrap_or_default();
     match (iterations, printed) {
@@ -242,7 +242,7 @@ fn without_command(request: &Request) -> Result<Vec<Results>, GatherError> {
     }
 }
 
-/// Values outside of the spread that was given with them: one of the numbers is wrong, or in another unit.
+/// A remark about values outside of their own spread: one of the numbers is wrong, or in another unit.
 pub(super) fn outside_of_their_spread(iterations: &[Results]) -> Option<String> {
     let benchmarks = iterations.iter().flat_map(|results| &results.benchmarks);
     let metrics = benchmarks.flat_map(|it| it.metrics.iter().map(move |metric| (&it.name, metric)));
@@ -270,7 +270,7 @@ fn read_files(request: &Request, printed: &[u8]) -> Result<Vec<Results>, GatherE
     request.source.files.iter().map(one).collect()
 }
 
-/// What tells whether a file was written: its time and its size.
+/// Detects whether a file was written: its modification time and size.
 type FileState = (SystemTime, u64);
 
 fn state(path: &Path) -> Option<FileState> {
@@ -285,7 +285,7 @@ fn read(request: &Request, text: &[u8], from: &str) -> Result<Results, GatherErr
         .map_err(|source| GatherError::Adapter { from: from.to_owned(), source })
 }
 
-/// The command line is the benchmark, and its time in seconds.
+/// Adds the time of a build in seconds. The benchmark is the command line.
 fn add_build_time(
     results: &mut Results,
     command: &Benchmark,
@@ -296,7 +296,7 @@ fn add_build_time(
     Ok(())
 }
 
-/// The names of files are benchmarks, with as much of their paths as tells them apart.
+/// Adds the sizes of files. The benchmarks are the file names, with as much of their paths as needed to be unique.
 fn add_sizes(results: &mut Results, files: &[PathBuf]) -> Result<(), GatherError> {
     let base = |path: &Path| {
         path.file_name()
@@ -316,8 +316,8 @@ fn add_sizes(results: &mut Results, files: &[PathBuf]) -> Result<(), GatherError
     Ok(())
 }
 
-/// Bytes of a file, or of all files in a folder and the folders in it: `du --apparent-size` without what
-/// folders and links take themselves. Links within are not followed, and a file with several names counts once.
+/// Size in bytes of a file, or of all files below a folder: `du --apparent-size` without the sizes of folders and
+/// links. Links inside are not followed, and hard links count once.
 fn size(path: &Path) -> Result<u64, GatherError> {
     let failed = |path: &Path| {
         let path = path.to_owned();

@@ -1,4 +1,4 @@
-//! The files that Gungraun leaves behind: what each function and line executed, as Callgrind counted it.
+//! Reads the files written by Gungraun: Callgrind's counts by function and line.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use wingbeat_difference::{
 use super::criterion::list;
 use crate::model::{BenchmarkName, Report};
 
-/// Folders below `target/gungraun`: target, package, file, modules, group, benchmark.
+/// Maximum depth below `target/gungraun`: target, package, file, modules, group, benchmark.
 const DEPTH_MAX: usize = 12;
 
 /// The gzip'd pprof of each benchmark of a report whose files were written since `started`, or why there is none.
@@ -44,7 +44,7 @@ pub(super) fn profiles(
     all
 }
 
-/// Where Gungraun writes: below the target folder of the workspace, which lies at the folder or above it.
+/// Gungraun's folder: below the target folder of the workspace, which is in the folder or one of its parents.
 fn root(directory: &Path) -> Option<PathBuf> {
     let [home, target] = ["GUNGRAUN_HOME", "CARGO_TARGET_DIR"].map(env::var_os);
     let [home, target] = [home, target].map(|value| value.map(PathBuf::from));
@@ -54,14 +54,14 @@ fn root(directory: &Path) -> Option<PathBuf> {
     chosen.or_else(found)
 }
 
-/// The newest counts, not those before it (`.out.old`).
+/// Only the newest counts, not the previous ones (`.out.old`).
 fn is_callgrind(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.starts_with("callgrind.") && name.ends_with(".out")
 }
 
-/// Whether a file is about a benchmark: `…/FILE/GROUP/FUNCTION.ID/callgrind.….out` about `FILE::GROUP::FUNCTION ID:ARGUMENTS`,
-/// which a summary calls `FILE::GROUP::FUNCTION::ID`.
+/// Whether a file belongs to a benchmark: `…/FILE/GROUP/FUNCTION.ID/callgrind.….out` to `FILE::GROUP::FUNCTION
+/// ID:ARGUMENTS`, in summaries `FILE::GROUP::FUNCTION::ID`.
 fn is_of(benchmark: &str, file: &Path) -> bool {
     let (path, behind) = benchmark.split_once(' ').unwrap_or((benchmark, ""));
     let id = behind.split(':').next().unwrap_or_default();
@@ -80,7 +80,7 @@ fn is_of(benchmark: &str, file: &Path) -> bool {
     }
 }
 
-/// All files of a benchmark together: one for each process, thread and part.
+/// Merges all files of a benchmark: one per process, thread and part.
 fn profile(files: &[&Path]) -> Result<Vec<u8>, String> {
     let mut counted: Vec<Counted> = Vec::new();
     for path in files {

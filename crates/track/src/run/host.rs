@@ -1,4 +1,4 @@
-//! What a report is measured on, as far as the system tells.
+//! Determines the environment of a report from the system.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 use crate::git;
 use crate::model::Environment;
 
-/// The CPU time that has passed, so that two moments tell what was stolen in between.
+/// CPU times since boot. The difference between two moments is the stolen time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moment {
     load: Option<f64>,
@@ -24,11 +24,11 @@ impl Moment {
         Self::of(&read("/proc/loadavg"), &read("/proc/stat"))
     }
 
-    /// From the texts of `/proc/loadavg` and `/proc/stat` (proc(5)).
+    /// Parses `/proc/loadavg` and `/proc/stat` (proc(5)).
     fn of(loadavg: &str, stat: &str) -> Self {
         let load = loadavg.split_whitespace().next().and_then(|word| word.parse().ok());
         let total = stat.lines().find_map(|line| line.strip_prefix("cpu "));
-        // user nice system idle iowait irq softirq steal; guest time is in user time already.
+        // user nice system idle iowait irq softirq steal; user time already includes guest time.
         let ticks: Vec<u64> = total
             .unwrap_or_default()
             .split_whitespace()
@@ -39,7 +39,7 @@ impl Moment {
         Self { load, steal_ticks, all_ticks: ticks.iter().sum() }
     }
 
-    /// The share of the CPU time since then that the hypervisor gave to others.
+    /// The share of the CPU time since then that the hypervisor stole.
     fn steal_until(&self, now: &Self) -> Option<f64> {
         let all = now.all_ticks.checked_sub(self.all_ticks).filter(|&all| all > 0)?;
         let stolen = now.steal_ticks.saturating_sub(self.steal_ticks);
@@ -47,8 +47,8 @@ impl Moment {
     }
 }
 
-/// Questions to other programs. The compiler answers while the benchmarks run: it takes some milliseconds,
-/// for which nobody is to wait at the end.
+/// Queries to other programs. The compiler is queried while the benchmarks run: it takes some milliseconds, which would
+/// otherwise add to the end.
 #[derive(Debug)]
 pub struct Questions {
     compiler: JoinHandle<Option<String>>,
@@ -57,7 +57,7 @@ pub struct Questions {
 }
 
 impl Questions {
-    /// Asks, and waits for git: the benchmarks may change files, and git would say so.
+    /// Starts the queries, and waits for git: the benchmarks may change files, which git would report.
     pub fn ask(directory: &Path) -> Self {
         let compiler = thread::spawn(|| first_line("rustc", &["--version"]));
         thread::scope(|scope| {
@@ -67,7 +67,7 @@ impl Questions {
         })
     }
 
-    /// The environment of a measurement that began at `before` and ends now.
+    /// The environment of a measurement from `before` until now.
     pub fn environment(self, before: &Moment) -> Environment {
         let cores = thread::available_parallelism().ok();
         let system = rustix::system::uname();
@@ -89,7 +89,7 @@ impl Questions {
     }
 }
 
-/// The name that the first CPU gives itself. On aarch64 it gives numbers only.
+/// The model name of the first CPU. On aarch64 there are only numbers.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let value = |key: &str| {
         cpuinfo.lines().find_map(|line| {

@@ -1,8 +1,7 @@
-//! Settles what looks worse than a history of fewer than five reports: measures this commit again in turns
-//! with that of the nearest report, as `wingbeat compare` does, and lets the comparison decide. What
-//! cannot be settled is a notice, with the reason.
+//! Decides about metrics that look worse with a history of fewer than five reports: compares this commit with that of
+//! the nearest report, as `wingbeat compare` does. Undecided metrics get a notice with the reason.
 //!
-//! [`plan`] tells what to compare, or why nothing can be; [`turns`] compares within a limit of time.
+//! [`plan`] selects what to compare, or explains why nothing can be; [`turns`] compares within a time limit.
 
 mod plan;
 mod turns;
@@ -19,16 +18,16 @@ use crate::{
     output::short_hash,
 };
 
-/// How long all of it may take: the builds of both commits, and their runs.
+/// Total time limit: the builds of both commits, and their runs.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// How long the runs may take, unless the six pairs that a verdict needs take longer.
+/// Time limit of the runs, unless the six pairs needed for a verdict take longer.
 const RUNS: Duration = Duration::from_secs(2 * 60);
 
-/// Seen in nine of ten cases when the runs end early. Changes in question are twice as large.
+/// Change detected in nine of ten cases when the runs end early. The changes in question are at least twice as large.
 const PRECISION: f64 = 0.1;
 
-/// Measures again what looks worse. What was decided becomes verdicts and alerts, the rest notices.
+/// Compares metrics that look worse. Decided ones get verdicts and alerts, the others notices.
 pub(super) fn settle(
     finding: &mut Finding,
     request: &Request,
@@ -72,7 +71,7 @@ fn measure(
     turns::compare(plan, &request.interrupt, echo)
 }
 
-/// Makes verdicts of a comparison. What it could not decide is a notice.
+/// Converts a comparison to verdicts. Undecided metrics get a notice.
 fn take_over(
     finding: &mut Finding,
     worse: &[Look],
@@ -126,7 +125,7 @@ fn take_over(
     tell(finding, &undecided, &format!("{beside} {open}"));
 }
 
-/// What a row says about a metric that looks worse; `None` if such a change might stay unseen.
+/// The outcome of a row about a metric that looks worse. `None` if such a change might be missed.
 fn decided(row: &ComparedRow, look: &Look) -> Option<Outcome> {
     let is_large = row.change.is_none_or(|change| change.abs() > look.change_min);
     match row.verdict {
@@ -155,7 +154,7 @@ fn found(row: &ComparedRow, outcome: Outcome) -> String {
     format!("{word}, {change}{}", interval.unwrap_or_default())
 }
 
-/// Adds a notice about metrics that look alike.
+/// Adds a notice about metrics with the same reason.
 fn tell(finding: &mut Finding, looks: &[Look], why: &str) {
     for outcome in [Outcome::Worse, Outcome::Better, Outcome::Changed] {
         let alike: Vec<Look> =

@@ -1,7 +1,7 @@
-//! Exact profiles that a command leaves beside its results: a tool that counts needs no sampler, nor another run.
+//! Exact profiles that a command writes next to its results: a counting tool needs no sampler, nor another run.
 //!
-//! The command finds a folder in the variable [`VARIABLE`], and puts a file into it for each benchmark, as
-//! [`file_name`] has it: gzip'd pprof whose values are instructions.
+//! The command gets a folder in the variable [`VARIABLE`], and writes a file per benchmark to it, named by
+//! [`file_name`]: gzip'd pprof whose values are instructions.
 
 use std::{
     fs::{self, File},
@@ -14,16 +14,16 @@ use wingbeat_text::first_few;
 
 use crate::model::{BenchmarkName, PROFILE_BYTES_MAX, Profile, ProfileKind, Report};
 
-/// The variable that names the folder.
+/// The environment variable with the folder.
 pub const VARIABLE: &str = "WINGBEAT_PROFILES";
 
 const SUFFIX: &str = ".pb.gz";
 
-/// Bytes of a file's name that every file system takes.
+/// Maximum length of a file name supported by every file system.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The name of the file for a benchmark's profile: that of the benchmark, with `%` and two hexadecimal digits for each
-/// byte that is no ASCII letter, digit, hyphen, underscore or point. `None` if that is too long.
+/// The file name of a benchmark's profile: the benchmark's name, percent-encoded except for ASCII letters, digits,
+/// hyphens, underscores and points. `None` if too long.
 pub fn file_name(benchmark: &str) -> Option<String> {
     let mut name = String::new();
     for byte in benchmark.bytes() {
@@ -37,7 +37,7 @@ pub fn file_name(benchmark: &str) -> Option<String> {
     (name.len() <= NAME_BYTES_MAX).then_some(name)
 }
 
-/// The benchmark that a file is about.
+/// The benchmark of a file.
 fn benchmark(file_name: &str) -> Option<BenchmarkName> {
     let mut rest = file_name.strip_suffix(SUFFIX)?;
     let mut name = Vec::new();
@@ -50,7 +50,7 @@ fn benchmark(file_name: &str) -> Option<BenchmarkName> {
     BenchmarkName::new(String::from_utf8(name).ok()?).ok()
 }
 
-/// The profiles of a report's benchmarks in a folder, by name. What cannot be used is a remark.
+/// The profiles of a report's benchmarks in a folder, by name. Unusable ones become remarks.
 pub(super) fn read(
     folder: &Path,
     report: &Report,
@@ -77,14 +77,14 @@ pub(super) fn read(
     Ok(profiles)
 }
 
-/// A remark about benchmarks that have no exact profile, each with the reason.
+/// A remark about benchmarks without an exact profile, each with the reason.
 pub(super) fn failed(failed: Vec<String>) -> Option<String> {
     let kind = ProfileKind::Instructions;
     let is_any = !failed.is_empty();
     is_any.then(|| format!("no {kind} profile of {}", first_few(failed.into_iter())))
 }
 
-/// The profile of a benchmark, if it is one of exact counts and can be stored.
+/// The profile of a benchmark, if it contains exact counts and can be stored.
 pub(super) fn checked(
     report: &Report,
     name: &BenchmarkName,
@@ -103,7 +103,7 @@ pub(super) fn checked(
     }
 }
 
-/// The content of a file, as far as that can be stored and a byte more.
+/// The content of a file, up to one byte more than can be stored.
 fn content(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     File::open(path)?.take(PROFILE_BYTES_MAX as u64 + 1).read_to_end(&mut content)?;

@@ -1,6 +1,5 @@
-//! Profiles of what was measured. Exact ones are those that the command left. For others each benchmark runs once
-//! more, alone, while a sampler watches: the run that counts stays undisturbed, and samples of one benchmark are not
-//! those of another.
+//! Profiles of the measured benchmarks. Exact ones are those that the command left. For others each benchmark runs once
+//! more, alone, under a sampler: the measured run stays undisturbed, and the samples of benchmarks do not mix.
 
 use std::{
     collections::BTreeSet,
@@ -19,12 +18,12 @@ use crate::{
     model::{BenchmarkName, PROFILE_BYTES_MAX, Profile, ProfileKind},
 };
 
-/// Which profiles are wanted.
+/// The requested profiles.
 #[derive(Clone, Copy, Default)]
 pub struct Profiling<'s> {
-    /// Exact ones, as far as the command leaves some.
+    /// Whether to read exact ones, if the command leaves some.
     pub takes_exact: bool,
-    /// Takes others, unless there are exact ones.
+    /// Takes the other profiles if there are no exact ones.
     pub sampler: Option<&'s dyn Sampler>,
 }
 
@@ -35,7 +34,7 @@ impl fmt::Debug for Profiling<'_> {
     }
 }
 
-/// Where the command may leave exact profiles, since it began; gone with this value.
+/// Folder for the command's exact profiles and its start time. Deleted on drop.
 #[derive(Debug)]
 pub(super) struct Folder(Option<(io::Result<TempDir>, SystemTime)>);
 
@@ -52,11 +51,11 @@ impl Folder {
     }
 }
 
-/// Runs commands while it samples them.
+/// Runs commands while sampling them.
 pub trait Sampler {
     fn kind(&self) -> ProfileKind;
 
-    /// Runs a command to its end; why not, as the end of a sentence.
+    /// Runs a command to completion. The error is the end of a sentence.
     fn sample(&self, words: &[OsString]) -> Result<Sampled, String>;
 }
 
@@ -68,10 +67,10 @@ pub struct Sampled {
     pub samples: u64,
 }
 
-/// No benchmark is begun once all of them took so long.
+/// Total time after which no further benchmark is started.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// Takes the profiles that are wanted, as far as there are any. What has none is a remark.
+/// Takes the requested profiles, if there are any. Missing ones become remarks.
 pub(super) fn take(
     finding: &mut Finding,
     request: &Request,
@@ -92,12 +91,12 @@ pub(super) fn take(
 
 const NO_COMMAND: &str = "results without a command cannot be profiled";
 
-/// What to do where only exact profiles are wanted, and there are none.
+/// Remark if only exact profiles are requested, and there are none.
 const NO_EXACT: &str = "no instructions profile: the command left none in the folder that the variable WINGBEAT_PROFILES names, \
                         nor files of Callgrind in target/gungraun; `wingbeat bench` does the former, and under sudo needs \
                         --preserve-env=WINGBEAT_PROFILES";
 
-/// Takes the exact profiles that the command left since it began.
+/// Reads the exact profiles that the command left since it began.
 fn take_exact(
     finding: &mut Finding,
     request: &Request,
@@ -123,7 +122,7 @@ fn take_exact(
     remarks.extend(left_profiles::failed(failed));
 }
 
-/// Profiles what was measured: suspects first, while there is time. What cannot be profiled is a remark.
+/// Profiles the measured benchmarks: suspects first, within the time limit. Failures become remarks.
 fn sample_all(
     finding: &mut Finding,
     request: &Request,
@@ -134,7 +133,7 @@ fn sample_all(
         finding.remarks.push(NO_COMMAND.to_owned());
         return;
     };
-    // What was measured before is to be stored all the same.
+    // Earlier measurements are to be stored in any case.
     request.interrupt.keep_results();
     let runs = plan(command, adapter(finding, request), &benchmarks(finding), &finding.profiles);
     let begun = Instant::now();
@@ -182,7 +181,7 @@ fn benchmarks(finding: &Finding) -> Vec<BenchmarkName> {
     suspects.iter().copied().chain(others).cloned().collect()
 }
 
-/// The adapter, or the tool that `magic` must have found: only Criterion leaves samples behind.
+/// The adapter, or the one that `magic` must have found: only Criterion writes samples to files.
 fn adapter(finding: &Finding, request: &Request) -> Adapter {
     let has_samples = || finding.report.metrics().any(|(.., metric)| !metric.samples.is_empty());
     match request.adapter {
@@ -191,7 +190,7 @@ fn adapter(finding: &Finding, request: &Request) -> Adapter {
     }
 }
 
-/// What to run: each benchmark alone that has no profile yet, or all of them where they cannot be told apart.
+/// What to run: each benchmark without a profile separately, or all of them if they cannot be filtered.
 fn plan(
     command: &Benchmark,
     adapter: Adapter,
@@ -201,7 +200,7 @@ fn plan(
     let alone =
         |name: &BenchmarkName| Some((Some(name.clone()), filter::one(command, adapter, name)?));
     if !profiles.is_empty() {
-        // A tool that counts spends its time elsewhere: in the kernel, or under valgrind.
+        // A counting tool spends its time elsewhere: in the kernel, or under Valgrind.
         let is_counted = |name: &&BenchmarkName| {
             profiles.iter().any(|profile| profile.about.benchmark.as_ref() == Some(*name))
         };

@@ -1,5 +1,5 @@
-//! Alerts, and what becomes of them. A change of status is a fact of its own that is only ever added, so
-//! that the changes of several stores can be put together: the last one by time counts.
+//! Alerts and their status. A change of status is a separate record that is only ever added, so that those of several
+//! stores can be merged: the last one by time counts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,12 +24,12 @@ pub struct AlertChange {
     #[serde(with = "time::serde::rfc3339")]
     pub time: OffsetDateTime,
     pub status: AlertStatus,
-    /// What the person said who changed it.
+    /// The comment of the person who changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Which alerts. `None` is all.
+/// Selects alerts. `None` matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AlertFilter {
     pub reports: ReportFilter,
@@ -39,9 +39,9 @@ pub struct AlertFilter {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredAlert {
-    /// The alert, with its present status.
+    /// The alert with its current status.
     pub alert: Alert,
-    /// When the status was changed last; `None` if it is the one that the alert was raised with.
+    /// When the status last changed. `None` if never since the alert was raised.
     pub changed: Option<OffsetDateTime>,
     pub report: Uuid,
     pub start_time: OffsetDateTime,
@@ -50,7 +50,7 @@ pub struct StoredAlert {
     pub testbed: TestbedName,
     pub hash: Option<String>,
     pub measure: Measure,
-    /// The place of its metric among all of the report.
+    /// Index of its metric among all of the report.
     pub position: u32,
     pub value: f64,
     pub lower_value: Option<f64>,
@@ -59,7 +59,7 @@ pub struct StoredAlert {
 }
 
 impl Store {
-    /// Alerts, of the newest report first, at most `limit`.
+    /// Alerts, newest report first, at most `limit`.
     pub fn alerts(
         &self,
         filter: &AlertFilter,
@@ -67,7 +67,7 @@ impl Store {
     ) -> Result<Vec<StoredAlert>, StoreError> {
         let list = || {
             let found = alerts(&self.connection, filter, limit)?;
-            // What a list leaves out does not show; alerts are few.
+            // Entries missing in a list go unnoticed, so this checks the index. Alerts are few.
             check_indexes(&self.connection, "alert")?;
             let reports: HashSet<_> = found.iter().map(|alert| alert.report).collect();
             for report in reports {
@@ -78,8 +78,8 @@ impl Store {
         list().map_err(self.error("listing alerts"))
     }
 
-    /// Changes the status of an alert now. The change that was made is returned. Who says nothing about
-    /// why an alert stays what it is does not take back what was said before.
+    /// Changes the status of an alert now, and returns the change. Without a reason, an unchanged status keeps its
+    /// earlier reason.
     pub fn set_alert_status(
         &mut self,
         alert: Uuid,
@@ -100,8 +100,8 @@ impl Store {
         changed.ok_or_else(|| StoreError::NoSuchAlert { path: self.path.clone(), alert })
     }
 
-    /// Series of a testbed that somebody silenced on one of these branches. A series is silenced by
-    /// silencing one of its alerts, until one of its alerts is made active again.
+    /// Silenced series of a testbed on one of these branches. A series is silenced by silencing one of its alerts,
+    /// until one of its alerts is activated again.
     pub fn silenced(
         &self,
         project: &ProjectName,
@@ -113,14 +113,14 @@ impl Store {
     }
 }
 
-/// Adds a change of an alert that is there, after all that it has.
+/// Adds a change of an existing alert after all of its earlier ones.
 pub(super) fn change_status(
     db: &Connection,
     alert: Uuid,
     status: AlertStatus,
     reason: Option<String>,
 ) -> SqlResult<AlertChange> {
-    // A clock that was set back must not put the change before the one that it follows.
+    // If the clock was set back, the change must still come after the previous one.
     let last = last_change(db, alert)?;
     let now = OffsetDateTime::now_utc();
     let time = last.as_ref().map_or(now, |last| now.max(last.time + TICK));
@@ -131,7 +131,7 @@ pub(super) fn change_status(
     Ok(change)
 }
 
-/// The smallest step between two changes.
+/// Minimum time between two changes.
 const TICK: Duration = Duration::NANOSECOND;
 
 pub(super) fn validate_change(change: &AlertChange) -> Result<(), InvalidReport> {
@@ -154,14 +154,14 @@ pub(super) fn insert_change(db: &Connection, change: &AlertChange) -> SqlResult<
     Ok(true)
 }
 
-/// The change that tells the status of an alert.
+/// The change that determines the status of an alert.
 pub(super) fn last_change(db: &Connection, alert: Uuid) -> SqlResult<Option<AlertChange>> {
     let sql = "SELECT uuid, alert, time_ns, status, reason FROM alert_change
                WHERE alert = ?1 ORDER BY time_ns DESC, uuid DESC LIMIT 1";
     prepare(db, sql)?.query_row([Id(alert)], change).optional()
 }
 
-/// The change of columns named as in the table.
+/// A change from columns named as in the table.
 pub(super) fn change(row: &Row<'_>) -> SqlResult<AlertChange> {
     Ok(AlertChange {
         uuid: row.get::<_, Id>("uuid")?.0,
@@ -177,8 +177,7 @@ fn alerts(db: &Connection, filter: &AlertFilter, limit: usize) -> SqlResult<Vec<
         return Ok(Vec::new());
     };
     conditions.require(STANDS);
-    // Without statistics SQLite cannot know that reports are fewer than alerts may be, hence the order
-    // of the joins is given.
+    // Without statistics SQLite cannot know that reports are fewer than alerts may be, so the join order is fixed.
     conditions
         .add("coalesce(c.status, a.status) =", filter.status.map(|status| status.to_string()));
     conditions.add("a.uuid =", filter.uuid.map(|uuid| uuid.as_bytes().to_vec()));
@@ -243,7 +242,7 @@ fn silenced(
 ) -> SqlResult<HashSet<(BenchmarkName, Slug)>> {
     let Some(project) = project_row(db, project)? else { return Ok(HashSet::new()) };
     let testbed = name_row(db, "testbed", project, testbed.as_str())?;
-    // People made the changes, so they are few.
+    // Changes are made by people, so they are few.
     let sql = format!(
         "SELECT n.name AS benchmark, q.slug, c.status
                FROM alert_change c
@@ -264,7 +263,7 @@ fn silenced(
         while let Some(row) = &rows.next()? {
             let status = row.get::<_, Word<AlertStatus>>("status")?.0;
             let series = (row.get::<_, Text<_>>("benchmark")?.0, row.get::<_, Text<_>>("slug")?.0);
-            // What is settled for one alert says nothing about its series.
+            // Dismissing an alert does not affect its series.
             if status != AlertStatus::Dismissed {
                 last.insert(series, status);
             }

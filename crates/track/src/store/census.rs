@@ -1,7 +1,6 @@
-//! What is verified when a store is opened: the rows of all reports, the names that they refer to, and the
-//! indexes that lead to them. Lists read a few rows along an index, so a row that the index has lost would
-//! be missing without a word. It takes some 5 µs for each report. What belongs to a report is verified when it is
-//! read.
+//! Verification on opening a store: the rows of all reports, the names they refer to, and the indexes that lead to
+//! them. Lists read a few rows along an index, so a row lost from it would be missing silently. Takes about 5 µs per
+//! report. The contents of a report are verified when it is read.
 
 use std::collections::HashSet;
 
@@ -17,7 +16,7 @@ use super::{
 };
 
 impl Store {
-    /// Verifies what every question to the store depends on.
+    /// Verifies what every query of the store depends on.
     pub(super) fn take_census(&self) -> Result<(), StoreError> {
         take(&self.connection).map_err(self.error("counting what is in it"))
     }
@@ -29,7 +28,7 @@ fn take(db: &Connection) -> SqlResult<()> {
     let (projects, branches) = (verified(&view, PROJECT)?, verified(&view, BRANCH)?);
     let (testbeds, environments) = (verified(&view, TESTBED)?, verified(&view, ENVIRONMENT)?);
     let mut reports = Count::default();
-    // Here and below the statements are not those of `prepare`: they are to read whole tables.
+    // Not through `prepare`, here and below: these statements are meant to read whole tables.
     view.scan(&REPORT.select(), |row| {
         reports.add(REPORT.verify(row, 0)?);
         let of = |column| row.get::<_, i64>(column);
@@ -72,7 +71,7 @@ fn count(db: &Connection, table: Table) -> SqlResult<Count> {
     Ok(count)
 }
 
-/// Compares what is there with what was counted when it was written.
+/// Compares the rows found with the count and checksum recorded on writing.
 pub(super) fn compare(what: &str, found: Count, told: Count) -> SqlResult<()> {
     if found == told {
         return Ok(());
@@ -88,7 +87,7 @@ pub(super) fn check_indexes(db: &Connection, table: &str) -> SqlResult<()> {
     faults.into_iter().next().map_or(Ok(()), |fault| Err(damage(fault)))
 }
 
-/// Verifies all rows of a table of names. Their numbers.
+/// Verifies all rows of a table of names, and returns their row numbers.
 pub(super) fn verified(db: &Connection, table: Table) -> SqlResult<HashSet<i64>> {
     let mut ids = HashSet::new();
     db.scan(&table.select(), |row| {

@@ -1,4 +1,4 @@
-//! Verifies a whole store, and lists what is in it without relying on its indexes.
+//! Verifies a whole store, and lists its contents without relying on indexes.
 
 use super::prelude::*;
 use serde::Serialize;
@@ -24,7 +24,7 @@ const PLACES_MAX: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Check {
     pub reports: usize,
-    /// Reports that are whole, so that they can be exported.
+    /// Number of undamaged reports, which can be exported.
     pub whole_reports: usize,
     pub metrics: u64,
     pub alert_changes: usize,
@@ -35,7 +35,7 @@ pub struct Check {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Damaged {
-    /// The report that it belongs to, if it belongs to one.
+    /// Its report, if it belongs to one.
     pub report: Option<Uuid>,
     pub benchmark: Option<String>,
     pub measure: Option<String>,
@@ -43,14 +43,14 @@ pub struct Damaged {
 }
 
 impl Damaged {
-    /// An error that was seen while a report was read.
+    /// An error that occurred while reading a report.
     pub(super) fn report(uuid: Uuid, error: &Error) -> Self {
         Self { report: Some(uuid), what: detail(error), ..Self::default() }
     }
 }
 
 impl Store {
-    /// Reads everything and compares it with its checksums. Damage is no error.
+    /// Reads everything and compares it with its checksums. Damage is not an error.
     pub fn check(&self) -> Result<Check, StoreError> {
         check(&self.connection).map_err(self.error("checking it"))
     }
@@ -84,7 +84,7 @@ fn check(db: &Connection) -> SqlResult<Check> {
             }
         }
     }
-    // Last, since it can only say where in the file something is wrong.
+    // Last, since it only locates damage within the file.
     let faults = integrity_faults(&view, None);
     for fault in faults.as_deref().unwrap_or_default() {
         let what = format!("SQLite says: {fault}");
@@ -94,7 +94,7 @@ fn check(db: &Connection) -> SqlResult<Check> {
     Ok(found)
 }
 
-/// The metrics of a report that is whole. What is damaged is named.
+/// The metrics of an undamaged report. Damage is recorded.
 fn metrics_if_whole(
     db: &Connection,
     report: &Listed,
@@ -125,9 +125,9 @@ fn metrics_if_whole(
     });
     match read {
         Err(error) if !is_damage(&error) => return Err(error),
-        // The rest of it cannot even be read.
+        // The rest of it is unreadable.
         Err(error) => damaged.push(Damaged::report(report.uuid, &error)),
-        // All rows that are there are whole.
+        // All rows that exist are undamaged, so some are missing.
         Ok(_) if damaged.len() == before => damaged.push(Damaged::report(report.uuid, &error)),
         Ok(_) => {}
     }
@@ -138,7 +138,7 @@ fn metrics_if_whole(
     Ok(None)
 }
 
-/// Names a place as far as the names can be read.
+/// Describes a place as far as the names are readable.
 fn named(db: &Connection, report: Uuid, place: DamagedPlace, error: &Error) -> Damaged {
     let text = |table: Table, column: &str, row: Option<i64>| {
         let sql = format!("SELECT {column} FROM {} WHERE id = ?1", table.name);
@@ -170,19 +170,19 @@ pub(super) struct Listing {
     pub(super) changes: Vec<AlertChange>,
     pub(super) withdrawals: Vec<Withdrawal>,
     pub(super) profiles: Vec<ProfileInfo>,
-    /// What is in neither list, or missing.
+    /// Entries that are in neither list, or missing.
     pub(super) damaged: Vec<Damaged>,
 }
 
-/// Lists reports, changes of alerts, withdrawals and profiles in the order of time. Whole tables are read, since an index may
-/// have lost a row, and compared with the counts and sums of what was stored.
+/// Lists reports, changes of alerts, withdrawals and profiles ordered by time. Reads whole tables, since an index may
+/// have lost a row, and compares them with the counts and sums of what was stored.
 pub(super) fn list_all(db: &Connection) -> SqlResult<Listing> {
     let mut listing = Listing::default();
     let mut reports = Count::default();
     let damaged = &mut listing.damaged;
     rows(db, &REPORT.select(), damaged, |row| {
         let uuid = row.get::<_, Id>(1)?.0;
-        // Its row is looked at again when the report is read, which names it then.
+        // Its row is checked again when the report is read, which then reports the damage.
         if let Ok(checksum) = REPORT.verify(row, 0) {
             reports.add(checksum);
         }
@@ -223,7 +223,7 @@ pub(super) fn list_all(db: &Connection) -> SqlResult<Listing> {
     Ok(listing)
 }
 
-/// Notes damage, which is no error.
+/// Records damage, which is not an error.
 fn note(done: SqlResult<()>, damaged: &mut Vec<Damaged>) -> SqlResult<()> {
     match done {
         Err(error) if is_damage(&error) => {
@@ -234,7 +234,7 @@ fn note(done: SqlResult<()>, damaged: &mut Vec<Damaged>) -> SqlResult<()> {
     Ok(())
 }
 
-/// Goes through rows. Damage is noted; where SQLite cannot go on, that is noted too.
+/// Iterates over rows. Records damage, also if SQLite cannot continue.
 fn rows(
     db: &Connection,
     sql: &str,

@@ -1,7 +1,7 @@
-//! Checksums of rows. SQLite notices broken pages, not a bit that flipped in a value.
+//! Checksums of rows. SQLite detects broken pages, but not a flipped bit in a value.
 //!
-//! The checksum of a row covers its other columns, its keys included, so that a row that got into another
-//! place is noticed too. Sums of checksums, which do not depend on an order, tell rows that are missing.
+//! The checksum of a row covers its other columns, including its keys, so that a misplaced row is detected too. Sums of
+//! checksums, which are independent of the order, detect missing rows.
 
 use std::cell::RefCell;
 
@@ -10,13 +10,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{SqlResult, lookup::Lookup, prepare};
 
-/// A table with its columns in the order of the checksum. What was released is never edited.
+/// A table with its columns in checksum order. Released tables are never edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) name: &'static str,
-    /// How many of the columns are the primary key.
+    /// Number of primary key columns.
     pub(super) keys: usize,
-    /// With blanks between them, the primary key first.
+    /// Separated by blanks, the primary key first.
     names: &'static str,
     count: usize,
 }
@@ -40,7 +40,7 @@ pub(super) const METRIC: Table = Table::new(
     4,
     "report benchmark measure iteration position is_ignored value lower upper samples",
 );
-/// The column of [`METRIC`] that leads to samples.
+/// The column of [`METRIC`] that refers to samples.
 pub(super) const SAMPLES_COLUMN: usize = 9;
 pub(super) const SAMPLES: Table = Table::new("samples", 1, "id bytes");
 pub(super) const FAILURE: Table =
@@ -78,7 +78,7 @@ impl Table {
         self.names.split(' ')
     }
 
-    /// The columns, with those of `alias` where there is one, and the checksum behind them.
+    /// The columns followed by the checksum, optionally qualified by `alias`.
     pub(super) fn list(&self, alias: &str) -> String {
         let of = |column| match alias {
             "" => String::from(column),
@@ -87,7 +87,7 @@ impl Table {
         self.columns().chain(["checksum"]).map(of).collect::<Vec<_>>().join(", ")
     }
 
-    /// Selects what [`Table::verify`] wants.
+    /// Selects the columns for [`Table::verify`].
     pub(super) fn select(&self) -> String {
         format!("SELECT {} FROM {}", self.list(""), self.name)
     }
@@ -96,20 +96,20 @@ impl Table {
         Ok(Inserter { rows: wingbeat_sql::Inserter::prepare(db, self.name, &self.list(""))? })
     }
 
-    /// The next free number. Only within a transaction that writes.
+    /// The next free row number. Requires a write transaction.
     pub(super) fn next(&self, db: &Connection) -> SqlResult<i64> {
         let sql = format!("SELECT coalesce(max(id), 0) + 1 FROM {}", self.name);
         prepare(db, &sql)?.query_row([], |row| row.get(0))
     }
 
-    /// Verifies the row of that number. An error where it is missing.
+    /// Verifies the row of that number. Fails if it is missing.
     pub(super) fn verify_row(&self, db: &Connection, id: i64) -> SqlResult<()> {
         Lookup::prepare(db, *self)?.get(id, |_| Ok(()))
     }
 
-    /// The number of the row with these values, which is added if need be.
+    /// The number of the row with these values, inserted if missing.
     pub(super) fn find_or_insert(&self, db: &Connection, values: &[&dyn ToSql]) -> SqlResult<i64> {
-        // Only an environment has columns without a value. PostgreSQL has no index for that.
+        // Only environments have nullable columns. PostgreSQL cannot use an index for this operator.
         let is = if self.name == ENVIRONMENT.name { "IS NOT DISTINCT FROM" } else { "=" };
         let conditions = self.columns().skip(1).zip(1..);
         let conditions: Vec<_> =
@@ -131,8 +131,8 @@ impl Table {
         Ok(checksum)
     }
 
-    /// The checksum of a row of [`Table::select`], whose columns begin at `first`. An error where it is
-    /// not the one that was written.
+    /// Returns the checksum of a row of [`Table::select`], whose columns begin at `first`. Fails if it does not match
+    /// the stored one.
     pub(super) fn verify(&self, row: &Row<'_>, first: usize) -> SqlResult<Checksum> {
         let checksum = self.checksum(row, first)?;
         let written: Option<i64> = row.get(first + self.count)?;
@@ -143,7 +143,7 @@ impl Table {
     }
 
     pub(super) fn checksum(&self, row: &Row<'_>, first: usize) -> SqlResult<Checksum> {
-        // A plot verifies hundreds of thousands of rows.
+        // Reuses a buffer: a plot verifies hundreds of thousands of rows.
         SCRATCH.with_borrow_mut(|bytes| {
             bytes.0.clear();
             for column in first..first + self.count {
@@ -166,7 +166,7 @@ impl Inserter<'_> {
         Ok(checksum)
     }
 
-    /// Has all rows reach the database. With PostgreSQL they wait for this.
+    /// Flushes all rows to the database. On PostgreSQL they are buffered until then.
     pub(super) fn finish(self) -> SqlResult<()> {
         self.rows.finish()
     }
@@ -198,7 +198,7 @@ impl Checksum {
         bytes.checksum()
     }
 
-    /// Of what a history reads of a metric.
+    /// Checksum over the part of a metric that a history reads.
     pub(super) fn of_value(benchmark: i64, measure: i64, iteration: u32, value: f64) -> Self {
         let mut bytes = [0; 32];
         let parts =
@@ -217,17 +217,17 @@ impl Checksum {
         self.0 = self.0.wrapping_add(other.0);
     }
 
-    /// As a sum: one of its parts is another now.
+    /// Updates a sum after one of its parts has changed.
     pub(super) fn replace(&mut self, before: Self, after: Self) {
         self.0 = self.0.wrapping_sub(before.0).wrapping_add(after.0);
     }
 
-    /// All bits, as sums are stored.
+    /// All bits, as stored in sums.
     pub(super) fn whole(self) -> i64 {
         self.0
     }
 
-    /// The lower half, as a row stores it: a flipped bit changes it but once in four billion times.
+    /// The lower half, as stored in a row. A flipped bit goes undetected once in four billion cases.
     pub(super) fn short(self) -> i32 {
         self.0 as i32
     }
@@ -237,13 +237,13 @@ thread_local! {
     static SCRATCH: RefCell<Bytes> = RefCell::default();
 }
 
-/// The values of a row, each so that it cannot be taken for another.
+/// Serializes the values of a row unambiguously.
 #[derive(Default)]
 struct Bytes(Vec<u8>);
 
 impl Bytes {
     fn add(&mut self, value: ValueRef<'_>) {
-        // A mark of the type, a number or a length, and the text itself.
+        // A type tag, a number or length, and the text itself.
         let (mark, number, text) = match value {
             ValueRef::Null => return self.0.push(0),
             ValueRef::Integer(number) => (1, number.cast_unsigned(), &[][..]),
@@ -262,17 +262,17 @@ impl Bytes {
     }
 }
 
-/// SQLite keeps -0.0 as 0.
+/// SQLite stores -0.0 as 0.
 fn bits(number: f64) -> u64 {
     (number + 0.0).to_bits()
 }
 
-/// Content that is not as it was written.
+/// Content that differs from what was written.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Damage(String);
 
-/// The error of damage, which passes through functions that return those of the database.
+/// The error for damage, in the type of database errors.
 pub(super) fn damage(what: impl Into<String>) -> Error {
     Error::content(Damage(what.into()))
 }
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(of(params![-0.0]), of(params![0.0]));
     }
 
-    /// Checksums are in stores: they stay what they are.
+    /// Checksums are stored, so they must never change.
     #[test]
     fn known_checksums() {
         let row = Checksum::of(params![7, "main", 1.5, None::<i64>]).expect("a checksum");

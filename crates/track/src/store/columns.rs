@@ -1,4 +1,4 @@
-//! How our types stand in columns.
+//! Conversions between our types and columns.
 
 use serde::{
     Serialize,
@@ -10,32 +10,32 @@ use wingbeat_sql::{
     FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, Value, ValueRef, Written,
 };
 
-/// A UUID: 16 bytes, in the order of its text.
+/// A UUID as 16 bytes, in text order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Id(pub(super) Uuid);
 
-/// A time: nanoseconds since 1970.
+/// A time as nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Time(pub(super) OffsetDateTime);
 
-/// A word of an enumeration, as in JSON.
+/// An enumeration value as a word, as in JSON.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Word<T>(pub(super) T);
 
-/// A text that was checked before it was written.
+/// A text that was validated before writing.
 #[derive(Debug, Clone)]
 pub(super) struct Text<T>(pub(super) T);
 
-/// Numbers, little-endian.
+/// Numbers as little-endian floats.
 #[derive(Debug, Clone)]
 pub(super) struct Numbers(pub(super) Vec<f64>);
 
-/// Nanoseconds since 1970, if 64 bits hold them: from 1677 to 2262.
+/// Nanoseconds since 1970, if they fit into 64 bits: from 1677 to 2262.
 pub(super) fn time_ns(time: OffsetDateTime) -> Option<i64> {
     i64::try_from(time.unix_timestamp_nanos()).ok()
 }
 
-/// As [`time_ns`]; a time beyond the range becomes its end, which is right for limits of time.
+/// Like [`time_ns`], but clamped to the range, which is correct for limits.
 pub(super) fn limit_ns(time: OffsetDateTime) -> i64 {
     let end = if time < OffsetDateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
     time_ns(time).unwrap_or(end)

@@ -1,7 +1,7 @@
-//! A store copied into another, of whichever engine, and the proof that all of it is there.
+//! Copies a store to another, on either engine, and verifies that it is complete.
 //!
-//! What is there already is passed over, so a copy that was interrupted goes on when it is made again. It goes along
-//! the time of measuring, and a few documents are one transaction.
+//! Existing documents are skipped, so an interrupted copy can be resumed by repeating it. Documents are copied in order
+//! of measurement, a few per transaction.
 
 use std::path::PathBuf;
 
@@ -19,33 +19,32 @@ use super::{
 };
 use crate::model::ProfileInfo;
 
-/// What a copy has done, and that every document of the source is in the target as it is in the source.
+/// Result of a copy, after verifying that every document of the source is identical in the target.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Copied {
-    /// Documents of the source by their kind, which are all in the target now.
+    /// Number of documents of the source by kind, all of which are in the target now.
     pub reports: usize,
     pub alert_changes: usize,
     pub withdrawals: usize,
     pub profiles: usize,
-    /// How many of them were in the target before.
+    /// How many of them were already in the target.
     pub already_there: usize,
     /// Documents of the target that the source does not have.
     pub others: u64,
-    /// SHA-256 of the documents, as lines of an export in the order of time, read from either store.
+    /// SHA-256 of the documents, as lines of an export ordered by time, identical in both stores.
     pub sha256: String,
 }
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// So many of so many documents are in the target.
+    /// Number of documents in the target, and the total.
     Copied(usize, usize),
-    /// So many of so many were compared.
+    /// Number of documents compared, and the total.
     Compared(usize, usize),
 }
 
-/// Why a store was not copied, or is not the same. What was copied until then stays, and a copy that is made again goes on
-/// from there.
+/// Why a store was not copied, or differs. What was copied until then is kept, and repeating the copy resumes it.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     #[error(transparent)]
@@ -60,14 +59,14 @@ pub enum CopyError {
 }
 
 impl Store {
-    /// Copies everything to another store, and compares each document with what is there then.
+    /// Copies everything to another store, and compares each document with the result.
     pub fn copy_to(
         &self,
         to: &mut Self,
         mut progress: impl FnMut(Progress),
     ) -> Result<Copied, CopyError> {
         let wrap = self.error("copying it");
-        // One view of the source, also if somebody writes meanwhile.
+        // A consistent view of the source despite concurrent writes.
         let view = self.connection.view().map_err(&wrap)?;
         let listing = list_all(&view).map_err(&wrap)?;
         if let Some(damaged) = listing.damaged.first() {
@@ -106,7 +105,7 @@ impl Store {
         Ok(copied)
     }
 
-    /// Reads all documents once more, from both stores. SHA-256 of them, which is the same.
+    /// Reads all documents again from both stores, and returns their common SHA-256.
     fn compare(
         &self,
         view: &Connection,
@@ -149,7 +148,7 @@ impl Store {
         })
     }
 
-    /// The same document where this store has it.
+    /// The same document's entry in this store.
     fn own(&self, entry: Entry) -> Result<Entry, StoreError> {
         let Cursor::Report(_) = entry.at else { return Ok(entry) };
         let sql = "SELECT id FROM report WHERE uuid = ?1";
@@ -204,7 +203,7 @@ fn named(Entry { at, uuid }: Entry) -> String {
     format!("{kind} {uuid}")
 }
 
-/// The places of all documents: reports first, each kind in the order of time.
+/// The entries of all documents: reports first, each kind ordered by time.
 fn entries(Listing { reports, changes, withdrawals, profiles, .. }: Listing) -> Vec<Entry> {
     let reports = reports.into_iter().map(|Listed { row, uuid, .. }| (Cursor::Report(row), uuid));
     let changes = changes

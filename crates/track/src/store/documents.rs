@@ -1,5 +1,5 @@
-//! The documents of a project one page after the other, as a server hands them out and takes them in: lines
-//! of the export format, in an order in which new ones come last.
+//! Documents of a project, page by page, for a server's API: lines of the export format, ordered so that new ones come
+//! last.
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
@@ -21,7 +21,7 @@ use super::{
 
 use crate::model::Profile;
 
-/// A report, a change of an alert, a withdrawal or a profile, as it stands in a line of an export.
+/// A report, a change of an alert, a withdrawal or a profile: a line of an export.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Document {
     Report(Box<Report>),
@@ -30,8 +30,8 @@ pub enum Document {
     Profile(Box<Profile>),
 }
 
-/// A place in the documents of a project, from which a reader goes on. Reports come first, in the order in
-/// which the store got them; then what was said of alerts, then withdrawals, then profiles, by their times.
+/// A position in the documents of a project, from which to continue. Reports come first, in the order of storing, then
+/// changes of alerts, then withdrawals, then profiles, each by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cursor {
     Report(i64),
@@ -40,31 +40,31 @@ pub enum Cursor {
     Profile(i64, Uuid),
 }
 
-/// Some documents of a project, as lines.
+/// A page of a project's documents, as lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Documents {
     /// Each ends with a line feed.
     pub lines: String,
     pub count: usize,
-    /// The place behind the last; `None` if there are no more.
+    /// The cursor after the last document. `None` if there are no more.
     pub next: Option<Cursor>,
 }
 
-/// A document that a project has, without its content.
+/// Metadata of a project's document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The place behind it.
+    /// The cursor after it.
     pub at: Cursor,
     pub uuid: Uuid,
 }
 
-/// A cursor that no server has made.
+/// An invalid cursor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no place in a list of documents")]
 pub struct InvalidCursor(String);
 
 impl Document {
-    /// Reads a line.
+    /// Parses a line.
     pub fn parse(line: &[u8]) -> Result<Self, String> {
         Ok(match of_line(line)? {
             Content::Report(report) => Self::Report(report),
@@ -92,7 +92,7 @@ impl Document {
         }
     }
 
-    /// What it takes in memory, in metrics.
+    /// Its memory use, in metrics.
     pub(super) fn metrics(&self) -> usize {
         match self {
             Self::Report(report) => report.metrics().count(),
@@ -121,8 +121,8 @@ impl Document {
 }
 
 impl Store {
-    /// Stores a document; when this returns, it is on the disk. Whether it is new to the store. One that
-    /// contradicts itself, or what is there, is [`StoreError::Invalid`].
+    /// Stores a document durably, and returns whether it is new. [`StoreError::Invalid`] if it contradicts itself or
+    /// existing data.
     pub fn take(&mut self, document: Document) -> Result<bool, StoreError> {
         let uuid = document.uuid();
         let content = document.into_content();
@@ -142,8 +142,8 @@ impl Store {
         })
     }
 
-    /// The documents of a project behind a place, at least one if there is any, and no more than these many
-    /// and about these many bytes.
+    /// The documents of a project after a cursor: at least one if there are any, at most this many, and about this many
+    /// bytes.
     pub fn documents(
         &self,
         project: &ProjectName,
@@ -152,10 +152,10 @@ impl Store {
         bytes_max: usize,
     ) -> Result<Documents, StoreError> {
         let page = || {
-            // One view of the store, also if somebody writes meanwhile.
+            // A consistent view of the store despite concurrent writes.
             let view = self.connection.view()?;
             let mut page = Documents::default();
-            // One more tells whether there are more.
+            // One more, to see whether there are more.
             for entry in entries(&view, project, after, count_max.saturating_add(1))? {
                 if page.count > 0 && (page.count >= count_max || page.lines.len() >= bytes_max) {
                     return Ok(page);
@@ -171,7 +171,7 @@ impl Store {
         page().map_err(self.error("reading documents"))
     }
 
-    /// The documents of a project behind a place, without their contents.
+    /// The entries of a project after a cursor, without contents.
     pub fn entries(
         &self,
         project: &ProjectName,
@@ -197,7 +197,7 @@ impl Store {
         self.one(sql, report).map_err(self.error("looking for a report"))
     }
 
-    /// The project of an alert, also of one of a withdrawn report.
+    /// The project of an alert, also if its report was withdrawn.
     pub fn project_of_alert(&self, alert: Uuid) -> Result<Option<ProjectName>, StoreError> {
         let sql = "SELECT p.name FROM alert a JOIN report r ON r.id = a.report
                    JOIN project p ON p.id = r.project WHERE a.uuid = ?1";
@@ -252,7 +252,7 @@ fn entries(
 /// Before all times.
 const BEGIN: (i64, Uuid) = (i64::MIN, Uuid::nil());
 
-/// The documents behind the reports, in the order of a list.
+/// The kinds of documents after the reports, in list order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rest {
     AlertChange,
@@ -263,7 +263,7 @@ enum Rest {
 impl Rest {
     const ALL: [Self; 3] = [Self::AlertChange, Self::Withdrawal, Self::Profile];
 
-    /// How this kind stands to the place of a cursor: [`Ordering::Less`] is before it.
+    /// Order of this kind relative to the cursor: [`Ordering::Less`] is before it.
     fn of(self, cursor: Cursor) -> Ordering {
         match cursor {
             Cursor::Report(_) => Ordering::Greater,
@@ -281,10 +281,10 @@ impl Rest {
         }
     }
 
-    /// Time and UUID of those of a project behind a time and a UUID.
+    /// Time and UUID of a project's documents after a time and a UUID.
     fn sql(self) -> &'static str {
         match self {
-            // People made these, so they are few.
+            // These are made by people, so they are few.
             Self::AlertChange => {
                 "SELECT c.time_ns, c.uuid FROM alert_change c
                  CROSS JOIN alert a ON a.uuid = c.alert JOIN report r ON r.id = a.report

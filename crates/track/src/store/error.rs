@@ -1,4 +1,4 @@
-//! Why a store could not be opened, read or written, each with what to do next.
+//! Errors of opening, reading and writing a store, each with what to do next.
 
 use std::{
     io,
@@ -12,8 +12,8 @@ use super::checksum::Damage;
 
 pub(super) const OPENING: &str = "opening it";
 
-/// Why a store could not be opened, read or written. Nothing has been changed then; but for [`Self::Lost`] while a
-/// transaction was being committed, of which only another look can say whether it was.
+/// Why a store could not be opened, read or written. Nothing has been changed, except for [`Self::Lost`] during a
+/// commit, when only another query can tell whether it succeeded.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("there is no store at {}; `wingbeat run` creates one, and --store names another", .path.display())]
@@ -80,7 +80,7 @@ pub enum StoreError {
     NoSuchAlert { path: PathBuf, alert: Uuid },
 }
 
-/// A report that cannot be stored, because it contradicts itself.
+/// A report that cannot be stored because it contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the report {report} cannot be stored: {reason}")]
 pub struct InvalidReport {
@@ -93,7 +93,7 @@ impl StoreError {
         let path = path.to_owned();
         match source.fault() {
             Fault::Full => Self::Full { path, doing },
-            // A replica says it better.
+            // The message of a replica is more specific.
             Fault::ReadOnly if matches!(source, Error::Sqlite(_)) => Self::ReadOnly { path, doing },
             Fault::Damaged | Fault::Content | Fault::Tables => {
                 Self::Corrupt { path, doing, detail: detail(&source) }
@@ -124,8 +124,8 @@ fn after_damage(doing: &str) -> &'static str {
      shell on a copy"
 }
 
-/// Whether an error tells of damage, so that what lies elsewhere may be whole. The statements are right, so where
-/// one does not fit the tables, the tables are not.
+/// Whether an error indicates damage, so that other data may be intact. The statements are correct, so if one does not
+/// match the tables, the tables are damaged.
 pub(super) fn is_damage(error: &Error) -> bool {
     matches!(error.fault(), Fault::Damaged | Fault::Tables | Fault::Content)
 }

@@ -1,6 +1,5 @@
-//! Export and import: one file for each report, for each change of an alert and for each withdrawal, only ever
-//! added. Folders
-//! of such files from several places can be put together in any way, and a store be made of them.
+//! Export and import: one file per report, change of an alert and withdrawal, only ever added. Folders of such files
+//! from several places can be merged in any way, and imported into a store.
 
 use std::{
     collections::HashSet,
@@ -24,13 +23,13 @@ use super::{
     read::{Alerts, read},
 };
 
-/// Files that are stored in one transaction: others that write wait for it.
+/// Maximum number of files stored in one transaction, which blocks other writers.
 pub(super) const BATCH: usize = 64;
 
-/// Metrics from which on a batch is stored: they are in memory.
+/// Number of metrics at which a batch is stored, because they are held in memory.
 pub(super) const BATCH_METRICS: usize = 4_096;
 
-/// Why an export or an import was given up. What it has done until then stays.
+/// Why an export or an import was aborted. What was done until then is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     #[error(transparent)]
@@ -47,9 +46,9 @@ pub struct Exported {
     pub alert_changes: usize,
     pub withdrawals: usize,
     pub profiles: usize,
-    /// Reports, changes, withdrawals and profiles that had a file.
+    /// Reports, changes, withdrawals and profiles that already had a file.
     pub already_there: usize,
-    /// What is damaged and was left out.
+    /// Damaged documents, which were skipped.
     pub damaged: Vec<Damaged>,
 }
 
@@ -59,10 +58,10 @@ pub struct Imported {
     pub alert_changes: usize,
     pub withdrawals: usize,
     pub profiles: usize,
-    /// Files whose content was in the store.
+    /// Files whose content was already in the store.
     pub already_there: usize,
     pub skipped: Vec<Skipped>,
-    /// How many values of another tool's file no store can have, and the first of them in words.
+    /// Number of values in another tool's file that a store cannot represent, and descriptions of the first ones.
     pub left_out: usize,
     pub left_out_named: Vec<String>,
 }
@@ -86,8 +85,8 @@ impl Imported {
 }
 
 impl Store {
-    /// Writes what has no file yet in a folder, which is made if need be. Files that are there stay as
-    /// they are. What is damaged is left out, and named.
+    /// Exports everything without a file to a folder, which is created if missing. Existing files are not changed.
+    /// Damaged documents are skipped and listed.
     pub fn export(&self, folder: impl AsRef<Path>) -> Result<Exported, ExchangeError> {
         let folder = folder.as_ref();
         fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
@@ -95,7 +94,7 @@ impl Store {
         let known: HashSet<_> = names.iter().filter_map(|name| files::parse_name(name)).collect();
         let mut exported = Exported::default();
         let wrap = self.error("reading it for export");
-        // One view of the store, also if somebody writes meanwhile.
+        // A consistent view of the store despite concurrent writes.
         let view = self.connection.view().map_err(&wrap)?;
         let Listing { reports, changes, withdrawals, profiles, damaged } =
             list_all(&view).map_err(&wrap)?;
@@ -147,16 +146,16 @@ impl Store {
             let count = if is_new { &mut exported.profiles } else { &mut exported.already_there };
             *count += 1;
         }
-        // The names are to be on the disk as well.
+        // Makes the names durable as well.
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
         synced.map_err(io_error("finish the folder", folder))?;
         Ok(exported)
     }
 
-    /// Takes in the files of a folder. What is in the store already changes nothing, and the order does
-    /// not matter. A file that cannot be used does not stop the others.
+    /// Imports the files of a folder. Existing documents are skipped, and the order does not matter. An unusable file
+    /// does not stop the others.
     ///
-    /// Files that begin with a dot or do not end in `.json` are not looked at.
+    /// Ignores files that begin with a dot or do not end in `.json`.
     pub fn import(&mut self, folder: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
         let folder = folder.as_ref();
         let mut names = list(folder)?;
@@ -195,7 +194,7 @@ impl Store {
     }
 }
 
-/// Stores the contents of files in one transaction, and empties the batch.
+/// Stores a batch of files in one transaction, and clears it.
 fn take_in(
     db: &Connection,
     batch: &mut Vec<(PathBuf, Content)>,
@@ -226,7 +225,7 @@ fn take_in(
     Ok(())
 }
 
-/// Whether one file is to blame: it has an alert of another report.
+/// Whether a single file is to blame: it has an alert of another report.
 pub(super) fn is_contradiction(error: &Error) -> bool {
     error.fault() == Fault::Contradiction
 }
@@ -246,7 +245,7 @@ fn write(folder: &Path, name: &str, content: impl Serialize) -> Result<bool, Exc
     files::write(folder, name, &Document::new(content)).map_err(io_error("write the file", &path))
 }
 
-/// The names in a folder. One that is no text is of others.
+/// The names in a folder, without those that are not UTF-8, which are not ours.
 fn list(folder: &Path) -> Result<Vec<String>, ExchangeError> {
     let list = || -> io::Result<Vec<String>> {
         let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string().ok()));

@@ -1,4 +1,4 @@
-//! The files of an exported store: their names, their content, and how they come to a disk whole.
+//! The files of an exported store: their names, their content, and atomic writes.
 
 use std::{
     fs::{File, Permissions},
@@ -23,10 +23,10 @@ use super::{
 };
 use crate::model::{Profile, Report};
 
-/// The format of the files. One that is newer is not read.
+/// The format of the files. Newer ones are rejected.
 pub(super) const FORMAT: u32 = 1;
 
-/// What a metric takes in memory, about.
+/// Approximate memory use of a metric.
 const METRIC_BYTES: usize = 256;
 
 const REPORT_END: &str = ".json";
@@ -41,7 +41,7 @@ const UNFINISHED: &str = ".unfinished-";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum FileKind {
-    /// A report with its alerts as they were raised.
+    /// A report with its alerts as raised.
     Report,
     AlertChange,
     Withdrawal,
@@ -75,7 +75,7 @@ pub(super) struct ProfileContent {
     pub(super) profile: Profile,
 }
 
-/// What a file claims to hold, of whatever format.
+/// The header of a file of any format.
 #[derive(Deserialize)]
 struct Claim {
     format: u32,
@@ -102,7 +102,7 @@ impl Content {
         }
     }
 
-    /// Stores it. Whether it is new to the store.
+    /// Stores the content, and returns whether it is new.
     pub(super) fn insert(&self, db: &Connection) -> SqlResult<bool> {
         match self {
             Self::Report(report) => Ok(insert(db, report)? == Insertion::Stored),
@@ -112,7 +112,7 @@ impl Content {
         }
     }
 
-    /// What it takes in memory, in metrics.
+    /// Its memory use, in metrics.
     pub(super) fn metrics(&self) -> usize {
         match self {
             Self::Report(report) => report.metrics().count(),
@@ -122,7 +122,7 @@ impl Content {
     }
 }
 
-/// What a profile takes in memory, in metrics.
+/// Memory use of a profile, in metrics.
 pub(super) fn profile_metrics(profile: &Profile) -> usize {
     profile.pprof.as_ref().map_or(0, Vec::len) / METRIC_BYTES
 }
@@ -133,8 +133,7 @@ impl<T> Document<T> {
     }
 }
 
-/// The name of a file: `2026-11-21T22-04-32Z-<uuid>.json`. It has no character that a file system
-/// refuses, and sorts by time.
+/// The name of a file: `2026-11-21T22-04-32Z-<uuid>.json`. Valid on every file system, and sorts by time.
 pub(super) fn name(kind: FileKind, time: OffsetDateTime, uuid: Uuid) -> String {
     let time = time.to_offset(UtcOffset::UTC);
     let end = match kind {
@@ -148,7 +147,7 @@ pub(super) fn name(kind: FileKind, time: OffsetDateTime, uuid: Uuid) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}Z-{uuid}{end}")
 }
 
-/// What the file of a name holds, if [`name`] made it.
+/// Parses a name made by [`name`].
 pub(super) fn parse_name(name: &str) -> Option<(FileKind, Uuid)> {
     let (kind, rest) = if let Some(rest) = name.strip_suffix(CHANGE_END) {
         (FileKind::AlertChange, rest)
@@ -163,20 +162,19 @@ pub(super) fn parse_name(name: &str) -> Option<(FileKind, Uuid)> {
     Some((kind, Uuid::try_parse(uuid).ok()?))
 }
 
-/// Whether somebody else may have put a file of that name there without meaning us: notes, git's own
-/// files, files that are being written.
+/// Whether a file of that name is probably not ours: notes, git's own files, files being written.
 pub(super) fn is_of_others(name: &str) -> bool {
     name.starts_with('.') || !name.ends_with(REPORT_END)
 }
 
-/// A file that has no name yet.
+/// A temporary file without a final name.
 pub(super) fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
-    // As other new files: the umask takes from it.
+    // As for other new files, subject to the umask.
     let permissions = Permissions::from_mode(0o666);
     tempfile::Builder::new().prefix(UNFINISHED).permissions(permissions).tempfile_in(folder)
 }
 
-/// Writes a new file, whole or not at all. One that is there stays; then `false` is returned.
+/// Writes a new file atomically. Returns `false` if it already exists, unchanged.
 pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> io::Result<bool> {
     let mut file = new_file(folder)?;
     let mut buffer = BufWriter::new(&mut file);
@@ -184,7 +182,7 @@ pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> io::
     buffer.write_all(b"\n")?;
     buffer.flush()?;
     drop(buffer);
-    // Else the name might reach the disk without the content.
+    // Otherwise the name might reach the disk before the content.
     file.as_file().sync_all()?;
     match file.persist_noclobber(folder.join(name)).map_err(|error| error.error) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -192,7 +190,7 @@ pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> io::
     }
 }
 
-/// Why a document of a newer format is refused.
+/// Why a document of a newer format is rejected.
 pub(super) fn newer(format: u32) -> String {
     format!(
         "it has format {format}, and this wingbeat knows formats up to {FORMAT}; a newer wingbeat has \
@@ -201,7 +199,7 @@ pub(super) fn newer(format: u32) -> String {
 }
 
 pub(super) fn read(path: &Path) -> Result<Content, String> {
-    // Twice, rather than to keep the text.
+    // Reads it twice, rather than keeping the text in memory.
     let text = || {
         let file = File::open(path).and_then(unpacked);
         file.map_err(|error| format!("it cannot be read: {error}"))
@@ -230,10 +228,10 @@ pub(super) fn read(path: &Path) -> Result<Content, String> {
     Ok(Content::Report(Box::new(content.report)))
 }
 
-/// What gzip has packed, unpacked; anything else as it is.
+/// Decompresses gzip. Other content is unchanged.
 pub(super) fn unpacked<'r>(from: impl Read + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
     let mut from = BufReader::with_capacity(1 << 16, from);
-    // RFC 1952: these two bytes begin each member. No JSON begins with them.
+    // RFC 1952: these two bytes begin each member. JSON never begins with them.
     let is_gzip = from.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     Ok(match is_gzip {
         true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from))),

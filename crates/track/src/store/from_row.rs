@@ -1,21 +1,21 @@
-//! Values of the model from columns of a row, and the names that those columns have in queries.
+//! Reads model types from columns of a row, and defines the names of those columns in queries.
 
 use super::prelude::*;
 
-/// Columns of an environment, those of the report `r` and of its `environment` `e`.
+/// Columns of an environment, from the report `r` and its `environment` `e`.
 pub(super) const ENVIRONMENT: &str = "e.kernel AS kernel, e.cpu_model AS cpu_model, \
     e.governor AS governor, e.cores AS cores, e.compiler AS compiler, e.wingbeat AS wingbeat, \
     r.load AS load, r.steal AS steal, r.git_hash AS git_hash, r.is_dirty AS is_dirty";
 
-/// Columns of a measure, those of `measure` `q`.
+/// Columns of a measure, from `measure` `q`.
 pub(super) const MEASURE: &str = "q.slug AS slug, q.name AS measure_name, q.units AS units, \
     q.direction AS direction, q.kind AS kind";
 
-/// Columns of a boundary, those of `verdict` `v`.
+/// Columns of a boundary, from `verdict` `v`.
 pub(super) const BOUNDARY: &str = "v.has_boundary AS has_boundary, v.baseline AS baseline, \
     v.lower_limit AS lower_limit, v.upper_limit AS upper_limit";
 
-/// The start point of a report, of columns `start_branch`, `start_hash` and so on.
+/// The start point of a report, from columns `start_branch`, `start_hash` and so on.
 pub(super) fn start_point(row: &Row<'_>) -> SqlResult<Option<StartPoint>> {
     let Some(Text(branch)) = row.get("start_branch")? else { return Ok(None) };
     Ok(Some(StartPoint {
@@ -51,7 +51,7 @@ pub(super) fn measure(row: &Row<'_>) -> SqlResult<Measure> {
     })
 }
 
-/// The boundary of the columns [`BOUNDARY`], which may come of an outer join.
+/// The boundary from the columns [`BOUNDARY`], which may come from an outer join.
 pub(super) fn boundary(row: &Row<'_>) -> SqlResult<Option<Boundary>> {
     if !row.get::<_, Option<bool>>("has_boundary")?.unwrap_or(false) {
         return Ok(None);
@@ -67,7 +67,7 @@ pub(super) fn time(row: &Row<'_>, column: &str) -> SqlResult<OffsetDateTime> {
     Ok(row.get::<_, Time>(column)?.0)
 }
 
-/// The alert of columns named as in the table, with `benchmark` and `slug` as texts.
+/// An alert from columns named as in the table, with `benchmark` and `slug` as texts.
 pub(super) fn alert(row: &Row<'_>) -> SqlResult<Alert> {
     Ok(Alert {
         uuid: row.get::<_, Id>("uuid")?.0,

@@ -1,7 +1,7 @@
 //! The history that a new report is judged by.
 //!
-//! A branch without a start point has its own earlier reports for a history. A branch with one has those
-//! of the start point, so that its own earlier pushes cannot hide a regression.
+//! For a branch without a start point it consists of the branch's own earlier reports. For one with a start point it
+//! consists of those of the start point, so that its own earlier pushes cannot hide a regression.
 
 use std::collections::HashSet;
 
@@ -17,9 +17,9 @@ use super::{
 /// How much of a history is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryLimits {
-    /// Newest reports that count at most.
+    /// Maximum number of reports, newest first.
     pub reports: usize,
-    /// Newest reports whose samples are read as well: they are large.
+    /// Number of newest reports whose samples are read as well: they are large.
     pub sampled_reports: usize,
 }
 
@@ -29,19 +29,18 @@ impl HistoryLimits {
 }
 
 impl Store {
-    /// The history of a report: what comes before it, by start time and UUID. Reports that confirm another
-    /// are not part of it.
+    /// The history of a report: earlier ones by start time and UUID. Reports that confirm another are excluded.
     pub fn history(&self, report: &Report, limits: HistoryLimits) -> Result<Past, StoreError> {
         let read = || {
-            // One view of the store, also if somebody writes meanwhile.
+            // A consistent view of the store despite concurrent writes.
             let view = self.connection.view()?;
             past(&view, reports(&view, report, limits)?, limits.sampled_reports)
         };
         read().map_err(self.error("reading a history"))
     }
 
-    /// The newest earlier reports of the same branch, if it has a start point: then they are no part of its
-    /// history. Without samples.
+    /// The newest earlier reports of the same branch, without samples, if it has a start point: then they are not part
+    /// of its history.
     pub fn pushes(&self, report: &Report, most: usize) -> Result<Past, StoreError> {
         if report.start_point.is_none() {
             return Ok(Past::default());
@@ -71,12 +70,12 @@ fn reports(
     }
 }
 
-/// Reports of one branch, testbed and epoch before some place in time.
+/// Reports of one branch, testbed and epoch before some point in time.
 struct Stretch {
     branch: i64,
     testbed: i64,
     epoch: u32,
-    /// Start time in nanoseconds and UUID of the first report that is beyond.
+    /// Start time in nanoseconds and UUID of the first report beyond.
     end: (i64, Uuid),
 }
 

@@ -1,5 +1,5 @@
-//! Storing a report: one transaction, whole or not at all. What a report has to hold to is checked first, so
-//! that it comes out of a store as it went in.
+//! Stores a report in one transaction, completely or not at all. It is validated first, so that it is read back as it
+//! was stored.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,18 +16,18 @@ use super::{
     values::{self, StoredValue},
 };
 
-/// What became of a report that was to be stored.
+/// Result of storing a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Insertion {
     Stored,
-    /// A report of that UUID was there. Nothing was changed.
+    /// A report of that UUID already exists. Nothing was changed.
     AlreadyThere,
 }
 
-/// The rows of the benchmark and the measure of each metric of a report.
+/// Row numbers of the benchmark and the measure of each metric of a report.
 type MetricRows<'r> = HashMap<MetricKey<'r>, (i64, i64)>;
 
-/// A report on its way into a store: its row, those of what it names, and sums over what belongs to it.
+/// Writes a report: its row, those of the names it uses, and sums over its contents.
 struct Writer<'c> {
     db: &'c Connection,
     project: i64,
@@ -40,7 +40,7 @@ struct Writer<'c> {
 }
 
 impl Store {
-    /// Stores a report; when this returns, it is on the disk. A known UUID changes nothing.
+    /// Stores a report durably. An existing UUID changes nothing.
     pub fn insert(&mut self, report: &Report) -> Result<Insertion, StoreError> {
         validate(report)?;
         let store = || {
@@ -53,12 +53,12 @@ impl Store {
     }
 }
 
-/// Stores a valid report in a transaction. [`validate`] saw that it has the metrics it speaks of.
+/// Stores a valid report in a transaction. [`validate`] has checked that its verdicts and alerts refer to its metrics.
 pub(super) fn insert(db: &Connection, report: &Report) -> SqlResult<Insertion> {
     if prepare(db, "SELECT 1 FROM report WHERE uuid = ?1")?.exists([Id(report.uuid)])? {
         return Ok(Insertion::AlreadyThere);
     }
-    // The row of the report comes last, since it tells sums of the others, which refer to it.
+    // The row of the report comes last, since it contains sums of the rows that refer to it.
     db.defer_references()?;
     let project = PROJECT.find_or_insert(db, params![report.project.as_str()])?;
     let mut writer = Writer::new(db, project, report)?;
@@ -79,8 +79,8 @@ impl<'c> Writer<'c> {
             true => partitions::free(db, report)?,
             false => Free { report: REPORT.next(db)?, samples: SAMPLES.next(db)? },
         };
-        // All names before the first metric. That one's report is missing until the end, and while a reference leads
-        // nowhere, SQLite searches all metrics for those of each new name.
+        // Inserts all names before the first metric. The report is missing until the end, and while a reference is
+        // dangling, SQLite searches all metrics for each new name.
         let benchmarks = benchmarks(db, project, report)?;
         let measures = measures(db, report)?;
         Ok(Self { db, project, row, samples_row, benchmarks, measures, sums: Sums::default() })
@@ -244,13 +244,13 @@ impl Writer<'_> {
         alerts.finish()
     }
 
-    /// The row of a name in a table of names, made if need be.
+    /// The row of a name in a table of names, inserted if missing.
     fn named(&self, table: Table, name: &str) -> SqlResult<i64> {
         table.find_or_insert(self.db, params![self.project, name])
     }
 }
 
-/// The rows of all benchmarks that a report names, made if need be.
+/// The rows of all benchmarks of a report, inserted if missing.
 fn benchmarks(db: &Connection, project: i64, report: &Report) -> SqlResult<HashMap<String, i64>> {
     let of_metrics = report.iterations.iter().flat_map(|results| &results.benchmarks);
     let of_failures = report.failures().map(|(_, failure)| &failure.name);
@@ -273,10 +273,10 @@ fn benchmarks(db: &Connection, project: i64, report: &Report) -> SqlResult<HashM
     Ok(known)
 }
 
-/// In one way to a PostgreSQL server and back. The list is one table of names: as a condition it would be made of its
-/// text again for each row, where the server does not know yet that it has many rows.
+/// Looks up names in one round trip to PostgreSQL. The list is joined as a single table of names: as a condition its
+/// text would be parsed again for each row, because the planner does not know yet that there are many rows.
 fn known_at_once(db: &Connection, project: i64, names: &[&str]) -> SqlResult<HashMap<String, i64>> {
-    // A name has no control characters.
+    // Names contain no control characters.
     let sql = "SELECT DISTINCT name, id FROM benchmark
                JOIN unnest(string_to_array(?2, chr(10))) AS wanted (wanted) ON name = wanted
                WHERE project = ?1";
@@ -300,7 +300,7 @@ fn known_one_by_one(
     Ok(known)
 }
 
-/// The rows of all measures of a report, made if need be.
+/// The rows of all measures of a report, inserted if missing.
 fn measures(db: &Connection, report: &Report) -> SqlResult<Vec<(Measure, i64)>> {
     let mut known: Vec<(Measure, i64)> = Vec::new();
     for (_, _, measure, _) in report.metrics() {
@@ -323,12 +323,12 @@ fn environment(db: &Connection, environment: &Environment) -> SqlResult<i64> {
     ENVIRONMENT.find_or_insert(db, values)
 }
 
-/// A count as a column. Counts are checked to fit, or could not have been counted in memory.
+/// A count as a column. Counts are checked to fit, or are bounded by memory.
 fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Names a metric of a report: iteration, benchmark, measure.
+/// Identifies a metric of a report: iteration, benchmark, measure.
 type MetricKey<'r> = (u32, &'r BenchmarkName, &'r Slug);
 
 pub(super) fn validate(report: &Report) -> Result<(), InvalidReport> {
@@ -409,7 +409,7 @@ fn check_verdict(verdict: &Verdict) -> Result<(), String> {
         ("smallest visible change", verdict.smallest_visible),
     ];
     let (benchmark, measure) = (&verdict.benchmark, &verdict.measure);
-    // JSON cannot express the others.
+    // JSON cannot represent the others.
     let is_finite = |number: Option<f64>| number.is_none_or(f64::is_finite);
     if let Some((name, _)) = numbers.iter().find(|(_, number)| !is_finite(*number)) {
         return Err(format!(

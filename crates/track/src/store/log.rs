@@ -1,4 +1,4 @@
-//! What is in a store, without the metrics: reports newest first, the state of a branch, names.
+//! Lists the contents of a store without metrics: reports newest first, the state of a branch, names.
 
 use super::prelude::*;
 use wingbeat_sql::params_from_iter;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::adapter::Adapter;
 
-/// Which reports. `None` is all.
+/// Selects reports. `None` matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportFilter {
     pub project: Option<ProjectName>,
@@ -21,7 +21,7 @@ pub struct ReportFilter {
     pub since: Option<OffsetDateTime>,
     pub until: Option<OffsetDateTime>,
     pub uuid: Option<Uuid>,
-    /// The first digits of the commit.
+    /// A prefix of the commit hash.
     pub hash_prefix: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct ReportSummary {
     pub project: ProjectName,
     pub branch: BranchName,
     pub hash: Option<String>,
-    /// How often the history of the branch was begun anew.
+    /// How often the history of the branch was restarted.
     pub epoch: u32,
     pub testbed: TestbedName,
     pub start_time: OffsetDateTime,
@@ -42,25 +42,25 @@ pub struct ReportSummary {
     pub iterations: u32,
     pub metrics: u64,
     pub failures: u64,
-    /// Alerts that were raised, whatever became of them.
+    /// Number of alerts raised, whatever their status.
     pub alerts: u64,
     pub active_alerts: u64,
-    /// The report whose alerts this one was to confirm.
+    /// The report whose alerts this one confirms.
     pub confirms: Option<Uuid>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchHead {
     pub epoch: u32,
-    /// Where the branch comes from in that epoch.
+    /// Where the branch starts from in that epoch.
     pub start_point: Option<StartPoint>,
     pub report: Uuid,
 }
 
-/// The names that a project has, each in alphabetical order.
+/// The names of a project, each list sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Known {
-    /// Branches, also those that are start points only.
+    /// Branches, including those that are only start points.
     pub branches: Vec<BranchName>,
     pub testbeds: Vec<TestbedName>,
     pub benchmarks: Vec<BenchmarkName>,
@@ -68,7 +68,7 @@ pub struct Known {
 }
 
 impl ReportFilter {
-    /// The conditions on the report `r`. `None` where a name is not in the store, so that nothing matches.
+    /// The conditions on the report `r`. `None` if a name is not in the store, so that nothing matches.
     pub(super) fn conditions(&self, db: &Connection) -> SqlResult<Option<Conditions>> {
         let mut conditions = Conditions::default();
         let project = match &self.project {
@@ -122,7 +122,7 @@ impl Store {
         list().map_err(self.error("listing reports"))
     }
 
-    /// The newest report of a branch, whatever its epoch. Those that confirm another do not count.
+    /// The newest report of a branch in any epoch. Reports that confirm another are excluded.
     pub fn latest(
         &self,
         project: &ProjectName,
@@ -144,7 +144,7 @@ impl Store {
         latest().map_err(self.error("looking for the newest report"))
     }
 
-    /// The state of a branch; `None` if it has no report.
+    /// The state of a branch. `None` without reports.
     pub fn branch_head(
         &self,
         project: &ProjectName,
@@ -162,7 +162,7 @@ impl Store {
         names(&self.connection, sql, None).map_err(self.error("listing projects"))
     }
 
-    /// The names that a project has. None if there is no such project.
+    /// The names of a project. Empty if there is no such project.
     pub fn known(&self, project: &ProjectName) -> Result<Known, StoreError> {
         let read = || {
             let project = project_row(&self.connection, project)?;
@@ -219,7 +219,7 @@ fn summary(row: &Row<'_>) -> SqlResult<ReportSummary> {
     })
 }
 
-/// The state of a branch as of a time: the last epoch that had begun.
+/// The state of a branch at a given time: the last epoch that had begun.
 pub(super) fn branch_head(
     db: &Connection,
     branch: i64,

@@ -1,5 +1,5 @@
-//! Rows of names, one after the other by their numbers, each verified. The statement stays prepared: a report
-//! has thousands of names.
+//! Looks up rows of names by number, and verifies each. The statement stays prepared, because a report has thousands of
+//! names.
 
 use super::prelude::*;
 use rustc_hash::FxHashMap;
@@ -7,7 +7,7 @@ use wingbeat_sql::Many;
 
 use super::checksum::{BENCHMARK, MEASURE, Table, damage};
 
-/// Names that PostgreSQL is asked for at once.
+/// Number of names fetched at a time from PostgreSQL.
 const NAMES_AT_ONCE: usize = 4_096;
 
 pub(super) struct Lookup<'c> {
@@ -21,12 +21,12 @@ impl<'c> Lookup<'c> {
         Ok(Self { table, statement: many(db, &sql, NAMES_AT_ONCE)? })
     }
 
-    /// Says which numbers will be asked for.
+    /// Announces numbers that will be requested.
     pub(super) fn expect(&mut self, ids: impl IntoIterator<Item = i64>) {
         self.statement.expect(ids);
     }
 
-    /// Verifies the row of that number, if it is there, and reads it.
+    /// Verifies and reads the row of that number, if it exists.
     pub(super) fn row<T>(
         &mut self,
         id: i64,
@@ -40,7 +40,7 @@ impl<'c> Lookup<'c> {
 }
 
 impl Lookup<'_> {
-    /// As [`Lookup::row`]. An error where it is missing.
+    /// Like [`Lookup::row`], but fails if it is missing.
     pub(super) fn get<T>(
         &mut self,
         id: i64,
@@ -52,13 +52,13 @@ impl Lookup<'_> {
     }
 }
 
-/// Names of benchmarks and measures by their rows, verified.
+/// Verified names of benchmarks and measures by row number.
 pub(super) struct Names<'c> {
     db: &'c Connection,
     benchmarks: Lookup<'c>,
     measures: Lookup<'c>,
     known_benchmarks: FxHashMap<i64, BenchmarkName>,
-    /// They are few.
+    /// There are few.
     known_measures: Vec<(i64, Measure)>,
 }
 
@@ -70,12 +70,12 @@ impl<'c> Names<'c> {
         Ok(Self { db, benchmarks, measures, known_benchmarks, known_measures })
     }
 
-    /// Says which benchmarks will be asked for, by their rows.
+    /// Announces benchmarks that will be requested, by row number.
     pub(super) fn expect_benchmarks(&mut self, rows: impl IntoIterator<Item = i64>) {
         self.benchmarks.expect(rows);
     }
 
-    /// As [`Self::expect_benchmarks`], for all of a project.
+    /// Like [`Self::expect_benchmarks`], for all benchmarks of a project.
     pub(super) fn expect_all_benchmarks(&mut self, project: i64) -> SqlResult<()> {
         if !self.db.is_postgres() {
             return Ok(());
@@ -105,12 +105,12 @@ impl<'c> Names<'c> {
         Ok(())
     }
 
-    /// One that was found.
+    /// A benchmark read before.
     pub(super) fn known_benchmark(&self, row: i64) -> Option<&BenchmarkName> {
         self.known_benchmarks.get(&row)
     }
 
-    /// One that was found.
+    /// A measure read before.
     pub(super) fn known_measure(&self, row: i64) -> Option<&Measure> {
         self.known_measures.iter().find(|(known, _)| *known == row).map(|(_, measure)| measure)
     }
@@ -126,7 +126,7 @@ impl<'c> Names<'c> {
     }
 }
 
-/// Of the columns of [`MEASURE`].
+/// Reads a measure from the columns [`MEASURE`].
 fn measure(row: &Row<'_>) -> SqlResult<Measure> {
     Ok(Measure {
         slug: row.get::<_, Text<_>>(1)?.0,

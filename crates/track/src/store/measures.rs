@@ -1,4 +1,4 @@
-//! Which slugs the measures of a project have.
+//! Slugs of a project's measures.
 
 use super::prelude::*;
 use crate::model::Slugs;
@@ -9,7 +9,7 @@ use super::{
 };
 
 impl Store {
-    /// The slugs that the measures of a project have, the oldest first.
+    /// The slugs of a project's measures, oldest first.
     pub fn slugs(&self, project: &ProjectName) -> Result<Slugs, StoreError> {
         slugs(&self.connection, project).map_err(self.error("reading the names of measures"))
     }
@@ -24,7 +24,7 @@ fn slugs(db: &Connection, project: &ProjectName) -> SqlResult<Slugs> {
     let mut slugs = Slugs::default();
     for (row, measure) in &rows {
         let shares = |other: &Measure| other.slug == measure.slug && !other.is(measure);
-        // Only where several names share a slug does it matter whose they are: that takes a search.
+        // Ownership matters only if several names share a slug. It takes a search.
         if !rows.iter().any(|(_, other)| shares(other)) || is_used(db, project, *row)? {
             slugs.of(measure);
         }

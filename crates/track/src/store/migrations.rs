@@ -1,6 +1,6 @@
-//! Versions of the tables. Each version is the SQL that makes it of the one before; a store says in
-//! `user_version` which it has, and in `application_id` that it is a store. Version 2 has checksums; damage
-//! from before is sealed along with the rest, since nothing tells it.
+//! Versions of the schema. Each version has the SQL that migrates from the previous one; a store records its version in
+//! `user_version`, and that it is a store in `application_id`. Version 2 adds checksums; earlier damage is checksummed
+//! along with the rest, because it cannot be detected.
 
 use super::prelude::*;
 use wingbeat_sql::{
@@ -16,7 +16,7 @@ use super::{
     sums::{Scope, Sums, Total},
 };
 
-/// What makes each version of the one before it. What was released is never edited. PostgreSQL begins with version 4.
+/// Migrations to each version from the previous one. Released ones are never edited. PostgreSQL begins with version 4.
 const MIGRATIONS: &[Migration] = &[
     Migration::of(include_str!("schema/1.sql"), None),
     Migration { sqlite: include_str!("schema/2.sql"), postgres: None, then: add_checksums },
@@ -25,15 +25,14 @@ const MIGRATIONS: &[Migration] = &[
     Migration::of(include_str!("schema/5.sql"), Some(include_str!("schema/postgres/5.sql"))),
 ];
 
-/// The version of the tables that this wingbeat writes.
+/// The schema version that this wingbeat writes.
 pub const VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// `application_id` of a store: "wngb".
 pub(super) const APPLICATION: Application = Application { sqlite_id: 0x776e_6762, name: "store" };
 
-/// Brings a store to the present version, or an empty database to a store; several processes may try at
-/// once. Says what the database was found to be once nobody else could change it: anything but an older
-/// store or an empty database is left alone.
+/// Migrates a store to the current version, or creates one in an empty database. Several processes may do so at once.
+/// Returns what the database was found to be under the lock. Only older stores and empty databases are changed.
 pub(super) fn migrate(db: &Connection) -> SqlResult<Identity> {
     versions::migrate(db, APPLICATION, MIGRATIONS)
 }
@@ -52,7 +51,7 @@ fn add_checksums(db: &Connection) -> SqlResult<()> {
         for table in [METRIC, FAILURE, VERDICT, ALERT] {
             seal(db, table, "WHERE report = ?1", &[&report])?;
         }
-        // A damaged row must not keep the whole store from being opened: later reads find the report damaged.
+        // A damaged row must not prevent opening the store: later reads report the damage.
         let sums = Sums::read(db, report, Scope::All, &mut |part| match part {
             Err((_, error)) if !is_damage(&error) => Err(error),
             _ => Ok(()),
@@ -76,11 +75,11 @@ fn add_checksums(db: &Connection) -> SqlResult<()> {
     for row in seal(db, ALERT_CHANGE, "", &[])? {
         total.alert_changes.add(row);
     }
-    // The columns of later versions are not there yet.
+    // The columns of later versions do not exist yet.
     total.write_version_2(db)
 }
 
-/// Gives rows their checksums, and returns these.
+/// Adds checksums to rows, and returns them.
 fn seal(
     db: &Connection,
     table: Table,
@@ -91,7 +90,7 @@ fn seal(
     let keys = |row: &Row<'_>| -> SqlResult<Vec<Value>> {
         (0..table.keys).map(|key| row.get(key)).collect()
     };
-    // All are read before any is written.
+    // Reads all before writing any.
     let rows = db
         .prepare(&sql)?
         .query_map(values, |row| Ok((keys(row)?, table.checksum(row, 0)?)))?
@@ -170,7 +169,7 @@ mod tests {
             db.query_row(with_note, [], |row| row.get::<_, i64>(0)).expect("a count"),
             before
         );
-        // Once more changes nothing.
+        // Repeating it changes nothing.
         let found = migrate_by(&db, &[MIGRATIONS[0], with(NOTES)]).expect("nothing to do");
         assert_eq!(found, Identity::Version(2));
     }

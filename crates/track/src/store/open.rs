@@ -1,5 +1,4 @@
-//! Opening: what lies at the path is looked at before anything is written, and then brought to the
-//! present version.
+//! Opens a store: inspects what is at the path before writing anything, and then migrates it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +16,9 @@ use super::{
 };
 
 impl Store {
-    /// Opens the store at `path` for reading and writing; makes it if there is none, with its folder. A
-    /// folder `.wingbeat` gets a `.gitignore` that keeps it out of the repository. A URL of a PostgreSQL database
-    /// ([`PostgresUrl`]) is taken for a path, too: its tables are made if there are none.
+    /// Opens the store at `path` for reading and writing. Creates it and its folder if missing. A folder `.wingbeat`
+    /// gets a `.gitignore` that excludes it from the repository. `path` may also be the URL of a PostgreSQL database
+    /// ([`PostgresUrl`]), whose tables are created if missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         if let Some(url) = postgres_url(path.as_ref())? {
             return Self::open_postgres(&url, true);
@@ -35,15 +34,15 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a store that is there. One that cannot be written is opened for reading.
+    /// Opens an existing store. One that is not writable is opened read-only.
     pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let store = Self::open_to_save(path)?;
         store.take_census()?;
         Ok(store)
     }
 
-    /// Opens a store that is there and may be damaged, to check it or to export what is whole. Its lists
-    /// are not to be relied upon.
+    /// Opens an existing store that may be damaged, to check it or to export undamaged documents. Its lists are
+    /// unreliable.
     pub fn open_to_save(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         if let Some(url) = postgres_url(path.as_ref())? {
             return Self::open_postgres(&url, false);
@@ -55,7 +54,7 @@ impl Store {
         let store = Self::connect(path.clone())?;
         if !store.is_read_only()? {
             match store.prepare_for_writing() {
-                // The file can be written, and its folder cannot.
+                // The file is writable, but its folder is not.
                 Err(StoreError::ReadOnly { .. }) => {}
                 opened => return opened,
             }
@@ -63,7 +62,7 @@ impl Store {
         Self::connect_read_only(path)
     }
 
-    /// A connection to a database that is no folder; nothing in it has been looked at.
+    /// Connects to a database, which must not be a folder. Inspects nothing in it.
     fn connect(path: PathBuf) -> Result<Self, StoreError> {
         if path.is_dir() {
             return Err(StoreError::NotAStore { path, found: "it is a folder".to_owned() });
@@ -71,7 +70,7 @@ impl Store {
         Self::connect_with(path, Mode::Write)
     }
 
-    /// A connection that needs no locks and no files beside the database, if there are no such files.
+    /// Connects without locks and files next to the database, if there are no such files.
     fn connect_read_only(path: PathBuf) -> Result<Self, StoreError> {
         let mut log = path.clone().into_os_string();
         log.push("-wal");
@@ -91,7 +90,7 @@ impl Store {
         Ok(Self { connection, path })
     }
 
-    /// Frees the pages that the connection keeps.
+    /// Frees the connection's page cache.
     pub fn release_memory(&self) -> Result<(), StoreError> {
         sqlite::release_memory(&self.connection).map_err(self.error("freeing memory"))
     }
@@ -100,10 +99,10 @@ impl Store {
         sqlite::is_read_only(&self.connection).map_err(self.error(OPENING))
     }
 
-    /// What the database is. An error if it is no store that this wingbeat knows.
+    /// Identifies the database. Fails unless it is a store supported by this wingbeat.
     fn identify(&self) -> Result<Identity, StoreError> {
-        // One view of all that is looked at: another process may be making the store, and between two
-        // looks its tables would appear in a database that had no mark.
+        // A consistent view: if another process is creating the store, its tables could otherwise appear between two
+        // queries in a database without a version.
         let identity = self
             .connection
             .view()
@@ -143,8 +142,8 @@ impl Store {
         Ok(self)
     }
 
-    /// Connects to a PostgreSQL server. Its tables are made or brought to the present version, unless they are of it:
-    /// then nothing is written, and a replica will do.
+    /// Connects to a PostgreSQL server. Creates or migrates its tables, unless they are current: then nothing is
+    /// written, and a replica works as well.
     pub fn open_postgres(url: &PostgresUrl, may_make: bool) -> Result<Self, StoreError> {
         let path = PathBuf::from(url.to_string());
         let connected = Connection::postgres(url);
@@ -158,7 +157,7 @@ impl Store {
     }
 }
 
-/// The URL that stands for a path, if it is one.
+/// The URL in place of a path, if it is one.
 fn postgres_url(path: &Path) -> Result<Option<PostgresUrl>, StoreError> {
     let Some(text) = path.to_str().filter(|text| PostgresUrl::is_meant(text)) else {
         return Ok(None);

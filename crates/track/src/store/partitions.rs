@@ -1,17 +1,17 @@
-//! Months of a store on PostgreSQL. The row number of a report has its month in the upper half, and so has that of
-//! its samples; the tables that grow with metrics are divided by it, so a condition on a report finds its month by
+//! Monthly partitions of a store on PostgreSQL. The upper half of a report's row number is its month, and so is that of
+//! its samples'. Tables that grow with metrics are partitioned by it, so a condition on a report prunes partitions by
 //! itself.
 //!
-//! Row numbers grow in the order in which reports come, since [`Cursor::Report`](super::Cursor) goes along them: the month is
-//! that of the measuring, unless a later month has begun already. So a store that was copied in the order of time is
-//! divided by the months of measuring, and a report that comes late lies in the newest month.
+//! Row numbers grow in the order of storing, which [`Cursor::Report`](super::Cursor) relies on: the month is that of
+//! the measurement, unless a later month has already begun. So a store copied in order of time is partitioned by the
+//! months of measurement, and a late report goes into the newest month.
 
 use super::prelude::*;
 
 /// Bits of a row number below the month.
 const SEQUENCE_BITS: u32 = 32;
 
-/// The tables that are divided.
+/// The partitioned tables.
 const TABLES: [&str; 4] = ["metric", "samples", "failure", "verdict"];
 
 /// Free row numbers of a report and of its first samples.
@@ -21,20 +21,20 @@ pub(super) struct Free {
     pub(super) samples: i64,
 }
 
-/// The months since the year 0 that a time is in, in UTC.
+/// The month of a time in UTC, counted from the year 0.
 fn month(time: OffsetDateTime) -> i64 {
     let time = time.to_offset(time::UtcOffset::UTC);
     i64::from(time.year()) * 12 + i64::from(u8::from(time.month()) - 1)
 }
 
-/// Its number for the next report, given the newest one there is. A clock that is ahead must not push all that
-/// follows into its month.
+/// The row number of the next report, given the newest one. A clock that is ahead must not push all later reports into
+/// its month.
 fn next(newest: i64, start: OffsetDateTime, now: OffsetDateTime) -> i64 {
     let month = month(start).min(month(now)).max(newest >> SEQUENCE_BITS);
     (newest + 1).max(month << SEQUENCE_BITS | 1)
 }
 
-/// The row numbers for a report, whose partition is made if need be. Only within a transaction that writes.
+/// The row numbers for a report, whose partition is created if missing. Requires a write transaction.
 pub(super) fn free(db: &Connection, report: &Report) -> SqlResult<Free> {
     let newest = "SELECT coalesce(max(id), 0) FROM report";
     let newest: i64 = prepare(db, newest)?.query_row([], |row| row.get(0))?;
@@ -57,7 +57,7 @@ fn make(db: &Connection, month: i64) -> SqlResult<()> {
         if prepare(db, is_there)?.query_row([name.as_str()], |row| row.get(0))? {
             continue;
         }
-        // A partition that is attached does not lock out who reads, as one that is made does.
+        // Attaching a partition does not block readers, as creating one in place would.
         db.execute_batch(&format!(
             "CREATE TABLE {name} (LIKE {table} INCLUDING ALL);
              ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({begin}) TO ({end})"
@@ -87,7 +87,7 @@ mod tests {
         let second = check(first, "2026-09-01T00:00:00Z", (2026, 9, 2));
         let third = check(second, "2026-10-01T01:00:00+02:00", (2026, 9, 3));
         let later = check(third, "2026-10-01T00:00:00Z", (2026, 10, 1));
-        // One that comes late, and one whose clock is ahead.
+        // A late report, and one whose clock is ahead.
         let late = check(later, "2020-01-01T00:00:00Z", (2026, 10, 2));
         check(late, "2031-01-01T00:00:00Z", (2026, 11, 1));
     }

@@ -1,4 +1,4 @@
-//! Earlier reports by series: for each measure of each benchmark its values, oldest first.
+//! Earlier reports by series: the values of each measure of each benchmark, oldest first.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -16,7 +16,7 @@ use super::{
     withdrawals::STANDS,
 };
 
-/// An earlier report with its row, and what is verified when its values are read.
+/// An earlier report with its row number, and the sums to verify its values.
 #[derive(Debug)]
 pub(super) struct StoredReport {
     pub(super) report: PastReport,
@@ -42,7 +42,7 @@ pub(super) const SUMS: &str =
     "r.values_checksum AS values_checksum, r.marks_checksum AS marks_checksum,
      EXISTS (SELECT 1 FROM report c WHERE c.confirms = r.uuid) AS is_confirmed";
 
-/// A report of `row`, `uuid`, `branch`, `hash`, `start_time_ns`, [`SUMS`] and its environment.
+/// A report from `row`, `uuid`, `branch`, `hash`, `start_time_ns`, [`SUMS`] and its environment.
 pub(super) fn past_report(row: &Row<'_>) -> SqlResult<StoredReport> {
     let report = PastReport {
         uuid: row.get::<_, Id>("uuid")?.0,
@@ -60,15 +60,15 @@ pub(super) fn past_report(row: &Row<'_>) -> SqlResult<StoredReport> {
     })
 }
 
-/// Reports that PostgreSQL is asked for at once: their rows are in memory.
+/// Number of reports fetched at a time from PostgreSQL. Their rows are held in memory.
 pub(super) const REPORTS_AT_ONCE: usize = 32;
 
-/// The order of SQLite's tables, which need not be told to it. Some plans would sort then.
+/// ORDER BY clause for PostgreSQL. SQLite's tables are already in that order, and some plans would sort needlessly.
 pub(super) fn in_order(db: &Connection) -> &'static str {
     if db.is_postgres() { "ORDER BY benchmark, measure, iteration" } else { "" }
 }
 
-/// The series of reports that are given newest first.
+/// The series of reports, which are given newest first.
 pub(super) fn past(
     db: &Connection,
     mut reports: Vec<StoredReport>,
@@ -105,7 +105,7 @@ pub(super) fn past(
                 alert: mark.alert,
                 outcome: mark.outcome,
             };
-            // Reports are alike, so the next series is mostly the one that was next before.
+            // Reports are similar, so the next series is mostly the one that followed before.
             if series.get(next).is_none_or(|series| series.key != key) {
                 next = *index.entry(key).or_insert_with(|| {
                     let points = Vec::with_capacity((reports.len() - at).min(64));
@@ -122,14 +122,14 @@ pub(super) fn past(
     Ok(Past { reports, series: name_series(db, series)? })
 }
 
-/// A series by the rows of its benchmark and its measure.
+/// A series by the row numbers of its benchmark and its measure.
 struct RawSeries {
     key: (i64, i64),
     points: Vec<PastPoint>,
 }
 
-/// What the metrics of a report were each time that they were measured again. Several iterations of one
-/// repeat are one value, their median.
+/// Values of a report's metrics from each repeated measurement. Iterations of a repetition count as one value, their
+/// median.
 fn repeats(
     db: &Connection,
     report: &StoredReport,
@@ -163,22 +163,22 @@ fn repeats(
     Ok(repeats)
 }
 
-/// A metric within its report: rows of its benchmark and its measure, and its iteration.
+/// A metric within its report: row numbers of its benchmark and its measure, and its iteration.
 pub(super) type MetricRow = (i64, i64, u32);
 
-/// Three columns from `first` on: `benchmark`, `measure`, `iteration`.
+/// Reads three columns from `first` on: `benchmark`, `measure`, `iteration`.
 pub(super) fn metric_key(row: &Row<'_>, first: usize) -> SqlResult<MetricRow> {
     Ok((row.get(first)?, row.get(first + 1)?, row.get(first + 2)?))
 }
 
-/// What was decided about a metric, if it stood out.
+/// The verdict about a metric that stood out.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mark {
     pub(super) alert: Option<(Limit, AlertStatus)>,
     pub(super) outcome: Option<Outcome>,
 }
 
-/// What stands out in one report after the other.
+/// Reads the metrics that stand out, report by report.
 pub(super) struct Marks<'c> {
     outcomes: Many<'c>,
     alerts: Many<'c>,
@@ -233,7 +233,7 @@ impl<'c> Marks<'c> {
     }
 }
 
-/// Gives series their names. A measure that was renamed, or whose direction became known, goes on.
+/// Adds names to series. A renamed measure, or one whose direction became known, continues its series.
 fn name_series(db: &Connection, raw: Vec<RawSeries>) -> SqlResult<Vec<PastSeries>> {
     let mut names = Names::prepare(db)?;
     names.expect_benchmarks(raw.iter().map(|series| series.key.0));
@@ -261,8 +261,8 @@ fn name_series(db: &Connection, raw: Vec<RawSeries>) -> SqlResult<Vec<PastSeries
     Ok(named)
 }
 
-/// Makes one of series that [go on](Measure::goes_on_as) as another. Several units that were said stay apart, and so
-/// does what came before them then.
+/// Merges series that [continue](Measure::goes_on_as) one another. Different units given explicitly stay separate, and
+/// so does then what came before them.
 fn join(series: &mut [PastSeries]) {
     let tailed: FxHashMap<_, _> = series
         .iter()

@@ -1,4 +1,4 @@
-//! Where a store lies when nobody says where, and its folder, which keeps itself out of git.
+//! The default location of a store, and its folder, which excludes itself from git.
 
 use std::{
     fs,
@@ -8,15 +8,15 @@ use std::{
 
 const FOLDER: &str = ".wingbeat";
 
-/// The store of a working directory: `.wingbeat/results.db` at the root of its git repository, or in the
-/// directory itself where there is no repository.
+/// The store of a working directory: `.wingbeat/results.db` at the root of its git repository, or in the directory
+/// itself outside of a repository.
 pub fn default_path(directory: &Path) -> PathBuf {
-    // In a linked worktree and in a submodule `.git` is a file.
+    // `.git` is a file in a linked worktree and in a submodule.
     let root = directory.ancestors().find(|folder| folder.join(".git").exists());
     root.unwrap_or(directory).join(FOLDER).join("results.db")
 }
 
-/// Makes the folder of a store and an empty file, if they are not there.
+/// Creates the folder of a store and an empty file, if missing.
 pub(super) fn create(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
@@ -25,7 +25,7 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
             write_new(&folder.join(".gitignore"), b"*\n")?;
         }
     }
-    // SQLite tells less about why a file cannot be made. It takes an empty file for a new database.
+    // Created here, because SQLite's errors are less specific. It treats an empty file as a new database.
     write_new(path, b"")
 }
 
@@ -33,7 +33,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     match fs::OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => file.write_all(content),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        // A file system that is read-only says so even if the file is there.
+        // A read-only file system reports this even if the file exists.
         Err(_) if path.exists() => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,5 +1,5 @@
-//! No query reads a whole table that grows with the history. Every statement of the store is noted while
-//! all that a store can be asked for is asked, and then SQLite tells how it would run it.
+//! Checks that no query scans a whole table that grows with the history. Records every statement while calling all
+//! queries of the store, and then inspects SQLite's query plans.
 
 use std::{cell::RefCell, collections::BTreeSet};
 
@@ -151,7 +151,7 @@ fn use_profiles(store: &mut Store, main: &Report) {
     store.tidy_profiles(&main.project, retention).expect("tidied");
 }
 
-/// What only a server asks for.
+/// Queries used only by a server.
 fn use_for_server(store: &Store, main: &Report, feature: &Report) {
     let project = &main.project;
     assert_eq!(store.stretches(project).expect("stretches").len(), 2);
@@ -167,7 +167,7 @@ fn plan(store: &Store, sql: &str) -> Vec<String> {
     let explain = format!("EXPLAIN QUERY PLAN {sql}");
     let sqlite = store.connection.sqlite().expect("SQLite");
     let mut statement = sqlite.prepare(&explain).expect("a statement");
-    // A parameter without a value is NULL, and plans do not depend on values.
+    // Parameters without a value are NULL. Plans do not depend on values.
     let mut rows = statement.raw_query();
     let mut steps = Vec::new();
     while let Some(row) = rows.next().expect("a step") {
@@ -197,7 +197,7 @@ fn no_query_reads_a_whole_table() {
     }
 }
 
-/// What a history and a plot do once for each report.
+/// Statements that a history and a plot run for each report.
 #[test]
 fn each_report_of_a_history_and_a_plot_is_a_search() {
     let temporary = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Profiles of benchmarks beside the reports that they explain. A profile is a fact of its own that is only ever
-//! added, as a withdrawal; its content goes when [retention](super::Retention) says so.
+//! Profiles of benchmarks, stored with the reports that they explain. A profile is a separate record that is only ever
+//! added, like a withdrawal. Its content is deleted by [retention](super::Retention).
 
 use super::prelude::*;
 use wingbeat_sql::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef, Written};
@@ -26,7 +26,7 @@ impl FromSql for ProfileHash {
 }
 
 impl Store {
-    /// Stores profiles, all of them or none. How many are new to the store.
+    /// Stores all of the profiles or none, and returns how many are new.
     pub fn insert_profiles(&mut self, profiles: &[Profile]) -> Result<usize, StoreError> {
         for profile in profiles {
             validate_profile(profile)?;
@@ -53,10 +53,10 @@ impl Store {
         content(&self.connection, hash).map_err(self.error("reading a profile"))
     }
 
-    /// The newest profile of a benchmark and a kind that stands before a report in its history, and the report
-    /// that it belongs to: on its branch and testbed, or on those of its start point. One whose content is gone is
-    /// passed over, and so is one whose report began after `until`. Where nobody knows that time, one with an alert about
-    /// the benchmark is passed over, since it may show what is to be explained.
+    /// The newest profile of a benchmark and a kind before a report in its history, and the report that it belongs to:
+    /// on its branch and testbed, or on those of its start point. Skips profiles without content, and those whose
+    /// report began after `until`. If that time is unknown, skips reports with an alert about the benchmark, since they
+    /// may contain the change to explain.
     pub fn profile_before(
         &self,
         report: &Report,
@@ -94,7 +94,7 @@ pub(super) fn validate_profile(profile: &Profile) -> Result<(), InvalidReport> {
     }
 }
 
-/// Stores a profile. Whether it is new to the store.
+/// Stores a profile, and returns whether it is new.
 pub(super) fn insert_profile(db: &Connection, profile: &Profile) -> SqlResult<bool> {
     let Profile { about, pprof } = profile;
     let known = "SELECT 1 FROM profile WHERE uuid = ?1";
@@ -129,7 +129,7 @@ pub(super) fn insert_profile(db: &Connection, profile: &Profile) -> SqlResult<bo
     Ok(true)
 }
 
-/// A profile of columns named as in the table.
+/// Metadata of a profile from columns named as in the table.
 pub(super) fn info(row: &Row<'_>) -> SqlResult<ProfileInfo> {
     let number = |name| row.get::<_, i64>(name).map(i64::unsigned_abs);
     Ok(ProfileInfo {
@@ -145,13 +145,13 @@ pub(super) fn info(row: &Row<'_>) -> SqlResult<ProfileInfo> {
     })
 }
 
-/// A row of [`PROFILE`]'s columns, verified.
+/// Reads and verifies a row with the columns of [`PROFILE`].
 pub(super) fn verified(row: &Row<'_>) -> SqlResult<(ProfileInfo, Checksum)> {
     let checksum = PROFILE.verify(row, 0)?;
     Ok((info(row)?, checksum))
 }
 
-/// A profile with its content, if that is there.
+/// A profile with its content, if available.
 pub(super) fn whole(db: &Connection, about: ProfileInfo) -> SqlResult<Profile> {
     let pprof = content(db, about.sha256)?;
     Ok(Profile { about, pprof })

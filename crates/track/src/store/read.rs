@@ -1,4 +1,4 @@
-//! A report as it was stored, or with what became of its alerts since.
+//! Reads a report as stored, or with the current status of its alerts.
 
 use super::prelude::*;
 
@@ -10,21 +10,21 @@ use super::{
     withdrawals::STANDS,
 };
 
-/// Which alerts a report is read with.
+/// Which status of alerts to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alerts {
     Raised,
-    /// With their present status.
+    /// With their current status.
     Present,
 }
 
 impl Store {
-    /// The report of that UUID, unless it was withdrawn; its alerts with their present status.
+    /// The report of that UUID, unless withdrawn, with the current status of its alerts.
     pub fn report(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
         self.find(uuid, |db, row| read(db, row, Alerts::Present))
     }
 
-    /// As [`Store::report`], without verdicts and alerts, which take as long to read again.
+    /// Like [`Store::report`], without verdicts and alerts, which would double the time.
     pub fn measured(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
         self.find(uuid, |db, row| {
             let view = db.view()?;
@@ -49,7 +49,7 @@ impl Store {
 }
 
 pub(super) fn read(db: &Connection, row: i64, which: Alerts) -> SqlResult<Report> {
-    // One view of the store, also if somebody writes meanwhile.
+    // A consistent view of the store despite concurrent writes.
     let view = db.is_autocommit().then(|| db.view()).transpose()?;
     let mut report = verified(db, row, Scope::All)?;
     if which == Alerts::Present {
@@ -63,7 +63,7 @@ pub(super) fn read(db: &Connection, row: i64, which: Alerts) -> SqlResult<Report
     Ok(report)
 }
 
-/// A report with what is in this scope, each row of it verified.
+/// A report with the contents in this scope, each row verified.
 fn verified(db: &Connection, row: i64, scope: Scope) -> SqlResult<Report> {
     let mut content = Content::default();
     let whole = format!("{} WHERE id = ?1", REPORT.select());
@@ -86,7 +86,7 @@ fn verified(db: &Connection, row: i64, scope: Scope) -> SqlResult<Report> {
     Ok(report)
 }
 
-/// A report without its content: as many iterations as it has, all empty.
+/// A report without its contents: with the right number of iterations, all empty.
 fn head(row: &Row<'_>) -> SqlResult<Report> {
     Ok(Report {
         uuid: row.get::<_, Id>("uuid")?.0,
@@ -112,7 +112,7 @@ fn iteration(report: &mut Report, number: u32) -> SqlResult<&mut Results> {
     report.iterations.get_mut(number as usize).ok_or_else(missing)
 }
 
-/// What belongs to a report, each with its position.
+/// The contents of a report, each with its position.
 #[derive(Default)]
 struct Content {
     metrics: Vec<(i64, StoredMetric)>,
@@ -201,7 +201,7 @@ fn by_position<T>(mut parts: Vec<(i64, T)>) -> impl Iterator<Item = T> {
     parts.into_iter().map(|(_, part)| part)
 }
 
-/// Of the columns of [`VERDICT`].
+/// Reads a verdict from the columns of [`VERDICT`].
 fn verdict(row: &Row<'_>, benchmark: BenchmarkName, measure: Slug) -> SqlResult<Verdict> {
     let has_boundary: bool = row.get(7)?;
     let boundary = || -> SqlResult<_> {

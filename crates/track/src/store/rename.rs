@@ -1,4 +1,4 @@
-//! Another name for a branch, a testbed or a benchmark. Rows refer to it by number, so its history goes along.
+//! Renames a branch, a testbed or a benchmark. Rows refer to it by number, so its history is kept.
 
 use super::prelude::*;
 use wingbeat_sql::{Value, ValueRef, params_from_iter};
@@ -8,7 +8,7 @@ use super::{
     sums::Total,
 };
 
-/// What is to have another name.
+/// What to rename.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renamable {
     Branch,
@@ -16,17 +16,17 @@ pub enum Renamable {
     Benchmark,
 }
 
-/// What became of a name.
+/// Result of renaming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renamed {
     Done,
-    /// Both were there, and are one now. So many reports had the old name.
+    /// Both existed, and were merged. Contains the number of reports with the old name.
     Merged {
         reports: usize,
     },
-    /// There is none of the old name.
+    /// The old name does not exist.
     Missing,
-    /// There is one of the new name, and nothing was changed.
+    /// The new name is taken, and nothing was changed.
     Taken,
 }
 
@@ -41,8 +41,8 @@ impl Renamable {
 }
 
 impl Store {
-    /// Gives another name. Where there is one of the new name, `merges` makes both one; values of two benchmarks never
-    /// become one series. Who calls has checked the new name.
+    /// Renames. If the new name is taken, `merges` merges both; values of two benchmarks are never merged into one
+    /// series. The caller has validated the new name.
     pub fn rename(
         &mut self,
         project: &ProjectName,
@@ -92,8 +92,8 @@ fn name(db: &Connection, table: Table, row: i64, new: &str) -> SqlResult<()> {
     Ok(())
 }
 
-/// Lets the reports of one branch or testbed be those of another. A branch that began at the other has no beginning of
-/// its own any more: its reports are the history.
+/// Moves the reports of one branch or testbed to another. A branch that started from the other loses its start point:
+/// the other's reports are its history.
 fn merge(db: &Connection, table: Table, row: i64, target: i64) -> SqlResult<usize> {
     let is_branch = table == BRANCH;
     let column = |name| REPORT.columns().position(|known| known == name);
@@ -144,7 +144,7 @@ fn merge(db: &Connection, table: Table, row: i64, target: i64) -> SqlResult<usiz
     Ok(moved)
 }
 
-/// Profiles name their benchmark by text.
+/// Profiles refer to their benchmark by text.
 fn rename_profiles(db: &Connection, benchmark: i64, (old, new): (&str, &str)) -> SqlResult<()> {
     let sql = format!(
         "SELECT {} FROM profile pr JOIN report r ON r.uuid = pr.report

@@ -1,4 +1,4 @@
-//! Alerts of a branch that has begun anew: they are about a history that nothing is compared with any more.
+//! Alerts of a branch that was restarted: they are about a history that is no longer used.
 
 use super::prelude::*;
 
@@ -7,13 +7,13 @@ use super::{
     withdrawals::STANDS,
 };
 
-/// Why they are settled, as lists show it.
+/// The reason of their dismissal, as lists show it.
 const REASON: &str = "the branch has begun anew since";
 
 impl Store {
-    /// Dismisses the active alerts of all heads of a branch but the newest. How many those were.
+    /// Dismisses the active alerts of all heads of a branch but the newest. Returns their number.
     ///
-    /// They are not silenced, as it may sound: that would silence their series on the new head, too.
+    /// Not silenced, which would silence their series on the new head, too.
     pub fn settle_replaced_heads(
         &mut self,
         project: &ProjectName,
@@ -38,7 +38,7 @@ impl Store {
     }
 }
 
-/// Alerts of a branch with the status that they were raised with, except those of its newest head.
+/// Alerts of a branch whose status is still the original one, except those of its newest head.
 fn of_replaced_heads(db: &Connection, branch: i64) -> SqlResult<Vec<(Uuid, AlertStatus)>> {
     let newest = format!("SELECT max(epoch) FROM report r WHERE r.branch = ?1 AND {STANDS}");
     let newest: Option<u32> = prepare(db, &newest)?.query_row([branch], |row| row.get(0))?;

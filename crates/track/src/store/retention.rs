@@ -1,5 +1,5 @@
-//! Which profiles keep their content. A report is small and stays for good; a profile is a hundred times larger,
-//! and explains only what somebody asks about.
+//! Retention of profile contents. A report is small and kept forever. A profile is a hundred times larger, and only
+//! needed to explain alerts.
 
 use std::{
     cmp::Reverse,
@@ -11,12 +11,12 @@ use super::prelude::*;
 use super::withdrawals::STANDS;
 use crate::model::ProfileHash;
 
-/// How much of the profiles of a project is kept.
+/// Which profile contents of a project are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Of each series of profiles (branch, testbed, benchmark, kind), so many of the newest.
+    /// Number of newest profiles kept per series (branch, testbed, benchmark, kind).
     pub newest: usize,
-    /// Bytes of all contents together, unless those of alerts alone have more.
+    /// Maximum size of all contents in bytes, unless those of alerts alone exceed it.
     pub bytes_max: u64,
 }
 
@@ -33,16 +33,16 @@ struct Kept {
     bytes: u64,
     /// Branch, testbed, benchmark, kind.
     series: [String; 4],
-    /// Where its branch began, if that is another.
+    /// Its branch's start point, if that is another branch.
     start_branch: Option<String>,
-    /// When its report began, nanoseconds since 1970.
+    /// Start time of its report, nanoseconds since 1970.
     start_time_ns: i64,
-    /// Whether its report has an alert that nobody dismissed, about its benchmark.
+    /// Whether its report has an alert about its benchmark that was not dismissed.
     explains: bool,
 }
 
 impl Retention {
-    /// The contents that go. Those of alerts stay, and so do those that they are compared with.
+    /// The contents to delete. Keeps those of alerts, and those that they are compared with.
     fn plan(&self, profiles: &[Kept]) -> HashSet<ProfileHash> {
         let mut series: HashMap<&[String; 4], Vec<&Kept>> = HashMap::new();
         for profile in profiles {
@@ -69,8 +69,8 @@ impl Retention {
     }
 }
 
-/// What a profile is compared with: the last one before it that nothing has to be explained of, on its branch or
-/// else on the one that this began at.
+/// The profile that another one is compared with: the last one before it without an alert to explain, on its branch or
+/// else on the branch's start point.
 fn baseline<'k>(of: &Kept, series: &HashMap<&[String; 4], Vec<&'k Kept>>) -> Option<&'k Kept> {
     let on = |branch: &String| {
         let mut place = of.series.clone();
@@ -83,7 +83,7 @@ fn baseline<'k>(of: &Kept, series: &HashMap<&[String; 4], Vec<&'k Kept>>) -> Opt
 }
 
 impl Store {
-    /// Removes the contents of the profiles of a project that need not be kept. How many went.
+    /// Deletes the contents of a project's profiles that need not be kept. Returns their number.
     pub fn tidy_profiles(
         &mut self,
         project: &ProjectName,
@@ -93,7 +93,7 @@ impl Store {
             let transaction = writing(&self.connection)?;
             let Some(project) = project_row(&transaction, project)? else { return Ok(0) };
             let going = retention.plan(&with_content(&transaction, project)?);
-            // The same content may belong to another project, or to a report that comes later.
+            // The same content may belong to another project, or to a report that arrives later.
             let sql = "DELETE FROM profile_content WHERE hash = ?1 AND NOT EXISTS (
                            SELECT 1 FROM profile pr LEFT JOIN report r ON r.uuid = pr.report
                            WHERE pr.hash = ?1 AND r.project IS DISTINCT FROM ?2)";
@@ -140,7 +140,7 @@ fn with_content(db: &Connection, project: i64) -> SqlResult<Vec<Kept>> {
 mod tests {
     use super::*;
 
-    /// Series, time, bytes, whether an alert needs it; the number is the hash.
+    /// Series, time, bytes, whether an alert needs it. The number is the hash.
     fn kept(number: u8, series: &str, start_time_ns: i64, bytes: u64, explains: bool) -> Kept {
         let series = [series, "ci", "parse", "wall"].map(str::to_owned);
         let hash = ProfileHash([number; 32]);
@@ -170,7 +170,7 @@ mod tests {
         profiles[3].explains = true;
         profiles[4].explains = true;
         check(1, 100, &profiles, &[1, 2, 6, 7, 8]);
-        // Even where there is no room.
+        // Even beyond the maximum size.
         check(1, 1, &profiles, &[1, 2, 6, 7, 8, 9]);
         let feature = Kept { start_branch: Some("main".into()), ..kept(10, "feature", 8, 1, true) };
         check(1, 100, &[profiles, vec![feature]].concat(), &[1, 2, 6, 7]);
@@ -180,7 +180,7 @@ mod tests {
     fn a_budget_takes_the_oldest_away() {
         let profiles: Vec<_> = (1..=4).map(|at| kept(at, "main", at.into(), 10, false)).collect();
         check(10, 25, &profiles, &[1, 2]);
-        // The same content twice takes its room once.
+        // Identical contents count once.
         let twice = [kept(1, "main", 1, 10, false), kept(1, "main", 2, 10, false)];
         check(10, 10, &twice, &[]);
     }

@@ -1,4 +1,4 @@
-//! Which rows a query is about: those of names, and reports that meet conditions.
+//! Selects the rows of a query: those of names, and reports that meet conditions.
 
 use super::prelude::*;
 use wingbeat_sql::{Value, params_from_iter};
@@ -13,7 +13,7 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// Adds a condition, which ends where the placeholder of its value stands, unless there is none.
+    /// Adds a condition, whose text ends before the placeholder of its value. Ignored without a value.
     pub(super) fn add(&mut self, text: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.texts.push(format!("{text} ?"));
@@ -31,18 +31,18 @@ impl Conditions {
         self.texts.push(text.to_owned());
     }
 
-    /// Adds the condition that a column has one of these values, unless there is no list of them.
+    /// Adds the condition that a column has one of these values. Ignored without a list.
     pub(super) fn among(&mut self, column: &str, rows: Option<&[i64]>) {
         self.texts.extend(rows.map(|rows| is_one_of(column, rows)));
     }
 
-    /// The values, and behind them that of a limit.
+    /// The values, followed by that of a limit.
     pub(super) fn values(mut self, limit: usize) -> Vec<Value> {
         self.values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
         self.values
     }
 
-    /// `WHERE …`, or nothing.
+    /// `WHERE …`, or empty.
     pub(super) fn sql(&self) -> String {
         match self.texts.is_empty() {
             true => String::new(),
@@ -52,7 +52,7 @@ impl Conditions {
 }
 
 pub(super) fn is_one_of(column: &str, rows: &[i64]) -> String {
-    // PostgreSQL knows no list without anything in it.
+    // PostgreSQL does not accept an empty list.
     if rows.is_empty() {
         return format!("{column} IN (NULL)");
     }
@@ -60,9 +60,9 @@ pub(super) fn is_one_of(column: &str, rows: &[i64]) -> String {
     format!("{column} IN ({})", rows.join(", "))
 }
 
-/// The reports that meet conditions and were not withdrawn, newest first, at most `limit`. A row has `uuid`, `hash`,
-/// `start_time_ns`, the names `branch` and `testbed`, the environment, and these columns of the report `r`,
-/// its project `p`, its branch `b` and its testbed `t`.
+/// The reports that meet conditions and were not withdrawn, newest first, at most `limit`. Rows have `uuid`, `hash`,
+/// `start_time_ns`, the names `branch` and `testbed`, the environment, and these columns of the report `r`, its project
+/// `p`, its branch `b` and its testbed `t`.
 pub(super) fn newest<T>(
     db: &Connection,
     columns: &str,

@@ -1,4 +1,4 @@
-//! Series to draw: the values of some benchmarks over time, with their boundaries and alerts.
+//! Series for plots: the values of some benchmarks over time, with their boundaries and alerts.
 
 use std::collections::hash_map::Entry;
 
@@ -18,7 +18,7 @@ use super::{
     rows::{Conditions, is_one_of, newest},
 };
 
-/// What is to be drawn. An empty list is everything.
+/// What to plot. An empty list matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlotQuery {
     pub project: ProjectName,
@@ -28,16 +28,16 @@ pub struct PlotQuery {
     pub measures: Vec<Slug>,
     pub since: Option<OffsetDateTime>,
     pub until: Option<OffsetDateTime>,
-    /// Newest reports that count at most, of all branches and testbeds together.
+    /// Maximum number of reports, newest first, of all branches and testbeds together.
     pub reports_max: usize,
 }
 
-/// Series, and the reports that they are of.
+/// Series and their reports.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plot {
     /// The reports, oldest first, without those that confirm another.
     pub reports: Vec<PastReport>,
-    /// In the order of branch, testbed, benchmark, measure.
+    /// Sorted by branch, testbed, benchmark, measure.
     pub series: Vec<PlotSeries>,
 }
 
@@ -53,10 +53,10 @@ pub struct PlotSeries {
 
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct PlotPoint {
-    /// Its report: an index of [`Plot::reports`].
+    /// Index of its report in [`Plot::reports`].
     pub report: usize,
     pub iteration: u32,
-    /// Its place among all metrics of the report.
+    /// Its index among all metrics of the report.
     #[serde(skip)]
     pub position: u32,
     pub value: f64,
@@ -69,7 +69,7 @@ pub struct PlotPoint {
     pub lower_limit: Option<f64>,
     pub upper_limit: Option<f64>,
     pub outcome: Option<Outcome>,
-    /// The alert that it raised, with its present status.
+    /// Its alert, with the current status.
     #[serde(serialize_with = "limit_and_status")]
     pub alert: Option<(Limit, AlertStatus)>,
 }
@@ -102,19 +102,19 @@ impl PlotQuery {
 }
 
 impl Store {
-    /// The series that a query asks for. Names that are not in the store have no series.
+    /// Reads the series of a query. Names that are not in the store have no series.
     pub fn plot(&self, query: &PlotQuery) -> Result<Plot, StoreError> {
         plot(&self.connection, query).map_err(self.error("reading series"))
     }
 
-    /// When the reports of a query began, oldest first: several connections may read a part each.
+    /// Start times of the reports of a query, oldest first, to split it among several connections.
     pub fn plot_times(&self, query: &PlotQuery) -> Result<Vec<OffsetDateTime>, StoreError> {
         plot_times(&self.connection, query).map_err(self.error("reading times of reports"))
     }
 }
 
 impl Plot {
-    /// Appends a plot of the same series, all of whose reports are later.
+    /// Appends a plot of the same series with later reports.
     pub fn append(&mut self, later: Self) {
         let first = self.reports.len();
         self.reports.extend(later.reports);
@@ -128,7 +128,7 @@ impl Plot {
     }
 }
 
-/// A report with the rows that its series depend on.
+/// A report with the row numbers that its series depend on.
 struct Source {
     report: StoredReport,
     branch: i64,
@@ -137,13 +137,13 @@ struct Source {
     metrics: i64,
 }
 
-/// Rows that PostgreSQL is asked for at once, where each report has few.
+/// Number of rows fetched at a time from PostgreSQL if each report has few.
 const ROWS_AT_ONCE: usize = 2048;
 
-/// Reports that it is asked for at once then: more would be of more months than a plan is quickly made for.
+/// Maximum number of reports fetched at a time then: more would span more months, which makes planning slow.
 const FEW_ROWS_REPORTS_AT_ONCE: usize = 256;
 
-/// Rows of a report that are scanned in the time that looking for one takes.
+/// Rows of a report that can be scanned in the time of one index lookup.
 const SCANNED_MIN: i64 = 4;
 
 fn plot_times(db: &Connection, query: &PlotQuery) -> SqlResult<Vec<OffsetDateTime>> {
@@ -155,7 +155,7 @@ fn plot_times(db: &Connection, query: &PlotQuery) -> SqlResult<Vec<OffsetDateTim
     Ok(times)
 }
 
-/// `None`: the store does not know the project.
+/// `None`: the project is not in the store.
 fn conditions(db: &Connection, query: &PlotQuery) -> SqlResult<Option<Conditions>> {
     let Some(project) = project_row(db, &query.project)? else { return Ok(None) };
     let rows = |table, names: Vec<&str>| rows_of(db, table, project, &names);
@@ -172,14 +172,14 @@ fn conditions(db: &Connection, query: &PlotQuery) -> SqlResult<Option<Conditions
 }
 
 fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
-    // One view of the store, also if somebody writes meanwhile.
+    // A consistent view of the store despite concurrent writes.
     let view = db.view()?;
     let Some(project) = project_row(&view, &query.project)? else { return Ok(Plot::default()) };
     let Some(conditions) = conditions(&view, query)? else { return Ok(Plot::default()) };
     let names: Vec<_> = query.benchmarks.iter().map(BenchmarkName::as_str).collect();
     let benchmarks = rows_of(&view, "benchmark", project, &names)?;
     if benchmarks.is_some() {
-        // A benchmark that the index has lost would be missing from the plot without a word.
+        // A benchmark lost from the index would be missing from the plot silently.
         check_indexes(&view, BENCHMARK.name)?;
     }
     let measures = measure_rows(&view, &query.measures)?;
@@ -237,21 +237,21 @@ fn source(row: &Row<'_>) -> SqlResult<Source> {
     })
 }
 
-/// Reads the metrics of one report after another, of some benchmarks and measures, with their boundaries.
+/// Reads the metrics of some benchmarks and measures with their boundaries, report by report.
 ///
-/// Metrics and boundaries are two statements: SQLite would prepare one that joins them anew for each
-/// report, which takes longer than reading it.
+/// Metrics and boundaries are two statements: SQLite would prepare a join of both anew for each report, which takes
+/// longer than reading it.
 struct Metrics<'c> {
     metrics: Many<'c>,
     boundaries: Many<'c>,
     marks: Marks<'c>,
-    /// Benchmarks of which rows count, where whole reports are read.
+    /// Benchmarks to keep, if whole reports are read.
     wanted: Option<FxHashSet<i64>>,
     is_all: bool,
 }
 
 impl<'c> Metrics<'c> {
-    /// Of these reports, in this order. `None` is all benchmarks, or all measures.
+    /// Prepares to read these reports, in this order. `None` means all benchmarks, or all measures.
     fn prepare(
         db: &'c Connection,
         (benchmarks, measures): (Option<&[i64]>, Option<&[i64]>),
@@ -270,7 +270,7 @@ impl<'c> Metrics<'c> {
         for (column, rows) in [("benchmark", searched), ("measure", measures)] {
             among.extend(rows.map(|rows| format!(" AND {}", is_one_of(column, rows))));
         }
-        // A plot of one series has as many ways to the server and back as it has parts.
+        // A plot of one series takes as many round trips as it has batches.
         let at_once = searched.map_or(REPORTS_AT_ONCE, |rows| {
             (ROWS_AT_ONCE / rows.len().max(1)).clamp(REPORTS_AT_ONCE, FEW_ROWS_REPORTS_AT_ONCE)
         });
@@ -287,7 +287,7 @@ impl<'c> Metrics<'c> {
         Ok(Self { metrics, boundaries, marks, wanted, is_all })
     }
 
-    /// Hands on each metric of a report, which is that many in the plot, by rows of benchmark and measure.
+    /// Passes on each metric of a report, the `at`-th in the plot, by row numbers of benchmark and measure.
     fn read(
         &mut self,
         report: &StoredReport,
@@ -342,20 +342,20 @@ impl<'c> Metrics<'c> {
                 lower_limit: row.get(9)?,
                 upper_limit: row.get(10)?,
             };
-            // Of several verdicts about a metric the first counts.
+            // The first of several verdicts about a metric counts.
             boundaries.entry(metric_key(row, 1)?).or_insert(boundary);
         }
         Ok(boundaries)
     }
 }
 
-/// Whether a row, whose second column is a benchmark, is of another one than is wanted.
+/// Whether to skip a row, whose second column is its benchmark.
 fn is_left_out(wanted: Option<&FxHashSet<i64>>, row: &Row<'_>) -> SqlResult<bool> {
     let Some(wanted) = wanted else { return Ok(false) };
     Ok(!wanted.contains(&row.get(1)?))
 }
 
-/// The rows of names. `None`: there was no name, and everything is meant.
+/// The row numbers of names. `None`: no names were given, which matches everything.
 fn rows_of(
     db: &Connection,
     table: &str,

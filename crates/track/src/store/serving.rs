@@ -1,5 +1,5 @@
-//! What a server asks beyond what the command line does: counts for lists by pages, the numbers of all
-//! versions of a branch at once, and whether a name is in use.
+//! Queries used only by a server: counts for paginated lists, the numbers of all versions of a branch at once, and
+//! whether a name is in use.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,14 +8,14 @@ use wingbeat_sql::params_from_iter;
 
 use super::{ReportFilter, from_row::start_point, versions::inherited_number, withdrawals::STANDS};
 
-/// How much one iteration of a report has.
+/// Number of benchmarks and measures in an iteration of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IterationCount {
     pub benchmarks: u64,
     pub measures: u64,
 }
 
-/// A name that metrics of reports may use.
+/// A name that metrics may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use<'a> {
     Benchmark(&'a str),
@@ -27,12 +27,12 @@ pub enum Use<'a> {
 pub struct Stretch {
     pub branch: BranchName,
     pub testbed: TestbedName,
-    /// Another one where a report came or went. It means nothing in another store.
+    /// Changes whenever a report is added or removed. Not comparable between stores.
     pub state: String,
 }
 
 impl Store {
-    /// How many reports there are.
+    /// The number of reports.
     pub fn report_count(&self, filter: &ReportFilter) -> Result<u64, StoreError> {
         let count = || {
             let Some(mut conditions) = filter.conditions(&self.connection)? else {
@@ -51,7 +51,7 @@ impl Store {
         count().map(i64::unsigned_abs).map_err(self.error("counting reports"))
     }
 
-    /// How many benchmarks and measures each iteration of a report has.
+    /// The numbers of benchmarks and measures of each iteration of a report.
     pub fn iteration_counts(&self, report: Uuid) -> Result<Vec<IterationCount>, StoreError> {
         let read = || {
             let sql = "SELECT id, iterations FROM report WHERE uuid = ?1";
@@ -82,7 +82,7 @@ impl Store {
         read().map_err(self.error("counting metrics"))
     }
 
-    /// What [`Store::version_number`] says of each report of a branch that confirms no other.
+    /// [`Store::version_number`] of each report of a branch, without those that confirm another.
     pub fn version_numbers(
         &self,
         project: &ProjectName,
@@ -116,7 +116,7 @@ impl Store {
         list().map_err(self.error("listing branches and testbeds"))
     }
 
-    /// When each report of a project ended.
+    /// The end time of each report of a project.
     pub fn end_times(
         &self,
         project: &ProjectName,

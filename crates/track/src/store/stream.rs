@@ -1,6 +1,5 @@
-//! A whole store in one file, or through a pipe: JSON lines, one document of a report or a change of an
-//! alert each, between a line that begins and a line that ends them. Only one document is in memory at a
-//! time.
+//! A whole store in one file or through a pipe: JSON lines, each a document such as a report or a change of an alert,
+//! between a header and a trailer. Only one document is in memory at a time.
 
 mod lines;
 
@@ -36,7 +35,7 @@ struct Origin {
     wingbeat: String,
 }
 
-/// How many documents stand before the end.
+/// Number of documents, for the trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Counts {
     reports: usize,
@@ -61,7 +60,7 @@ struct Line {
     profile: Option<Box<Profile>>,
 }
 
-/// It stands first, so that nothing of a newer format is read before it is refused.
+/// Deserialized first, so that a newer format is rejected before anything else of it is read.
 fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
     match u32::deserialize(deserializer)? {
         0..=FORMAT => Ok(()),
@@ -70,7 +69,7 @@ fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Err
 }
 
 impl Store {
-    /// Writes everything to a new file, whole or not at all. What is damaged is left out, and named.
+    /// Writes everything to a new file, atomically. Damaged documents are skipped and listed.
     pub fn export_file(
         &self,
         path: impl AsRef<Path>,
@@ -93,7 +92,7 @@ impl Store {
         Ok(exported)
     }
 
-    /// As [`Store::export_file`], to wherever it is to go.
+    /// Like [`Store::export_file`], to any writer.
     pub fn export_to(&self, to: impl Write, is_gzip: bool) -> Result<Exported, ExchangeError> {
         let to = BufWriter::new(to);
         let finish =
@@ -112,7 +111,7 @@ impl Store {
 
     fn write_lines(&self, to: &mut impl Write) -> Result<Exported, ExchangeError> {
         let wrap = self.error("reading it for export");
-        // One view of the store, so that the counts are right.
+        // A consistent view of the store, so that the counts are right.
         let view = self.connection.view().map_err(&wrap)?;
         let Listing { reports, changes, withdrawals, profiles, damaged } =
             list_all(&view).map_err(&wrap)?;
@@ -156,21 +155,21 @@ impl Store {
         Ok(exported)
     }
 
-    /// Takes in a file of [`Store::export_file`], or any file of documents as they stand in a folder, one
-    /// after the other; all of it or nothing. It may be compressed by gzip.
+    /// Imports a file of [`Store::export_file`], or a sequence of documents as in an export folder; all of it or
+    /// nothing. May be compressed by gzip.
     pub fn import_file(&mut self, path: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(io_error("read the file", path))?;
         self.import_from(file, path)
     }
 
-    /// As [`Store::import_file`], from wherever it comes; `name` stands for it in errors.
+    /// Like [`Store::import_file`], from any reader. `name` is used in errors.
     pub fn import_from(&mut self, from: impl Read, name: &Path) -> Result<Imported, ExchangeError> {
         let from = unpacked(from).map_err(io_error("read the file", name))?;
         self.import_lines(from, name)
     }
 
-    /// As [`Store::import_from`]. It may also be the history of another tool, which belongs to a place.
+    /// Like [`Store::import_from`], but also accepts another tool's history, which belongs to a place.
     pub fn import_any(
         &mut self,
         from: impl Read,
@@ -232,7 +231,7 @@ impl Store {
 
 const UNKNOWN: &str = "it is no report, no change of an alert, no withdrawal and no profile";
 
-/// The content of one line that is neither the first nor the last.
+/// Parses a line other than the header and the trailer.
 pub(super) fn of_line(line: &[u8]) -> Result<Content, String> {
     let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match line {

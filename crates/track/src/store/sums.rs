@@ -1,5 +1,4 @@
-//! What a report says about the rows that belong to it, and a store about its reports: how many there are,
-//! and sums of their checksums.
+//! Sums recorded in a report about its rows, and in a store about its reports: counts, and sums of checksums.
 
 use super::prelude::*;
 use wingbeat_sql::ValueRef;
@@ -19,13 +18,13 @@ pub(super) struct Sums {
     pub(super) failures: i64,
     pub(super) alerts: i64,
     pub(super) content: Checksum,
-    /// Over what a history reads of the metrics.
+    /// Over the parts of metrics that a history reads.
     pub(super) values: Checksum,
     /// Over verdicts that stand out, and alerts.
     pub(super) marks: Checksum,
 }
 
-/// Where a row of a report is damaged: rows of its benchmark and its measure, as far as they are known.
+/// Location of damage in a report: row numbers of its benchmark and its measure, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DamagedPlace {
     pub(super) table: Table,
@@ -33,11 +32,11 @@ pub(super) struct DamagedPlace {
     pub(super) measure: Option<i64>,
 }
 
-/// Which rows of a report are read.
+/// Which rows of a report to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     All,
-    /// Those of metrics, with their samples, and of failures.
+    /// Metrics with their samples, and failures.
     Measured,
 }
 
@@ -64,7 +63,7 @@ impl Sums {
         self.marks.add(mark);
     }
 
-    /// Those that the row of a report tells, where its columns begin at `first`.
+    /// The sums recorded in the row of a report, whose columns begin at `first`.
     pub(super) fn told(row: &Row<'_>, first: usize) -> SqlResult<Self> {
         Ok(Self {
             metrics: row.get(first)?,
@@ -76,7 +75,7 @@ impl Sums {
         })
     }
 
-    /// Reads rows of a report and those they refer to, and hands each on. What is damaged is not counted.
+    /// Reads rows of a report and those they refer to, and passes each on. Damaged ones are not counted.
     pub(super) fn read(
         db: &Connection,
         report: i64,
@@ -158,18 +157,18 @@ impl Sums {
     }
 }
 
-/// A verified row of a report, with what it refers to.
+/// A verified row of a report, with the rows it refers to.
 pub(super) struct Part<'r> {
     pub(super) table: Table,
     /// All columns of the table.
     pub(super) row: Row<'r>,
     pub(super) benchmark: Option<&'r BenchmarkName>,
     pub(super) measure: Option<&'r Measure>,
-    /// Of a metric.
+    /// Only for metrics.
     pub(super) samples: Vec<f64>,
 }
 
-/// What is damaged, and how.
+/// Location and error of damage.
 type Damage = (DamagedPlace, Error);
 
 pub(super) fn verify(db: &Connection, report: Uuid) -> SqlResult<()> {
@@ -182,7 +181,7 @@ pub(super) fn verify(db: &Connection, report: Uuid) -> SqlResult<()> {
     }
 }
 
-/// Verifies a row of all columns of a report and what belongs to it, and hands each part on.
+/// Verifies a complete row of a report and its contents, and passes each part on.
 pub(super) fn verify_report(
     db: &Connection,
     row: &Row<'_>,
@@ -214,7 +213,7 @@ pub(super) fn verify_report(
     is_whole.then_some(()).ok_or_else(error)
 }
 
-/// The first column of a report that tells sums.
+/// The first column of a report with sums.
 const FIRST: usize = 21;
 
 pub(super) fn mark<const N: usize>(row: &Row<'_>, columns: [usize; N]) -> SqlResult<Checksum> {
@@ -225,7 +224,7 @@ pub(super) fn mark<const N: usize>(row: &Row<'_>, columns: [usize; N]) -> SqlRes
     Ok(Checksum::of_read(&values))
 }
 
-/// A number, if that is what stands there.
+/// The integer in a column, if it is one.
 fn integer(row: &Row<'_>, column: usize) -> SqlResult<Option<i64>> {
     Ok(row.get_ref(column)?.as_i64().ok())
 }
@@ -266,14 +265,14 @@ impl Total {
         })
     }
 
-    /// All documents.
+    /// The number of documents.
     pub(super) fn documents(&self) -> u64 {
         let Self { reports, alert_changes, withdrawals, profiles } = self;
         let counts = [reports, alert_changes, withdrawals, profiles];
         counts.iter().map(|count| count.rows.unsigned_abs()).sum()
     }
 
-    /// Writes what version 2 of the store has of it.
+    /// Writes the columns of version 2 of the store.
     pub(super) fn write_version_2(&self, db: &Connection) -> SqlResult<()> {
         let sql = "UPDATE total SET reports = ?1, reports_checksum = ?2,
                        alert_changes = ?3, alert_changes_checksum = ?4 WHERE id = 1";

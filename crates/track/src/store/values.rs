@@ -1,5 +1,5 @@
-//! What a history reads of a report: the value of each metric. They are in one row per report, because stepping through the
-//! rows of thousands of metrics takes longer than judging them. [`packed`] is the format of the row.
+//! The values of a report's metrics, which histories read. They are packed into one row per report, because stepping
+//! through the rows of thousands of metrics takes longer than judging them. [`packed`] is the format of the row.
 
 mod packed;
 
@@ -13,16 +13,16 @@ use super::{
     past::{REPORTS_AT_ONCE, in_order, metric_key},
 };
 
-/// The value of a metric, with the rows of its benchmark and its measure.
+/// The value of a metric, with the row numbers of its benchmark and its measure.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StoredValue {
     pub(super) benchmark: i64,
     pub(super) measure: i64,
     pub(super) iteration: u32,
     pub(super) value: f64,
-    /// Whether there are single measurements.
+    /// Whether the metric has samples.
     pub(super) has_samples: bool,
-    /// Where [`Samples::add`] added them.
+    /// Filled in by [`Samples::add`].
     pub(super) samples: Vec<f64>,
 }
 
@@ -54,14 +54,14 @@ pub(super) fn verify(db: &Connection, report: i64) -> SqlResult<()> {
     (sum == Checksum::stored(row.get(0)?)).then_some(()).ok_or_else(error)
 }
 
-/// Reads the values of one report after the other.
+/// Reads the values of reports one after another.
 pub(super) struct Values<'c> {
     packed: Many<'c>,
     metrics: Many<'c>,
 }
 
 impl<'c> Values<'c> {
-    /// About in the order of these rows of reports.
+    /// Prepares to read these reports by row number, roughly in this order.
     pub(super) fn prepare(
         db: &'c Connection,
         reports: impl IntoIterator<Item = i64>,
@@ -72,12 +72,12 @@ impl<'c> Values<'c> {
         packed.expect(reports.iter().copied());
         let metrics = format!("{} WHERE report = ?1 {}", METRIC.select(), in_order(db));
         let mut metrics = many(db, &metrics, REPORTS_AT_ONCE)?;
-        // Those of an earlier version are mostly the oldest, so hardly any is fetched in vain.
+        // Rows of an earlier version are mostly the oldest, so hardly any is prefetched in vain.
         metrics.expect(reports);
         Ok(Self { packed, metrics })
     }
 
-    /// Those of a report, in the order of benchmark, measure and iteration.
+    /// The values of a report, sorted by benchmark, measure and iteration.
     pub(super) fn of(&mut self, report: i64) -> SqlResult<Vec<StoredValue>> {
         if let Some(row) = self.packed.query(report)?.next()? {
             return Ok(row.get::<_, Packed>(0)?.0);
@@ -95,14 +95,14 @@ impl<'c> Values<'c> {
     }
 }
 
-/// Reads the single measurements of one report after the other.
+/// Reads the samples of reports one after another.
 pub(super) struct Samples<'c> {
     metrics: Many<'c>,
     samples: Lookup<'c>,
 }
 
 impl<'c> Samples<'c> {
-    /// About in the order of these rows of reports.
+    /// Prepares to read these reports by row number, roughly in this order.
     pub(super) fn prepare(
         db: &'c Connection,
         reports: impl IntoIterator<Item = i64>,
@@ -117,7 +117,7 @@ impl<'c> Samples<'c> {
         Ok(Self { metrics, samples: Lookup::prepare(db, SAMPLES)? })
     }
 
-    /// Adds those of a report to its values, which are in order.
+    /// Adds the samples of a report to its values, which are sorted.
     pub(super) fn add(&mut self, report: i64, values: &mut [StoredValue]) -> SqlResult<()> {
         let missing = || damage("samples are missing");
         let mut rows = self.metrics.query(report)?;

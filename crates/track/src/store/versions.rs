@@ -1,16 +1,16 @@
-//! Versions of a branch: a commit, or a report where there is no commit. Their numbers follow from the
-//! order of time and are not stored, so that reports may come into a store in any order.
+//! Versions of a branch: a commit, or a report without a commit. Their numbers are derived from the order of time and
+//! are not stored, so that reports can be added in any order.
 
 use super::prelude::*;
 
 use super::{log::branch_head, withdrawals::STANDS};
 
-/// A chain of start points that is longer is cut off.
+/// Maximum length of a chain of start points.
 pub(super) const START_POINTS_MAX: usize = 64;
 
 impl Store {
-    /// When a commit was measured last on a branch: what [`StartPoint::until`](crate::model::StartPoint::until)
-    /// wants. Reports that confirm another do not count.
+    /// When a commit was last measured on a branch, for [`StartPoint::until`](crate::model::StartPoint::until). Reports
+    /// that confirm another do not count.
     pub fn last_measured(
         &self,
         project: &ProjectName,
@@ -22,8 +22,8 @@ impl Store {
             .map_err(self.error("looking for a version"))
     }
 
-    /// The number of the version that a report has measured, from 0, counted along the branch and its
-    /// start points. `None` if there is no such report.
+    /// The number of the version that a report measured, from 0, counted along the branch and its start points. `None`
+    /// if there is no such report.
     pub fn version_number(&self, report: Uuid) -> Result<Option<u64>, StoreError> {
         number(&self.connection, report, START_POINTS_MAX).map_err(self.error("counting versions"))
     }
@@ -66,7 +66,7 @@ fn number(db: &Connection, report: Uuid, start_points: usize) -> SqlResult<Optio
     {
         return Ok(Some(number));
     }
-    // A version stands where it was measured first.
+    // A version is positioned at its first measurement.
     let first_sql = format!(
         "SELECT start_time_ns, uuid FROM report r
          WHERE branch = ?1 AND hash = ?2 AND epoch = ?3 AND confirms IS NULL AND {STANDS}
@@ -96,7 +96,7 @@ fn inherited(db: &Connection, place: &VersionPlace, start_points: usize) -> SqlR
     inherited_by(db, &place.project, branch, until_ns, own, start_points)
 }
 
-/// How many versions a branch, which is given by row and epoch, inherits from a start point as of a time.
+/// The number of versions that a branch, given by row number and epoch, inherits from a start point at a given time.
 pub(super) fn inherited_number(
     db: &Connection,
     project: &ProjectName,

@@ -1,19 +1,19 @@
-//! Reports that somebody took back: results of a broken machine, or of a wrong branch. The report stays where
-//! it is, so that stores still merge, and no list, history or plot shows it any more.
+//! Withdrawn reports: results of a broken machine, or of a wrong branch. The report stays in the store, so that stores
+//! still merge, but is hidden from all lists, histories and plots.
 
 use super::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{InvalidReport, checksum::WITHDRAWAL, from_row::time, sums::Total};
 
-/// That a report was taken back.
+/// The withdrawal of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Withdrawal {
     pub uuid: Uuid,
     pub report: Uuid,
     #[serde(with = "time::serde::rfc3339")]
     pub time: OffsetDateTime,
-    /// What the person said who did it.
+    /// The comment of the person who withdrew it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -22,7 +22,7 @@ pub struct Withdrawal {
 pub(super) const STANDS: &str = "NOT EXISTS (SELECT 1 FROM withdrawal w WHERE w.report = r.uuid)";
 
 impl Store {
-    /// Takes a report back, now. `None` if there is no such report, or it was withdrawn before.
+    /// Withdraws a report now. `None` if there is no such report, or it was already withdrawn.
     pub fn withdraw(
         &mut self,
         report: Uuid,
@@ -50,7 +50,7 @@ pub(super) fn validate_withdrawal(withdrawal: &Withdrawal) -> Result<(), Invalid
     time_ns(withdrawal.time).map(drop).ok_or_else(invalid)
 }
 
-/// Stores a withdrawal. Whether it is new to the store.
+/// Stores a withdrawal, and returns whether it is new.
 pub(super) fn insert_withdrawal(db: &Connection, withdrawal: &Withdrawal) -> SqlResult<bool> {
     let known = "SELECT 1 FROM withdrawal WHERE uuid = ?1";
     if prepare(db, known)?.exists([Id(withdrawal.uuid)])? {
@@ -65,7 +65,7 @@ pub(super) fn insert_withdrawal(db: &Connection, withdrawal: &Withdrawal) -> Sql
     Ok(true)
 }
 
-/// The withdrawal of columns named as in the table.
+/// A withdrawal from columns named as in the table.
 pub(super) fn withdrawal(row: &Row<'_>) -> SqlResult<Withdrawal> {
     Ok(Withdrawal {
         uuid: row.get::<_, Id>("uuid")?.0,

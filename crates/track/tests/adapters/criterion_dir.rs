@@ -1,4 +1,4 @@
-//! Samples of `target/criterion` go to the latencies of the output of the same run.
+//! Samples of `target/criterion` are added to the latencies of the same run's output.
 
 use std::{fs, path::Path};
 

@@ -1,10 +1,9 @@
-//! What the adapters make of the outputs in `rust/golden` and `other/golden`, and that `magic` finds the
-//! tool of each, with whatever may stand around it.
+//! The adapters' results for the outputs in `rust/golden` and `other/golden`, and that `magic` detects the tool of
+//! each, even with other text around it.
 //!
-//! A folder has the name of an adapter, and an output that of the version that wrote it; `schema` is one
-//! that was written after the source of the tool. What becomes of `FILE` stands in `FILE.expected`, and
-//! with a choice of average in `FILE.mean.expected` or `FILE.median.expected`. `UPDATE_EXPECT=1` writes
-//! the expectations anew.
+//! Folders are named after adapters, and outputs after the version that wrote them; `schema` was written by hand from
+//! the source of the tool. The expected result of `FILE` is in `FILE.expected`, and with a choice of average in
+//! `FILE.mean.expected` or `FILE.median.expected`. `UPDATE_EXPECT=1` rewrites the expectations.
 
 use std::{
     env, fs,
@@ -35,7 +34,7 @@ fn outputs() -> Vec<(Adapter, PathBuf)> {
     for folder in ["rust/golden", "other/golden"].iter().flat_map(|suite| list(&tests.join(suite)))
     {
         let name = folder.file_name().and_then(|name| name.to_str()).expect("a name");
-        // The folders of Criterion are no output.
+        // The folders of Criterion are not outputs.
         let Ok(adapter) = name.parse() else { continue };
         let is_output = |file: &PathBuf| {
             file.extension().is_some_and(|extension| extension != "expected" && extension != "md")

@@ -1,4 +1,4 @@
-//! The adapters on what the tools print: real outputs of current versions, and the traps in them.
+//! The adapters on tools' outputs: real ones of current versions, and tricky cases.
 
 mod criterion_dir;
 mod golden;

@@ -1,4 +1,4 @@
-//! Results as text, one line for each metric, to be compared and read.
+//! Results as text for comparison, one line per metric.
 
 use std::fmt::Write as _;
 

@@ -1,10 +1,10 @@
-//! Traps that the golden outputs do not have in them, adapter by adapter.
+//! Tricky cases that the golden outputs lack, by adapter.
 
 use wingbeat_track::adapter::Adapter;
 
 use crate::outline::outline;
 
-/// What the outline of the results has to be: names with values, without the units.
+/// Checks the outline of the results: names with values, without the units.
 fn check(adapter: Adapter, output: &str, expected: &[&str]) {
     let text = match adapter.parse(output.as_bytes(), None) {
         Ok(results) => outline(&results),
@@ -29,7 +29,7 @@ fn go_bench() {
         "Benchmarking 3 things\nBenchmark of 12 bees 5 ns/op\nBenchmarkA\nBenchmarkA-8 1 2 ns/op\n",
         &["BenchmarkA-8 | latency = 2"],
     );
-    // One repetition of several fails.
+    // One of several repetitions fails.
     check(
         "BenchmarkA-8 \t 10\t 2 ns/op\nBenchmarkA-8 \t--- FAIL: BenchmarkA-8\n    a_test.go:1: no\n\
          BenchmarkB-8 \t 10\t 2 ns/op\n--- FAIL: BenchmarkB\nBenchmarkC-8 \t 10\t 2 ns/op\n",
@@ -39,7 +39,7 @@ fn go_bench() {
             "BenchmarkB ! go test says FAIL",
         ],
     );
-    // Numbers of every form, and ones that are none.
+    // Numbers of every form, and invalid ones.
     check(
         "BenchmarkA 10 1e-3 ns/op 1.5e+09 x/op\nBenchmarkB 10 2 ns/op NaN x/op\nBenchmarkC 10 2,5 ns/op\n\
          BenchmarkD 10 +Inf ns/op\n",
@@ -52,22 +52,22 @@ fn go_bench() {
             "BenchmarkD ! its ns/op is not a finite number",
         ],
     );
-    // What the lines `Unit` tell.
+    // The effect of `Unit` lines.
     check(
         "Unit hives/op better=higher assume=exact\nUnit\nBenchmarkA 10 3 hives/op\n",
         &["BenchmarkA | hives-op = 3 hives/op, HigherIsBetter, Exact"],
     );
-    // A metric of a user that is called as one of ours.
+    // A user's metric with the name of one of ours.
     check(
         "BenchmarkA 10 2 ns/op 7 latency\n",
         &["BenchmarkA | latency = 2", "BenchmarkA | latency-counter = 7 latency, Unknown, Noisy"],
     );
-    // With -count a failure comes twice.
+    // With -count a failure occurs twice.
     check(
         "BenchmarkA 10 NaN ns/op\nBenchmarkA 10 NaN ns/op\nBenchmarkB 10 1 ns/op\n",
         &["BenchmarkB | latency = 1", "BenchmarkA ! its ns/op is not a finite number"],
     );
-    // With -v a name stands alone before its result.
+    // With -v a name is alone on a line before its result.
     let result = "BenchmarkA\n12 5 ns\nBenchmarkA-2 10 2 ns/op\n";
     check(result, &["BenchmarkA-2 | latency = 2"]);
     let panicked =
@@ -91,7 +91,7 @@ fn cpp_google() {
         check(Adapter::CppGoogle, &output.replace('\'', "\""), expected);
     };
     let report = |runs: &str| format!("{{'context': {{}}, 'benchmarks': [{runs}]}}");
-    // One repetition of several fails: nothing of the benchmark counts.
+    // One of several repetitions fails: nothing of the benchmark counts.
     check(
         &report(
             "{'name': 'a', 'run_type': 'iteration', 'real_time': 1, 'time_unit': 'us'},
@@ -114,7 +114,7 @@ fn cpp_google() {
             "error: the adapter cpp_google cannot read line 1: \"a\" has the time unit \"bees\", which is unknown",
         ],
     );
-    // Text around it, and a second report.
+    // Surrounding text, and a second report.
     let one = report("{'name': 'a', 'real_time': 1}");
     check(
         &format!("Running b\n{one}\n{one}\ndone {{\n"),
@@ -137,7 +137,7 @@ fn cpp_google_console() {
     let other = "b                      1 ns            1 ns          100";
     let other_result = ["b | latency = 1", "b | cpu-time = 1"];
     let expected = [&other_result[..], &["a ! no"]].concat();
-    // One repetition of several fails, or all do: nothing of the benchmark counts, as in the JSON.
+    // One or all repetitions fail: nothing of the benchmark counts, as in the JSON.
     check(&[one, failed, one, other], &expected);
     check(&[failed, one, one, other], &expected);
     check(&[failed, failed, failed, other], &expected);
@@ -146,7 +146,7 @@ fn cpp_google_console() {
     let [median, deviation] =
         ["a_median", "a_stddev"].map(|name| format!("{name:<10}{}", &mean[10..]));
     check(&[one, failed, one, mean, &median, &deviation, other], &expected);
-    // Figures that cannot be read, or say nothing.
+    // Figures that cannot be read, or carry no information.
     let comma = "c                  237,735 ns      237,735 ns          100";
     let zero = "d                  0.000 s         0.000 s            1";
     let expected = [
@@ -162,11 +162,11 @@ fn cpp_google_console() {
     check(&[one, one, other], &[&other_result[..], &[&*twice]].concat());
 }
 
-/// Why one of two benchmarks of one name is not measured.
+/// Why the second benchmark of the same name is rejected.
 const TWICE: &str = "and the tool measures each name once, so two benchmarks would become one; rename one of them, \
                      or repeat the whole run with --iter";
 
-/// What the outline of a document has to be. A name with `twice` behind it is that of the first two entries.
+/// Checks the outline of a document. A name followed by `twice` is that of the first two entries.
 fn check_entries(adapter: Adapter, output: &str, expected: &[&str]) {
     let twice = |name: &str| format!("{name} ! entries 1 and 2 are both called {name:?}, {TWICE}");
     let told: Vec<String> = expected
@@ -177,7 +177,7 @@ fn check_entries(adapter: Adapter, output: &str, expected: &[&str]) {
     check(adapter, &output.replace('\'', "\""), &told);
 }
 
-/// Two entries of one name in a document cost that benchmark, and so does one of an odd form.
+/// Two entries of the same name in a document fail that benchmark, and so does a malformed one.
 #[test]
 fn entries_that_cost_their_benchmark() {
     check_entries(
@@ -278,12 +278,12 @@ fn cpp_catch2() {
     let check = |rows: &str, expected: &[&str]| {
         check(Adapter::CppCatch2, &format!("{head}{rows}"), expected);
     };
-    // As version 2.11 breaks names, and units that change from line to line.
+    // Wrapped names as in version 2.11, and units that vary between lines.
     check(
         "long     100  208  7 ms \nname   1.5 us  341 ns  349 ns \n       19 ns   11 ns   29 ns \n",
         &["case: long name | latency = 1500 [1481 .. 1519]"],
     );
-    // Decimal commas, of which some look like thousands.
+    // Decimal commas, some of which look like thousands separators.
     let comma = "a     100  208  7,1968 ms \n       237,735 us  26,3077 ns  26,1 ns \n       4,5 ns   4,3 ns   4,9 ns \n\n";
     let good = "b     100  208  7 ms \n       1 us  1 ns  1 ns \n       19 ns   11 ns   29 ns \n";
     check(
@@ -337,12 +337,12 @@ fn python_pytest() {
                          {'fullname': 'a.py::c', 'stats': null}]}\nFAILED a.py::d - no\nERROR here\n",
         &["a.py::b | latency = 1", "a.py::c ! it has no time", "a.py::d ! no"],
     );
-    // What a program logs is no test.
+    // A program's log lines are not tests.
     check(
         "{'benchmarks': [{'fullname': 'a.py::b', 'stats': {'mean': 1e-9}}]}\nlost b.py::connect ERROR\n",
         &["a.py::b | latency = 1"],
     );
-    // A blank in a path leaves it what it is, if the test is known.
+    // A path may contain a blank if the test is known.
     check(
         "{'benchmarks': [{'fullname': 'my tests/a.py::b', 'stats': {'mean': 1e-9}}]}\n\
          FAILED my tests/a.py::b - no\n",

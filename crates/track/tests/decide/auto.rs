@@ -35,8 +35,8 @@ fn verdicts_tell_what_they_rest_on() {
     assert!(spreads.is_some_and(|count: f64| (7.0..13.0).contains(&count)), "{}", found.reason);
 }
 
-/// A dozen reports of five benchmarks with a spread of a few percent, one of which takes twice as long:
-/// shown at once, and an alert when it does so again.
+/// A dozen reports of five benchmarks with a spread of a few percent, one of which takes twice as long: shown at once,
+/// and an alert when it recurs.
 #[test]
 fn twice_as_slow_after_a_dozen_reports_is_seen() {
     for slow in 0..5_u64 {
@@ -127,13 +127,13 @@ fn equal_values_are_neither_silent_nor_a_trap() {
     check(&[100.0; 30], 100.0, Outcome::NoChange);
     check(&[100.0; 8], 130.0, Outcome::MaybeWorse);
     check(&[100.0; 100], 900.0, Outcome::Worse);
-    // The clock ticks in whole milliseconds: one tick more may come and go.
+    // The clock has a resolution of whole milliseconds: one tick more may come and go.
     check(&[2e6; 15], 3e6, Outcome::MaybeWorse);
     check(&[&[2e6; 15][..], &[3e6; 2]].concat(), 3e6, Outcome::Worse);
     check(&[0.0; 30], 0.0, Outcome::NoChange);
 }
 
-/// Whatever the digits are, and among noisy benchmarks too: shown, and an alert when it comes again.
+/// Whatever the digits are, and among noisy benchmarks too: shown, and an alert when it recurs.
 #[test]
 fn a_tenth_more_after_forty_equal_values_is_seen() {
     for (level, others) in [(1.0, 0), (10.0, 0), (20.0, 0), (50.0, 0), (100.0, 9), (1e6, 99)] {
@@ -153,7 +153,7 @@ fn a_tenth_more_after_forty_equal_values_is_seen() {
     }
 }
 
-/// The interval is that of one metric by itself; the limit is for all of the report.
+/// The interval is that of one metric alone; the limit is for the whole report.
 #[test]
 fn intervals_and_verdicts_do_not_contradict_each_other() {
     let apart = "1 in 20 intervals leaves out 0";
@@ -162,7 +162,7 @@ fn intervals_and_verdicts_do_not_contradict_each_other() {
         for value in [2.0, 40.0, 60.0, 100.0, 140.0, 160.0, 250.0] {
             let found = verdict(latency(&history, value));
             let change = found.change.expect("a change");
-            // A change of the level has no interval.
+            // A level change has no interval.
             let Some((lower, upper)) = change.lower.zip(change.upper) else { continue };
             assert!(lower >= -1.0 && lower <= change.relative, "{found:?}");
             let is_away = lower > 0.0 || upper < 0.0;
@@ -207,7 +207,7 @@ fn samples_confirm_and_hardly_ever_decide() {
     check(60, 130.0, &slow[..5], Outcome::Worse);
 }
 
-/// A hundred benchmarks are judged more severely than one, and none has to be less noisy for it.
+/// A hundred benchmarks are judged more strictly than one, without requiring less noise.
 #[test]
 fn the_report_shares_one_budget() {
     let limit = |count: u64| {
@@ -236,7 +236,7 @@ fn change_point_wants_a_level() {
     check(&noise(20, 120.0, 2.0, 14), 120.0, Outcome::NoChange);
 }
 
-/// Not the noise is what prevents a verdict.
+/// Noise is not what prevents a verdict.
 #[test]
 fn few_points_of_many_benchmarks_say_so() {
     let made = |i: u64, sigma: f64| {

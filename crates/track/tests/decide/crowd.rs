@@ -1,8 +1,8 @@
-//! Many benchmarks that move alike are one notice.
+//! Many benchmarks that move alike become one notice.
 
 use super::*;
 
-/// A report of as many benchmarks, each of which moved by its factor.
+/// A report of that many benchmarks, each of which moved by its factor.
 fn report(factors: &[f64]) -> Vec<Made> {
     factors
         .iter()
@@ -35,7 +35,7 @@ fn crowds() {
     check(&[1.3; 4], 0, 4);
     check(&[1.3, 1.35, 1.25, 1.3, 1.4, 1.3, 1.0, 1.3], 7, 0);
     check(&[1.3, 1.0, 1.0, 1.3, 1.0, 1.0, 1.0, 1.0], 0, 2);
-    // The noise of those that stayed is in the same direction by chance.
+    // The noise of the unchanged ones has the same direction by chance.
     check(&[2.0, 2.0, 2.0, 2.0, 1.03, 1.03], 0, 4);
     // One moved far more than the others.
     check(&[1.3, 1.3, 1.3, 1.3, 1.3, 3.0], 5, 1);

@@ -15,7 +15,7 @@ fn any_change_is_a_change() {
     check(&[55.0], 55.0, None, Outcome::NoChange);
     check(&[55.0], 56.0, None, Outcome::Worse);
     check(&[55.0], 54.0, None, Outcome::Better);
-    // The last value counts, whatever was before.
+    // The last value counts, whatever came before.
     check(&[55.0, 55.0, 55.0, 56.0], 56.0, None, Outcome::NoChange);
     check(&[100.0], 102.0, Some(0.02), Outcome::NoChange);
     check(&[100.0], 103.0, Some(0.02), Outcome::Worse);

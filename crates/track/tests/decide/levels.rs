@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// The verdicts about reports from one on, each with the history before it. What was decided is known from
-/// there on: the older ones were imported.
+/// The verdicts about reports, each with the history before it. The first `imported` reports have no verdicts.
 fn replay(values: &[f64], test: Test, imported: usize) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = Vec::new();
     for (at, &value) in values.iter().enumerate().skip(imported) {
@@ -20,8 +19,8 @@ fn is_level(one: &Verdict) -> bool {
     one.outcome == Outcome::Worse && one.reason.starts_with("a new level")
 }
 
-/// Places of alerts about a new level. Their change is that of the value, which is none of the better
-/// ones of the level.
+/// Indices of alerts about a new level. Their change is that of the value, which is not among the better ones of the
+/// level.
 fn level_alerts(values: &[f64], test: Test, imported: usize) -> Vec<usize> {
     let found = replay(values, test, imported);
     let alerts: Vec<usize> =
@@ -36,8 +35,8 @@ fn level_alerts(values: &[f64], test: Test, imported: usize) -> Vec<usize> {
     alerts
 }
 
-/// The old step is found, not found and found again, as the noise is. It raised two alerts, the last about a
-/// value that was the lowest of nineteen.
+/// The old step is detected in some reports and not in others, depending on the noise. It used to raise two alerts, the
+/// second about the lowest value of nineteen.
 #[test]
 fn a_step_that_comes_and_goes_is_news_once() {
     let values = [
@@ -52,7 +51,7 @@ fn a_step_that_comes_and_goes_is_news_once() {
     }
 }
 
-/// Steps of every size in noise that leans on what was before.
+/// Steps of every size in autocorrelated noise.
 #[test]
 fn a_step_is_news_once() {
     for test in [Test::Auto, Test::ChangePoint] {
@@ -78,7 +77,7 @@ fn a_step_is_news_once() {
     }
 }
 
-/// An alert by the first reports of a level is not repeated when it is long enough.
+/// An alert by the first reports of a level is not repeated when the level is long enough.
 #[test]
 fn what_was_an_alert_at_once_is_no_news_as_a_level() {
     let mut values = noise(60, 100.0, 1.0, 3);
@@ -90,7 +89,7 @@ fn what_was_an_alert_at_once_is_no_news_as_a_level() {
     assert_eq!(last.outcome, Outcome::NoChange, "{}", last.reason);
 }
 
-/// A drift is taken for noise, but not without a word, and never alone makes an alert.
+/// A drift counts as noise, but is mentioned, and never raises an alert alone.
 #[test]
 fn a_drift_that_widens_the_limits_is_named() {
     for (rate, expected) in [(1.003_f64, "has risen by 39"), (0.997, "has fallen by 28")] {
@@ -107,7 +106,7 @@ fn a_drift_that_widens_the_limits_is_named() {
     }
 }
 
-/// Main becomes slower once; commits behind it, and branches from there, did nothing.
+/// Main becomes slower once. Later commits and branches are not to blame.
 #[test]
 fn an_alert_is_not_repeated_by_the_next_commits() {
     let same = Environment::default();
@@ -130,9 +129,9 @@ fn an_alert_is_not_repeated_by_the_next_commits() {
     check(&[], &[], 150.0, false);
     check(&[150.0], &[worse], 151.0, true);
     check(&[150.0, 149.0], &[worse, worse], 152.0, true);
-    // It was not sure; now it is.
+    // Uncertain before, certain now.
     check(&[150.0], &[Outcome::MaybeWorse], 151.0, false);
-    // Much worse again, or again after it was back.
+    // Much worse again, or again after it had recovered.
     check(&[150.0], &[worse], 200.0, false);
     check(&[150.0, 151.0], &[worse, worse], 200.0, false);
     let quiet = Outcome::NoChange;

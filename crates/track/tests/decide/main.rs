@@ -18,10 +18,10 @@ use wingbeat_track::{
     model::{threshold::Test, *},
 };
 
-/// When the reports under test begin.
+/// Start time of the reports under test.
 const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH.saturating_add(Duration::days(1_000));
 
-/// A metric with what was measured before, one report a day. The newest points make whole reports.
+/// A metric with its earlier values, one report a day. The newest points are whole reports.
 #[derive(Clone)]
 struct Made {
     name: String,
@@ -33,9 +33,9 @@ struct Made {
     iteration: u32,
     repeats: Vec<f64>,
     pushes: Vec<f64>,
-    /// What points of history were when they were measured again.
+    /// Repeated values of points of history.
     repeats_before: Vec<Vec<f64>>,
-    /// What was decided about points of history.
+    /// Verdicts about points of history.
     outcomes: Vec<Option<Outcome>>,
     samples: (Vec<f64>, Vec<f64>),
     environments: Vec<Environment>,
@@ -62,14 +62,14 @@ fn latency(history: &[f64], value: f64) -> Made {
     }
 }
 
-/// The same under a test with these boundaries.
+/// A latency judged by a test with these boundaries.
 fn under(test: Test, lower: Option<f64>, upper: Option<f64>, history: &[f64], value: f64) -> Made {
     let model = Some(ThresholdModel::new(test).within(lower, upper));
     Made { model, ..latency(history, value) }
 }
 
 impl Made {
-    /// The points, whose reports are appended to those of others.
+    /// The points. Their reports are appended to those of others.
     fn history(&self, past: &mut Vec<PastReport>) -> Vec<PastPoint> {
         let (first, count) = (past.len(), self.history.len());
         let days_ago = |place: usize| (count - place).div_ceil(self.points_per_report);
@@ -93,7 +93,7 @@ impl Made {
     }
 }
 
-/// Decides about a report of a commit.
+/// Judges a report of a commit.
 fn judge_of(hash: Option<&str>, all: &[Made], environment: &Environment) -> Decision {
     let names: Vec<BenchmarkName> =
         all.iter().map(|made| BenchmarkName::new(made.name.clone()).expect("a name")).collect();
@@ -127,7 +127,7 @@ fn judge(all: &[Made]) -> Decision {
     judge_in(all, &Environment::default())
 }
 
-/// The verdict about one metric that is alone in its report.
+/// The verdict about a metric that is alone in its report.
 fn verdict(made: Made) -> Verdict {
     judge(&[made]).verdicts.swap_remove(0)
 }

@@ -1,4 +1,4 @@
-//! The pages about judging quote constants of the code, and change with them.
+//! Checks that the pages about judging quote the constants in the code correctly.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The numbers in the value of a constant, which others need not see.
+/// The numbers in the value of a constant, which may be private.
 fn numbers(folder: &str, file: &str, name: &str) -> Vec<f64> {
     let text = read(&format!("{folder}/{file}"));
     let of = |text: &str| {
@@ -43,7 +43,7 @@ fn number(folder: &str, file: &str, name: &str) -> f64 {
     all[0]
 }
 
-/// A small number as a sentence has it.
+/// A small number as a word.
 fn word(number: f64) -> &'static str {
     const WORDS: [&str; 13] = [
         "none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",

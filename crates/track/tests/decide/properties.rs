@@ -1,4 +1,4 @@
-//! What holds for all values.
+//! Properties that hold for all values.
 
 use super::*;
 use proptest::prelude::*;
@@ -102,7 +102,7 @@ proptest! {
         }
     }
 
-    /// Whatever the values are, nothing panics and no number that is given is infinite or NaN.
+    /// Whatever the values are, nothing panics and all numbers are finite.
     #[test]
     fn any_values(
         history in prop::collection::vec(prop_oneof![
@@ -125,7 +125,7 @@ proptest! {
     }
 }
 
-/// The larger the value, the worse: none, then perhaps, then for sure. Also where all values were equal,
+/// Larger values never get milder verdicts: none, then possibly, then certainly worse. Also if all values were equal,
 /// whatever their digits are.
 #[test]
 fn verdicts_are_monotonic() {

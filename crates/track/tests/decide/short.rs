@@ -1,14 +1,14 @@
-//! Fewer than five reports of history: nothing is decided, and what looks changed is listed.
+//! Fewer than five reports of history: nothing is decided, and metrics that look changed are listed.
 
 use super::*;
 
-/// A report whose samples lie around its value, beside reports whose samples lie around 100.
+/// A report whose samples are around its value, with a history whose samples are around 100.
 fn made(points: usize, value: f64) -> Made {
     let samples = (noise(30, 100.0, 2.0, 1), noise(30, value, 2.0, 2));
     Made { samples, ..latency(&noise(points, 100.0, 1.0, 3), value) }
 }
 
-/// That nothing was decided, and how it looks.
+/// Checks that nothing was decided, and returns how it looks.
 fn look(made: Made) -> Option<Look> {
     let Decision { verdicts, alerts, looks, .. } = judge(&[made]);
     assert_eq!(verdicts[0].outcome, Outcome::TooLittleHistory, "{}", verdicts[0].reason);
@@ -37,7 +37,7 @@ fn samples_raise_no_alert() {
 fn what_is_not_worth_a_look() {
     assert_eq!(look(made(0, 500.0)), None, "there is no history");
     assert_eq!(look(made(2, 115.0)), None, "runs differ by as much");
-    // Without samples, with few of them, with one wild one.
+    // Without samples, with few of them, with one outlier.
     assert_eq!(look(Made { samples: Default::default(), ..made(2, 500.0) }), None);
     let few = (noise(30, 100.0, 2.0, 1), noise(9, 500.0, 2.0, 2));
     assert_eq!(look(Made { samples: few, ..made(2, 500.0) }), None);
@@ -49,7 +49,7 @@ fn what_is_not_worth_a_look() {
     assert_eq!(look(Made { model: Some(boundary), ..made(2, 500.0) }), None);
 }
 
-/// Where the threshold asks for more points, nothing is measured again before they are there.
+/// With a threshold that requires more points, nothing is repeated before they exist.
 #[test]
 fn a_threshold_that_asks_for_more_points_is_heard() {
     for (points, least, expected) in [
@@ -67,7 +67,7 @@ fn a_threshold_that_asks_for_more_points_is_heard() {
     }
 }
 
-/// The iterations of one report have the state of the machine in common.
+/// Iterations of a report share the machine's state.
 #[test]
 fn reports_count_and_not_points() {
     let with = |points, points_per_report| Made { points_per_report, ..made(points, 500.0) };

@@ -1,4 +1,4 @@
-//! Histories with spikes: they neither hide what is new, nor are they taken for it.
+//! Histories with spikes, which must neither hide changes nor count as such.
 
 use super::*;
 use wingbeat_stats::random::Random;
@@ -15,7 +15,7 @@ fn is_shown(found: &Verdict) -> bool {
     matches!(found.outcome, Outcome::Worse | Outcome::MaybeWorse)
 }
 
-/// As many reports in a row with that value, give or take the noise.
+/// Verdicts on that many consecutive reports with that value plus noise.
 fn lasting(history: &[f64], value: f64, reports: usize, seed: u64) -> Vec<Verdict> {
     let new = noise(reports, value, value / 100.0, seed);
     let all = [history, &new].concat();
@@ -49,8 +49,8 @@ fn half_more_after_one_spike_of_six_is_shown() {
     assert_eq!(lasting(&history, 155.0, 3, 4)[2].outcome, Outcome::Worse);
 }
 
-/// A fifth more where a value in twenty or so is a spike: shown at once, an alert by the third report, and
-/// not absorbed afterwards.
+/// A fifth more with about one spike in twenty values: shown at once, an alert by the third report, and not absorbed
+/// afterwards.
 #[test]
 fn a_fifth_more_is_an_alert_by_the_third_report() {
     let (mut shown, mut alerts, mut all) = (0, 0, 0);
@@ -72,7 +72,7 @@ fn a_fifth_more_is_an_alert_by_the_third_report() {
     assert!(shown >= all - 1 && alerts >= all - 1, "{shown} and {alerts} of {all}");
 }
 
-/// What a repeat refuted is no evidence in the next report.
+/// A value refuted by a repeat is no evidence in the next report.
 #[test]
 fn a_refuted_value_is_not_the_first_of_a_new_level() {
     let mut history = noise(12, 100.0, 1.0, 8);
@@ -86,7 +86,7 @@ fn a_refuted_value_is_not_the_first_of_a_new_level() {
     assert_eq!(recurred.outcome, Outcome::Worse, "{}", recurred.reason);
 }
 
-/// The iterations of one report are one report, and were measured while the machine was in one state.
+/// Iterations of a report count as one report, since they share the machine's state.
 #[test]
 fn iterations_are_not_so_many_reports() {
     let mut history = noise(24, 100.0, 1.0, 9);
@@ -102,7 +102,7 @@ fn iterations_are_not_so_many_reports() {
     assert!(three.reason.contains("newest 3 reports"), "{}", three.reason);
 }
 
-/// An alert goes on for as long as the new level is new; then it is the baseline.
+/// An alert is repeated while the new level is new. Then it becomes the baseline.
 #[test]
 fn a_new_level_is_not_absorbed_unseen() {
     let history = spiky(40, &[8, 29], 5);
@@ -115,7 +115,7 @@ fn a_new_level_is_not_absorbed_unseen() {
     assert!((118.0..122.0).contains(&baseline), "{baseline}");
 }
 
-/// The history of a Criterion benchmark: half more passed as "no change ≥ 3,455 %".
+/// The history of a Criterion benchmark: an increase by half passed as "no change ≥ 3,455 %".
 #[test]
 fn nothing_is_promised_that_cannot_be_seen() {
     let history = [61.2, 60.9, 1_480.0, 61.5, 60.7, 2_250.0, 61.1, 61.0];
@@ -130,7 +130,7 @@ fn nothing_is_promised_that_cannot_be_seen() {
     assert!(found.reason.ends_with("; --confirm or more iterations"), "{}", found.reason);
 }
 
-/// A machine that takes turns between two levels is no change, however well its values agree.
+/// A machine alternating between two levels has not changed, however well its values agree.
 #[test]
 fn spikes_of_one_size_agree_without_being_a_level() {
     let mut wrong = 0;
@@ -143,7 +143,7 @@ fn spikes_of_one_size_agree_without_being_a_level() {
     assert_eq!(wrong, 0);
 }
 
-/// What may be a spike raises no alert, and what is better is only measured again where a limit is set.
+/// Possible spikes raise no alert, and improvements are only measured again if a limit is set.
 #[test]
 fn suspects_are_no_alerts() {
     let decision = judge(&[latency(&noise(12, 100.0, 2.0, 3), 60.0)]);
@@ -152,7 +152,7 @@ fn suspects_are_no_alerts() {
     assert!(decision.verdicts[0].reason.ends_with("the next report decides"));
 }
 
-/// Spikes in a row, each of which was gone when measured again, are no new level.
+/// Consecutive spikes, each of which was gone when measured again, are not a new level.
 #[test]
 fn spikes_that_do_not_recur_are_no_level() {
     let mut history = noise(15, 1_000.0, 10.0, 3);
@@ -164,7 +164,7 @@ fn spikes_that_do_not_recur_are_no_level() {
     }
 }
 
-/// A branch is compared with where it began, and its own pushes confirm each other.
+/// A branch is compared with its start point, and its own pushes confirm each other.
 #[test]
 fn pushes_that_deviate_alike_are_no_spikes() {
     let history = noise(12, 100.0, 1.0, 3);
@@ -184,7 +184,7 @@ fn pushes_that_deviate_alike_are_no_spikes() {
     check(&[150.0; 3], 150.0, Outcome::Worse);
 }
 
-/// Twelve reports with a spread of 1 %, none of them a spike: spikes of half the value are hardly to be expected.
+/// Twelve reports with a spread of 1 % and no spikes: spikes of half the value are unlikely.
 #[test]
 fn a_value_that_no_spike_comes_near_is_an_alert_at_once() {
     for seed in 0..40 {
@@ -197,7 +197,7 @@ fn a_value_that_no_spike_comes_near_is_an_alert_at_once() {
         check(150.0, Outcome::Worse);
         check(200.0, Outcome::Worse);
     }
-    // Where spikes were seen, it is a spike.
+    // With spikes in the history, it is a spike.
     let spiky = spiky(12, &[3, 8], 1);
     assert_eq!(verdict(latency(&spiky, 150.0)).outcome, Outcome::MaybeWorse);
 }

@@ -1,4 +1,4 @@
-//! Comments: what they hold, that text stays text, and that they are short enough.
+//! Comments: their content, escaping, and maximum length.
 
 use crate::sample::*;
 
@@ -73,7 +73,7 @@ fn markdown_as_a_whole() {
 </details>
 
 ";
-    // `·` stands for a blank at which no line breaks.
+    // `·` represents a non-breaking space.
     let expected = expected.replace('·', "\u{a0}");
     let expected = expected.replace("<code>kernel</code>", "kernel") + MARKER + "\n";
     assert_eq!(markdown(&sample.page(), None), expected);

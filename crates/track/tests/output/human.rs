@@ -1,4 +1,4 @@
-//! The table, and the line at its end.
+//! The table, and the summary line.
 
 use crate::sample::*;
 
@@ -176,7 +176,7 @@ fn notices_and_doubts_are_told() {
     assert!(json.contains("maybe-worse") && json.contains("too-noisy"), "{json}");
 }
 
-/// A history of many benchmarks that is too short for all of them is told once, and not on 140 lines.
+/// Too short a history of many benchmarks is reported once, and not on 140 lines.
 #[test]
 fn many_noisy_rows_are_few_lines() {
     let noisy = |at: usize| {

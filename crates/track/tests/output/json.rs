@@ -1,9 +1,9 @@
-//! Bencher's `JsonReport`: the members that its client demands, and what must not change.
+//! Bencher's `JsonReport`: members required by its client, and stable values.
 
 use crate::sample::*;
 use serde_json::{Value, json};
 
-/// A place in the JSON, and what Bencher's client demands there. Every element of an array is meant.
+/// A path in the JSON, and the type that Bencher's client requires there. Applies to every element of an array.
 const MANDATORY: &[(&str, &str)] = &[
     ("", "uuid project branch testbed start_time end_time adapter results alerts counts created"),
     ("project", "uuid organization name slug visibility created modified"),
@@ -34,7 +34,7 @@ const MANDATORY: &[(&str, &str)] = &[
     ("counts/alerts", "total active"),
 ];
 
-/// All values at a place; nulls on the way are absent members.
+/// All values at a path. Nulls on the way are absent members.
 fn at<'a>(json: &'a Value, place: &str) -> Vec<&'a Value> {
     let mut found = vec![json];
     for step in place.split('/').filter(|step| !step.is_empty()) {
@@ -128,7 +128,7 @@ fn the_same_name_is_the_same_thing_in_every_report() {
     }
     let metrics = |json| at(json, "results/*/*/measures/*/metric/uuid").into_iter().cloned();
     assert!(metrics(&one).zip(metrics(&two)).all(|(one, two)| one != two));
-    // Pinned: another value would tear histories of other tools apart.
+    // Pinned: another value would split histories of other tools.
     assert_eq!(one["branch"]["uuid"], "91700244-0aed-5a7e-81a7-6f3e44a421b6");
     second.report.epoch = 1;
     assert_ne!(json(&second.page())["branch"]["head"]["uuid"], one["branch"]["head"]["uuid"]);
@@ -203,6 +203,6 @@ fn what_is_unknown_is_null() {
     let empty = json!({ "baseline": null, "lower_limit": null, "upper_limit": null });
     assert_eq!(measures[1]["boundary"], empty);
     page.version_number = Some(0);
-    // Bencher takes commits in full only.
+    // Bencher accepts only full commit hashes.
     assert_eq!(json(&page)["branch"]["head"]["version"], json!({ "number": 0, "hash": null }));
 }

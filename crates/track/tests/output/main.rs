@@ -1,4 +1,4 @@
-//! What a run tells: a table, Bencher's JSON, comments.
+//! Output of a run: a table, Bencher's JSON, comments.
 
 mod comment;
 mod human;

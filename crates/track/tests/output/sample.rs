@@ -1,4 +1,4 @@
-//! Reports to tell of.
+//! Sample reports.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -91,7 +91,7 @@ impl Sample {
         sample
     }
 
-    /// Adds a metric. The metrics of a benchmark have to follow each other.
+    /// Adds a metric. The metrics of a benchmark must be consecutive.
     pub(crate) fn add(&mut self, iteration: u32, case: Case) {
         let place = usize::try_from(iteration).expect("a place");
         self.report.iterations.resize_with(place + 1, Results::default);

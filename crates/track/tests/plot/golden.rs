@@ -1,5 +1,4 @@
-//! Pictures as they were when somebody looked at them last. `UPDATE_EXPECT=1` writes them anew: then
-//! look at them.
+//! Snapshots of plots. `UPDATE_EXPECT=1` rewrites them: then inspect them.
 
 use std::{env, fs, path::Path};
 
@@ -14,7 +13,7 @@ fn check(name: &str, found: &str) {
     assert!(found == expected, "{name} differs; UPDATE_EXPECT=1 writes it anew, then look at it");
 }
 
-/// Without escape sequences, which would hide the differences.
+/// Strips escape sequences, which would hide the differences.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut parts = text.split('\u{1b}');

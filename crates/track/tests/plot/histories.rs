@@ -1,9 +1,9 @@
-//! Made-up histories with what pictures have to cope with.
+//! Synthetic histories with difficult cases for plots.
 
 use time::{Duration, OffsetDateTime};
 pub(crate) use wingbeat_track::{model::*, plot::*};
 
-/// Numbers from 0 to 1 that look like chance and are always the same.
+/// Deterministic pseudo-random numbers from 0 to 1.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -13,7 +13,7 @@ impl Dice {
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// About normal, with mean 0 and standard deviation 1.
+    /// Approximately normal, with mean 0 and standard deviation 1.
     pub(crate) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.next()).sum::<f64>() - 6.0
     }
@@ -56,7 +56,7 @@ pub(crate) fn bare(mut line: Line) -> Line {
     line
 }
 
-/// With limits around a level from the fifth value on.
+/// Adds limits around a level from the fifth value on.
 pub(crate) fn limited(mut line: Line, low: f64, high: f64) -> Line {
     for dot in line.dots.iter_mut().skip(5) {
         (dot.lower_limit, dot.upper_limit) = (Some(low), Some(high));
@@ -69,7 +69,7 @@ pub(crate) fn alert(line: &mut Line, index: usize, status: AlertStatus) {
     line.dots[index].outcome = Some(Outcome::Worse);
 }
 
-/// A panel of lines, named by the first.
+/// A panel of lines, named after the first.
 pub(crate) fn panel(slug: &str, lines: Vec<Line>) -> Panel {
     let benchmark = lines.first().map(|line| line.name.clone()).unwrap_or_default();
     Panel { benchmark, measure: Measure::named(slug), lines }
@@ -79,7 +79,7 @@ pub(crate) fn chart(title: &str, count: usize, apart: Duration, panels: Vec<Pane
     Chart { title: title.to_owned(), stamps: stamps(count, apart), panels, left_out: 0 }
 }
 
-/// A step, a spike, limits, alerts of all kinds, a change of the environment.
+/// A step, a spike, limits, alerts of all kinds, an environment change.
 pub(crate) fn busy() -> Chart {
     let mut dice = Dice(1);
     let level = |index: usize| if index < 40 { 1200.0 } else { 1380.0 };
@@ -183,7 +183,7 @@ pub(crate) fn single() -> Chart {
     chart("one report", 1, Duration::hours(1), vec![panel("latency", lines)])
 }
 
-/// Constant, negative, zero, huge, tiny, with names that are long or hostile.
+/// Constant, negative, zero, huge, tiny, with long or hostile names.
 pub(crate) fn odd() -> Chart {
     let long = "a_crate::a_module::with::many::parts::<impl core::fmt::Display for alloc::vec::Vec<T>>::fmt/input-of-4096-bytes";
     let mut dice = Dice(3);
@@ -208,7 +208,7 @@ pub(crate) fn odd() -> Chart {
     chart
 }
 
-/// Three iterations in each report, and a line that ends early.
+/// Three iterations per report, and a line that ends early.
 pub(crate) fn iterations() -> Chart {
     let mut dice = Dice(4);
     let mut repeated = line("repeated", (0..24).map(|_| 10.0 + dice.normal()));

@@ -1,4 +1,4 @@
-//! Pictures of made-up histories: golden files, and rules that hold for any history.
+//! Plots of synthetic histories: golden files, and rules that hold for any history.
 
 mod golden;
 mod histories;

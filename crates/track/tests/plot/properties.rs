@@ -1,4 +1,4 @@
-//! Any history makes a picture that parsers take.
+//! Any history gives a plot that parsers accept.
 
 use crate::histories::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use time::Duration;
 
 use crate::{histories, script::pictures};
 
-/// Fails unless the text is XML, with all that is opened closed, and only finite numbers in it.
+/// Checks that the text is well-formed XML, and contains only finite numbers.
 pub(crate) fn well_formed(text: &str) {
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_end_names = true;

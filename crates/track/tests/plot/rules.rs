@@ -1,4 +1,4 @@
-//! What holds for pictures whatever they look like.
+//! Rules for plots independent of their looks.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ fn names_cannot_break_out() {
         assert!(!text.contains('\u{202e}') && !text.contains("\":\"a\\u202e"), "{text}");
         assert!(text.contains("t\\u202e") && text.contains("a\\u202e"), "{text}");
     }
-    // Nothing is asked of the network: the only addresses are names of the format.
+    // No network requests: the only addresses are XML namespaces.
     let addresses = page.matches("http").count();
     assert_eq!(addresses, page.matches("http://www.w3.org/2000/svg").count() + 1, "and http-equiv");
 }
@@ -45,9 +45,9 @@ fn many_points_stay_small_and_fast() {
     let took = begin.elapsed();
     assert!(picture.len() < 150_000, "{} bytes", picture.len());
     assert!(page.len() < 2_000_000, "{} bytes", page.len());
-    // Without optimisation, and with others at work.
+    // Unoptimized, and on a busy machine.
     assert!(took.as_secs() < 5, "{took:?}");
-    // The spike is there, whatever was thinned out: it is the only alert.
+    // The spike is kept whatever was thinned out: it is the only alert.
     assert_eq!(picture.matches("class=\"alert\"").count(), 2, "the key and the alert");
 }
 
@@ -130,7 +130,7 @@ fn a_name_keeps_its_colour() {
     check(&[&letters, &["n", "a"]], &[&coloured, &[0, 1]]);
 }
 
-/// The rectangles of texts of a class, about: left, top, right, bottom.
+/// Approximate rectangles of texts of a class: left, top, right, bottom.
 fn texts(picture: &str, class: &str) -> Vec<(f64, f64, f64, f64)> {
     let begin = format!("<text class=\"{class}\" x=\"");
     let text = |part: &str| {

@@ -1,4 +1,4 @@
-//! The script of a page, run by an engine: it draws what the picture shows, finds, and moves.
+//! Runs the script of a page in a JavaScript engine: it draws the same as the image, searches, and navigates.
 
 use crate::histories::*;
 use rquickjs::{Coerced, Context, Ctx, Runtime, Value};
@@ -7,10 +7,10 @@ use time::Duration;
 const DRAW: &str =
     concat!(include_str!("../../src/plot/draw.js"), include_str!("../../src/plot/look.js"));
 
-/// As much of a browser as the page's script asks for.
+/// The parts of a browser that the page's script uses.
 const STUB: &str = include_str!("page_stub.js");
 
-/// The charts of a page, as markup. The key is no chart.
+/// The charts of a page, as markup. The legend is not a chart.
 pub(crate) fn pictures(page: &str) -> Vec<&str> {
     let picture = |rest: &'_ str| rest.find("</svg>").map(|end| end + "</svg>".len());
     let figures =
@@ -25,13 +25,13 @@ fn parts(page: &str) -> (&str, &str) {
     (data, script.split_once("</script>").expect("its end").0)
 }
 
-/// Runs sources one after another; what each comes to, as text.
+/// Runs sources one after another, and returns their results as text.
 fn run(sources: &[String]) -> Vec<String> {
     let runtime = Runtime::new().expect("an engine");
     let context = Context::full(&runtime).expect("a context");
     context.with(|ctx| {
         let run = |source: &String| {
-            // As a script runs in a page; without a value the engine cannot make a text.
+            // Like a script in a page. Without a value the engine cannot produce a text.
             let found = ctx.eval::<Coerced<String>, _>(source.as_str());
             found.unwrap_or_else(|error| panic!("{error}: {}", exception(&ctx))).0
         };
@@ -66,7 +66,7 @@ fn exception(ctx: &Ctx<'_>) -> String {
     caught.as_exception().map_or_else(String::new, ToString::to_string)
 }
 
-/// A markup as its numbers and what stands between them.
+/// Splits markup into its numbers and the text between them.
 fn tokens(markup: &str) -> (Vec<String>, Vec<f64>) {
     let (mut texts, mut numbers, mut text, mut number) =
         (Vec::new(), Vec::new(), String::new(), String::new());
@@ -102,7 +102,7 @@ fn the_script_draws_what_the_picture_shows() {
             }
             assert_eq!(texts.len(), others.len(), "{}, {index}", chart.title);
             for (number, other) in numbers.iter().zip(&other_numbers) {
-                // A tenth of a pixel, which is what rounding to tenths can make.
+                // A tenth of a pixel, the possible error of rounding to tenths.
                 let is_near = (number - other).abs() <= 0.1001;
                 assert!(is_near, "{}, {index}: {number} {other}\n{picture}\n{drawn}", chart.title);
             }
@@ -156,7 +156,7 @@ fn keys_lead_from_value_to_value() {
     check("[0, 9]", "ArrowRight", "0,9");
     check("[0, 9]", "Home", "0,0");
     check("[0, 3]", "End", "0,9");
-    // To what is nearest on the other line.
+    // Moves to the nearest point on the other line.
     check("[0, 8]", "ArrowDown", "1,1");
     check("[1, 1]", "ArrowUp", "0,9");
     check("[0, 9]", "x", "null");
@@ -174,7 +174,7 @@ fn what_is_said_of_a_value_is_what_tables_say() {
         assert!(found[0].contains(part), "{part}: {}", found[0]);
     }
     assert!(found[1].contains("33.00 ns"), "{}", found[1]);
-    // The pointer finds what is under it.
+    // The pointer finds the point under it.
     let at = "nearest(data, data.panels[0], all, { x: data.left + 1, y: TOP + 120 })";
     assert!(evaluated(&wide(), &[at])[0].ends_with(",0"));
 }
@@ -230,7 +230,7 @@ fn thousand(panels: usize, reports: usize) -> Chart {
 fn a_thousand_series_are_all_there() {
     let chart = thousand(1000, 500);
     let page = html(&chart).expect("a page");
-    // Value and spread of 500,000 values at 16 bytes, and what surrounds them.
+    // Value and spread of 500,000 values at 16 bytes, and the rest of the page.
     assert!(page.len() < 12_000_000, "{} bytes", page.len());
     assert_eq!(page.matches("<figure>").count(), 1000);
     assert!(page.contains("<b>case_999 · Latency</b><br>main: 1.1"), "listed without a script");

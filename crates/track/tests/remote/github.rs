@@ -1,4 +1,4 @@
-//! Job summary, annotations, the one comment, and the check run.
+//! Job summary, annotations, the comment, and the check run.
 
 use std::{fs, path::PathBuf};
 
@@ -34,7 +34,7 @@ impl Job {
         job
     }
 
-    /// The pull request comes from that repository.
+    /// Makes the event a pull request from that repository.
     fn event(&mut self, from: &str) {
         let event = json!({ "pull_request": {
             "number": 12,
@@ -66,7 +66,7 @@ impl Job {
         self
     }
 
-    /// It was started by a push.
+    /// Makes the event a push.
     fn push(mut self) -> Self {
         self.event_text(r#"{"ref": "refs/heads/main"}"#);
         self
@@ -87,7 +87,7 @@ fn with_token() -> Options {
     Options { token: Some("ghs_secret".to_owned()), ..Options::default() }
 }
 
-/// GitHub with these comments; it answers what is written with an address.
+/// GitHub with these comments. Returns an address for each write.
 fn github(comments: Vec<Value>) -> Stub {
     Stub::start(move |asked, _| match asked.line.split(' ').next() {
         Some("GET") => {
@@ -143,10 +143,10 @@ fn later_reports_update_it() {
     let update = "PATCH /repos/owner/name/issues/comments/5";
     let post = "POST /repos/owner/name/issues/12/comments";
     check(vec![comment(5, &format!("old\n{own}\r\n")), comment(6, "x")], &[LIST, update]);
-    // Quoted by somebody, or of another report.
+    // A quotation, or a comment of another report.
     let other = own.replace("ci-box", "other-box");
     check(vec![comment(5, &format!("> {own}\n\nsee?")), comment(6, &other)], &[LIST, post]);
-    // Far down.
+    // On a later page.
     let mut many: Vec<_> = (100..200).map(|id| comment(id, "x")).collect();
     many.push(comment(5, &own));
     check(many, &[LIST, &LIST.replace("&page=1", "&page=2"), update]);
@@ -169,7 +169,7 @@ fn no_comment_where_none_is_wanted() {
         let told = job(Job::new(&stub.url)).tell(&options);
         assert_eq!(told.warnings, Vec::<String>::new());
         let mut lines = stub.lines();
-        // Whoever gives a token gets the check run all the same.
+        // A token always enables the check run.
         assert_eq!(lines.pop().is_some_and(|last| last == CHECK), options.token.is_some());
         assert_eq!(lines.len(), expected, "{lines:?}");
     };
@@ -207,7 +207,7 @@ fn a_read_only_token_is_a_warning() {
     assert!(!job.summary().is_empty());
     assert_eq!((told.check, told.notes.len()), (None, 1));
     assert!(told.notes[0].contains("checks: write"), "{:?}", told.notes);
-    // Refusals are not repeated.
+    // Rejections are not retried.
     assert_eq!(stub.asked().len(), 6);
 }
 
@@ -299,12 +299,12 @@ fn trouble_is_a_warning() {
             false => Reply::HangUp,
         })
     };
-    // What may have been made is not made again.
+    // Requests that may have succeeded are not retried.
     check(&failing(), |_| {}, &["comment on pull request 12: ", "no check run: "], 4);
     check(&half(), |_| {}, &["no answer", "no answer"], 3);
     check(&Stub::start(|_, _| Reply::Text(200, "{}".to_owned())), |_| {}, &["not a list"], 2);
     check(&github(vec![]), |job| job.actions.repository = None, &["GITHUB_REPOSITORY"], 0);
-    // The check run is about what was checked out then.
+    // Then the check run is for the checked-out commit.
     check(&github(vec![]), |job| job.event_text("{"), &["could not be read"], 1);
     let nowhere =
         |job: &mut Job| job.actions.summary_path = Some(PathBuf::from("/no/such/folder/x"));

@@ -1,5 +1,5 @@
-//! What leaves the machine: reports for a Bencher server, and what GitHub is told. Against servers on
-//! loopback that follow the facts.
+//! Network output: reports for a Bencher server, and messages for GitHub, tested against stub servers on loopback that
+//! behave like the real ones.
 
 mod github;
 mod names;

@@ -1,11 +1,11 @@
-//! The names under which benchmarks are sent: those that Bencher's own client makes of the same output, as
-//! its adapters of 0.6.12 tell.
+//! The benchmark names sent to a server: those that Bencher's own client derives from the same output, by its adapters
+//! of version 0.6.12.
 
 use crate::sample::*;
 use serde_json::Value;
 use wingbeat_track::{remote, run::Fold};
 
-/// The names that are sent for an output, each with its latency, or else its first measure.
+/// Checks the names sent for an output, each with its latency, or else its first measure.
 #[track_caller]
 fn check(adapter: Adapter, output: &str, expected: &[(&str, f64)]) {
     let results = adapter.parse(output.as_bytes(), None).expect(output);
@@ -157,7 +157,7 @@ fn javascript() {
     check(Adapter::JsVitest, &json(vitest), &[("a.bench.ts > sums >  n ", 1e6)]);
 }
 
-/// Where our names are Bencher's anyhow.
+/// Outputs for which our names are the same as Bencher's.
 #[test]
 fn all_others_as_they_are() {
     let time = "[1.0000 ns 2.0000 ns 3.0000 ns]";

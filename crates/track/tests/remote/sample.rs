@@ -1,4 +1,4 @@
-//! A report to send, and a server's answer with nothing but the mandatory members.
+//! A report to send, and a server's response with only the mandatory members.
 
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -39,12 +39,12 @@ pub(crate) fn report() -> Report {
     }
 }
 
-/// A UUID that is easy to see.
+/// A UUID that is easy to recognize.
 pub(crate) fn id(number: u128) -> String {
     Uuid::from_u128(number).to_string()
 }
 
-/// What is mandatory in a `JsonReport`.
+/// The mandatory members of a `JsonReport`.
 pub(crate) fn bare() -> Value {
     let time = "2026-01-01T00:00:05Z";
     json!({
@@ -68,7 +68,7 @@ pub(crate) fn bare() -> Value {
     })
 }
 
-/// The same with a result, an alert on it, and counts.
+/// The same with a result, its alert, and counts.
 pub(crate) fn alarming() -> Value {
     let time = "2026-01-01T00:00:05Z";
     let thing = |number, name: &str| {

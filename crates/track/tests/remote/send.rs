@@ -1,4 +1,4 @@
-//! `--host`: what is sent, what comes of the answer, and how failures are told.
+//! `--host`: the request, the handling of the response, and error messages.
 
 use std::{collections::BTreeMap, net::TcpListener, time::Duration};
 
@@ -64,7 +64,7 @@ fn what_is_sent() {
     let bearer = "Bearer bencher_run_0123456789abcdefghijABCDEFGHIJ";
     assert_eq!(run.header("authorization"), Some(bearer));
     assert_eq!(run.header("content-type"), Some("application/json"));
-    // Whoever serves the console's address needs no key.
+    // The server of the console's address must not get the key.
     assert_eq!(console.header("authorization"), None);
     let results = json!({
         "a::b": {

@@ -1,4 +1,4 @@
-//! A server on loopback that answers by a script and keeps what it was asked.
+//! A scripted server on loopback that records its requests.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -31,7 +31,7 @@ pub(crate) struct Asked {
 pub(crate) enum Reply {
     Text(u16, String),
     Header(u16, &'static str),
-    /// The connection is closed without a word.
+    /// Closes the connection without a response.
     HangUp,
     Silence(Duration),
 }
@@ -42,7 +42,7 @@ pub(crate) struct Stub {
 }
 
 impl Stub {
-    /// Answers by `script`, which is given each request and how many came before it.
+    /// Responds by `script`, which is given each request and the number of earlier ones.
     pub(crate) fn start(script: impl Fn(&Asked, usize) -> Reply + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -121,6 +121,6 @@ fn answer(mut stream: TcpStream, reply: Reply) {
     let head = format!(
         "HTTP/1.1 {status} x\r\n{header}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
     );
-    // A client that has gone away has seen enough.
+    // The client may have closed the connection.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
 }

@@ -1,4 +1,4 @@
-//! What becomes of alerts.
+//! Status of alerts.
 
 use std::collections::HashSet;
 
@@ -77,7 +77,7 @@ fn a_silenced_series_stays_silenced() {
         (&elsewhere, AlertStatus::Silenced, false),
         (&second, AlertStatus::Dismissed, false),
         (&first, AlertStatus::Silenced, true),
-        // Another alert of the series is settled: the series is silenced as before.
+        // Another alert of the series is settled: the series stays silenced.
         (&second, AlertStatus::Dismissed, true),
         (&second, AlertStatus::Active, false),
     ];

@@ -14,7 +14,7 @@ const TASK: &str = "WINGBEAT_TEST_CHILD";
 /// Metrics of each report that a child stores.
 pub(crate) const METRICS: usize = 40;
 
-/// A command that does the task of a test, which is ignored otherwise.
+/// A command that runs the task of a test, which is ignored otherwise.
 pub(crate) fn command(test: &str, task: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("this program"));
     command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
@@ -26,7 +26,7 @@ pub(crate) fn task() -> Option<String> {
     env::var(TASK).ok()
 }
 
-/// Stores the reports of the numbers from `first` on.
+/// Stores the reports with numbers from `first` on.
 pub(crate) fn writer(path: &Path, first: u64, count: u64) -> Command {
     let task = format!("{first} {count} {}", path.display());
     let mut command = command("child::writes_reports", &task);
@@ -34,7 +34,7 @@ pub(crate) fn writer(path: &Path, first: u64, count: u64) -> Command {
     command
 }
 
-/// The numbers of the reports that a writer has stored, of its output. A last line may be cut off.
+/// The numbers of the reports that a writer has stored, from its output. The last line may be truncated.
 pub(crate) fn stored(output: &[u8]) -> Vec<u64> {
     let text = String::from_utf8_lossy(output);
     let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));

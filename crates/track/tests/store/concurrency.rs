@@ -1,4 +1,4 @@
-//! Several processes write at once, the first of them also making the store.
+//! Several processes write at once, and the first of them also creates the store.
 
 use std::{sync::Barrier, thread};
 

@@ -1,10 +1,10 @@
-//! A store copied to another, from each engine to each, with the proof that nothing is missing.
+//! Copies of stores between all combinations of engines, verified to be complete.
 
 use std::path::Path;
 
 use crate::support::*;
 
-/// A store of each engine: a file, and a schema of a database if PostgreSQL is installed.
+/// A store on each engine: a file, and a database schema if PostgreSQL is installed.
 fn places(folder: &Path) -> Vec<[std::path::PathBuf; 2]> {
     let file = |name: &str| folder.join(name);
     let mut pairs = vec![[file("a.db"), file("b.db")]];
@@ -17,7 +17,7 @@ fn places(folder: &Path) -> Vec<[std::path::PathBuf; 2]> {
     pairs
 }
 
-/// Reports of three months, with all that a store can have.
+/// Reports of three months, with everything a store can contain.
 fn fill(store: &mut Store) {
     for number in 0..70 {
         let mut report = rich(number, 5);
@@ -54,7 +54,7 @@ fn every_engine_to_every_engine() {
         assert_eq!(content(&target), content(&source), "{from:?} to {to:?}");
         let check = target.check().expect("checked");
         assert_eq!((check.whole_reports, check.damaged), (70, Vec::new()));
-        // Again it finds everything there, and what is new in the target is no fault.
+        // Repeating it finds everything, and new documents in the target are not an error.
         target.insert(&rich(1000, 1)).expect("stored");
         let again = source.copy_to(&mut target, |_| {}).expect("copied");
         assert_eq!((again.already_there, again.others), (74, 1));

@@ -1,10 +1,10 @@
-//! The tests of this program once more, on PostgreSQL: all but those of SQLite's files.
+//! Runs the tests of this program again on PostgreSQL, except those about SQLite's files.
 
 use std::{env, process::Command};
 
 use crate::support::*;
 
-/// Their subject is a file, or both engines.
+/// About files, or about both engines already.
 const OF_FILES: [&str; 6] =
     ["copy::", "engines::", "fixture::", "flips::", "mounts::", "opening::"];
 

@@ -24,7 +24,7 @@ fn files_are_named_by_time_and_uuid_and_only_added() {
     let name = format!("2026-11-21T22-04-32Z-{}.json", first.uuid);
     let before = files(&folder);
     assert_eq!(before.keys().collect::<Vec<_>>(), [&name]);
-    // A change of an alert is a file of its own; that of the report stays as it is.
+    // A change of an alert is a separate file; that of the report is unchanged.
     let change = temporary.settle(&first, AlertStatus::Silenced);
     temporary.store.insert(&report("main", 60, 2.5)).expect("stored");
     check(&temporary.store, 1, 1, 1);
@@ -97,10 +97,10 @@ fn files_that_cannot_be_used_are_named_and_the_others_come_in() {
     let verdict = good.replace("\"iteration\":0", "\"iteration\":7");
     put("verdict.json", verdict, "no such metric");
     put("nothing.json", "{\"format\": 1}".to_owned(), "missing field `report`");
-    // The alert belongs to the good report already; the file name comes after that of the good one.
+    // The alert already belongs to the good report, whose file name comes first.
     let other = good.replacen(&rich(1, 2).uuid.to_string(), &rich(2, 2).uuid.to_string(), 1);
     put("taken.json", other, "contradicts what is in the store");
-    // Not meant for us.
+    // Not ours.
     fs::write(folder.join("README.md"), "notes").expect("written");
     fs::write(folder.join(".unfinished-x.json"), "{").expect("written");
     fs::create_dir(folder.join(".git")).expect("a folder");

@@ -7,7 +7,7 @@ use wingbeat_track::explain::{self, Explained, NoSources, Quote, QuotedLine, Sou
 
 use crate::support::*;
 
-/// pprof with stacks of the functions, outermost first, and how often each was met.
+/// A pprof with stacks of functions, outermost first, and their counts.
 fn pprof(stacks: &[(&str, i64)]) -> Vec<u8> {
     let mut strings = vec![String::new(), "wall".into(), "nanoseconds".into(), "src/lib.rs".into()];
     let mut message = proto::Profile {
@@ -69,7 +69,7 @@ fn an_alert_names_the_function() {
 #[test]
 fn the_profile_before_is_one_of_the_level_before() {
     let mut temporary = temporary();
-    // The second is as slow as the third, and raised no alert yet.
+    // The second is as slow as the third, but raised no alert yet.
     let reports = [report("main", 1, 1.0), report("main", 2, 2.0), slow(3)];
     temporary.insert(&reports);
     let store = &mut temporary.store;
@@ -86,7 +86,7 @@ fn the_profile_before_is_one_of_the_level_before() {
 #[test]
 fn a_report_with_an_alert_may_be_of_the_level_before() {
     let mut temporary = temporary();
-    // The second has an alert about something else: its value is the one that the third is judged by.
+    // The second has an alert about another benchmark, and its value is the baseline of the third.
     let reports = [report("main", 1, 1.0), slow(2), slow(3)];
     let mut reports = reports;
     reports[1].iterations = reports[0].iterations.clone();
@@ -125,7 +125,7 @@ fn what_cannot_be_compared_is_a_sentence() {
     assert!(found.sentences[0].contains("the earlier profile is no pprof"), "{found:?}");
 }
 
-/// `src/lib.rs` of two commits, as git would tell.
+/// `src/lib.rs` of two commits, as git would return it.
 struct TwoCommits;
 
 impl Sources for TwoCommits {
@@ -164,7 +164,7 @@ fn exact_counts_name_the_line_with_both_sources() {
         let pprof = instructions(&counted.collect::<Vec<_>>()).expect("bytes");
         Profile::new(report.uuid, Some(benchmark("a")), ProfileKind::Instructions, 1, pprof)
     };
-    // By numbers alone, the function's first line would have gained 50.
+    // By line numbers alone, the function's first line would have gained 50.
     let profiles = [profile(&before, &[(1, 50), (2, 10)]), profile(&after, &[(2, 50), (3, 103)])];
     store.insert_profiles(&profiles).expect("stored");
     let explained = explain::of_report(store, &after, &TwoCommits).expect("read");

@@ -1,11 +1,11 @@
-//! A store of each version as it was written then, and the files that were exported from it. Both have to
-//! be readable for ever, and to say the same.
+//! A store of each version as it was written then, and the files exported from it. Both must be readable forever, with
+//! the same content.
 //!
 //! ```text
 //! cargo test -p wingbeat-track --test store make_the_fixture -- --ignored
 //! ```
 //!
-//! makes that of the present version, once.
+//! creates that of the current version, once.
 
 use std::{fs, path::PathBuf};
 
@@ -23,7 +23,7 @@ fn every_version_is_read_and_written() {
     }
 }
 
-/// Of `withdrawn` reports nothing but their files is there.
+/// For the `withdrawn` reports only the files exist.
 fn check(version: &str, withdrawn: usize, profiles: usize) {
     let temporary = temporary();
     let path = temporary.folder.path().join("older.db");
@@ -52,7 +52,7 @@ fn check(version: &str, withdrawn: usize, profiles: usize) {
     assert_eq!(check.damaged, []);
 }
 
-/// What was damaged before there were checksums is one report less, and not a store less.
+/// Damage from before there were checksums costs one report, and not the store.
 #[test]
 fn damage_does_not_keep_an_older_store_shut() {
     let temporary = temporary();

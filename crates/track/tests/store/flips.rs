@@ -1,11 +1,10 @@
-//! A bit that flips anywhere in the file of a store is told by what reads it, or changes nothing that is
-//! read.
+//! A flipped bit anywhere in a store's file is detected on reading, or does not change what is read.
 
 use std::{fs, path::Path};
 
 use crate::support::*;
 
-/// Everything that can be asked of a store, as texts. An error ends it.
+/// All query results of a store, as texts, up to the first error.
 fn all(path: &Path) -> Result<Vec<String>, String> {
     let clear = |error: StoreError| {
         let is_named = matches!(
@@ -40,7 +39,7 @@ fn all(path: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// What an export writes, or that it says that something is missing.
+/// The output of an export, or that it reports damage.
 fn exported(path: &Path) -> Result<Vec<u8>, String> {
     let store = Store::open_to_save(path).map_err(|error| error.to_string())?;
     let mut lines = Vec::new();
@@ -51,7 +50,7 @@ fn exported(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Flips the bits that `which` takes, one after the other. How many were flipped, and how many told.
+/// Flips the bits selected by `which`, one at a time. Returns how many were flipped, and how many were detected.
 fn flip(which: impl Fn(usize) -> bool) -> (usize, usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("results.db");
@@ -91,7 +90,7 @@ fn flip(which: impl Fn(usize) -> bool) -> (usize, usize) {
 
 #[test]
 fn a_flipped_bit_is_told_or_changes_nothing() {
-    // A prime number of bits apart, so that all places within a byte come up.
+    // A prime number of bits apart, so that all positions within a byte occur.
     let (flipped, told) = flip(|bit| bit % 4001 == 0);
     assert!(flipped > 220 && told > flipped / 10, "{told} of {flipped} were told");
 }

@@ -1,4 +1,4 @@
-//! What a new report costs depends on that report, and not on how many names and metrics there are.
+//! The cost of storing a report depends on that report, and not on how many names and metrics the store has.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn report(day: i64, numbers: std::ops::Range<u32>) -> Report {
     report
 }
 
-/// The shortest of some times: others want the machine too.
+/// The shortest of several times, because the machine may be busy.
 fn shortest(store: &mut Store, reports: impl Iterator<Item = Report>) -> Duration {
     let took = |report: Report| {
         let begin = Instant::now();

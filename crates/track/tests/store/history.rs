@@ -27,7 +27,7 @@ fn check_from(temporary: &Temporary, report: Report, start: StartPoint, expected
 
 #[test]
 fn a_branch_without_a_start_point_has_its_own_earlier_reports() {
-    // In any order, and with others that are no history.
+    // In any order, and with others that are not history.
     let mut temporary = of([5, 1, 9, 3].map(|second| report("main", second, 1.0)));
     let elsewhere = [
         Report { epoch: 1, ..report("main", 2, 1.0) },
@@ -221,7 +221,7 @@ fn values_are_the_same_from_their_row_and_from_metrics() {
         point.samples.clear();
     }
     assert_eq!(sampled, expected);
-    // As an earlier version left it.
+    // As left by an earlier version.
     let deleted = connect(&temporary.store).execute("DELETE FROM report_values", []);
     assert_eq!(deleted.expect("deleted"), 5);
     assert_eq!(without_samples(&temporary, &next).expect("a history"), expected);
@@ -238,7 +238,7 @@ fn a_damaged_row_of_values_is_told() {
         connect(&temporary.store).execute(&sql, []).expect("damaged");
         let error = without_samples(&temporary, &next).expect_err("damaged");
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
-        // The report itself is whole.
+        // The report itself is undamaged.
         let check = temporary.store.check().expect("checked");
         assert_eq!(check.whole_reports, 2);
         assert!(!check.damaged.is_empty(), "{check:?}");

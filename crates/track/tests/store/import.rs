@@ -1,4 +1,4 @@
-//! Histories of other tools.
+//! Imports of other tools' histories.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn series(store: &Store) -> Vec<(String, String, String, Direction, Vec<f64>)> {
     plot.series.into_iter().map(of).collect()
 }
 
-/// A commit's letter, and the values that were measured of it.
+/// A commit's letter, and its measured values.
 type Entry<'t> = (char, &'t str);
 
 /// `data.js` with the entries of suites: name, tool, entries.
@@ -74,7 +74,7 @@ fn data_js_becomes_a_history_once() {
     ]);
     let mut temporary = temporary();
     let imported = import(&mut temporary.store, &text).expect("imported");
-    // Suites of one commit are one report, and a commit that was measured twice is two.
+    // Suites of one commit are one report, and a commit measured twice is two.
     assert_eq!((imported.reports, imported.left_out), (3, 1), "{imported:?}");
     assert!(imported.left_out_named[0].contains("no at aaaaaaaaaa: it is no number"));
     let (ns, bytes) = ("nanoseconds (ns)", "bytes (B)");
@@ -97,13 +97,13 @@ fn data_js_becomes_a_history_once() {
     let reports = temporary.store.reports(&ReportFilter::default(), 9).expect("a list");
     assert_eq!(reports[2].hash.as_deref(), Some(&*"a".repeat(40)));
     assert_eq!(reports[2].start_time.unix_timestamp(), 1_573_190_347);
-    // The JSON alone, as `external-data-json-path` has it.
+    // The JSON alone, as for `external-data-json-path`.
     let json = text.trim_start_matches("window.BENCHMARK_DATA = ");
     let again = import(&mut temporary.store, json).expect("imported");
     assert_eq!((again.reports, again.already_there), (0, 3));
 }
 
-/// Of ROCm/ATOM#2099 and benchmark-action/github-action-benchmark#158.
+/// From ROCm/ATOM#2099 and benchmark-action/github-action-benchmark#158.
 #[test]
 fn data_js_may_be_odd() {
     let one = r#"{"name": "NaN \"of\" -Infinity", "value": 1, "unit": "ns"}"#;
@@ -113,7 +113,7 @@ fn data_js_may_be_odd() {
     for end in ["", ";", ";;\n", ";\r\n"] {
         let mut temporary = temporary();
         let imported = import(&mut temporary.store, &format!("{text}{end}")).expect("imported");
-        // What was written twice was measured once.
+        // A duplicate entry was measured once.
         assert_eq!((imported.reports, imported.left_out), (2, 2), "{end:?}");
         assert_eq!(series(&temporary.store)[0].0, "NaN \"of\" -Infinity");
     }
@@ -197,7 +197,7 @@ fn series_of_bencher_become_a_history_once() {
         )
     };
     let first = perf(&[series("parse", latency, &[(1, 0, 10.0), (1, 1, 11.0), (2, 0, 20.0)])]);
-    // Another query, of the same reports.
+    // Another query for the same reports.
     let second =
         perf(&[series("render", own, &[(2, 0, 5.0), (3, 0, 6.0)]), series("no", own, &[])]);
     let text = format!("{first}\n{second}");

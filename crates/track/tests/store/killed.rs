@@ -1,4 +1,4 @@
-//! `kill -9` at any moment: what was reported as stored is there, what is there is whole, and at most the
+//! `kill -9` at any moment: whatever was reported as stored exists, everything that exists is complete, and at most the
 //! report in flight is lost.
 
 use std::{io::Read as _, path::Path, thread, time::Duration};
@@ -7,11 +7,11 @@ use crate::support::*;
 
 use crate::child::{self, METRICS};
 
-/// Processes that are killed, and at most so many on a busy machine.
+/// Number of processes killed, and the maximum on a busy machine.
 const ROUNDS: u64 = 25;
 const ROUNDS_MAX: u64 = 250;
 
-/// Lets a process write and kills it. The numbers that it said it had stored.
+/// Starts a writer and kills it. Returns the numbers that it reported as stored.
 fn write_and_kill(path: &Path, first: u64, after: Duration) -> Vec<u64> {
     let mut child = child::writer(path, first, u64::MAX / 2).spawn().expect("a process");
     let mut output = child.stdout.take().expect("its output");
@@ -44,10 +44,10 @@ fn what_was_stored_is_there_and_whole() {
     let path = place(folder.path(), "results.db");
     let mut stored = Vec::new();
     let mut round = 0;
-    // On a busy machine a round may store nothing: as many rounds as it takes to see some.
+    // On a busy machine a round may store nothing, so this continues until enough are stored.
     while round < ROUNDS || stored.len() <= ROUNDS as usize {
         assert!(round < ROUNDS_MAX, "only {} reports were stored", stored.len());
-        // A different moment each time: primes leave no pattern.
+        // A different moment each time: primes avoid patterns.
         let after = Duration::from_micros(30_000 + round * 7_919 % 90_000);
         stored.extend(write_and_kill(&path, round * 1_000_000, after));
         let found = check(&path, &stored);

@@ -1,4 +1,4 @@
-//! Lists of reports, series to draw, versions and the state of branches.
+//! Lists of reports, series for plots, versions and the state of branches.
 
 use crate::support::*;
 use time::Duration;
@@ -89,11 +89,11 @@ fn versions_are_found_and_numbered_by_time() {
         (on("main", 5, None), 3),
         (Report { confirms: Some(on("main", 5, None).uuid), ..on("main", 6, None) }, 3),
         (on("main", 7, Some("c")), 4),
-        // The branch begins after "a", which is the last that was measured by then.
+        // The branch begins after "a", the last one measured by then.
         (from_main(on("feature", 8, Some("d"))), 1),
         (from_main(on("feature", 9, Some("e"))), 2),
     ];
-    // The numbers are the same whatever came first.
+    // The numbers do not depend on the order of storing.
     temporary.insert(reports.iter().rev().map(|(report, _)| report));
     for (report, expected) in &reports {
         let number = temporary.store.version_number(report.uuid).expect("read");
@@ -142,7 +142,7 @@ fn a_plot_in_parts_is_the_whole_plot() {
     let mut temporary = temporary();
     temporary.insert((1..=9).map(|number| rich(number, 2)));
     let store = &temporary.store;
-    // Searched for in reports, and looked for in whole ones.
+    // By index lookup, and by scanning whole reports.
     for names in [vec![], vec![benchmark("a")], vec![benchmark("a"), benchmark("benchmark 1")]] {
         let query = PlotQuery { benchmarks: names, ..PlotQuery::of(project()) };
         let times = store.plot_times(&query).expect("times");

@@ -1,4 +1,4 @@
-//! The store as its users see it: what goes in comes out, whatever happens on the way.
+//! The store through its public interface: what goes in comes out, whatever happens in between.
 
 mod alerts;
 mod child;

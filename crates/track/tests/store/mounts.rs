@@ -1,5 +1,5 @@
-//! Disks that are full and folders that are read-only: mounts of their own, in a namespace of their own.
-//! Root may write where others may not, so permissions would not do.
+//! Full disks and read-only folders, as mounts in a separate namespace. Permissions do not work for this, because root
+//! ignores them.
 
 use std::{
     fs,
@@ -11,8 +11,8 @@ use crate::support::*;
 
 use crate::child;
 
-/// Runs a test again in a mount namespace of its own, where `mount` was run; `$0` is the folder. Without
-/// the right to make one it is skipped, except in CI.
+/// Runs a test again in a separate mount namespace after running `mount`; `$0` is the folder. Skipped without the
+/// privilege to create one, except in CI.
 fn inside(mount: &str, test: &str, folder: &Path) {
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -79,11 +79,11 @@ fn on_a_full_disk() {
     let mut store = Store::open(&path).expect("a store on a full disk");
     check(&store, stored);
     assert_eq!(content(&store).len() as u64, stored);
-    // A new one cannot be made.
+    // A new one cannot be created.
     fs::write(folder.join("filler"), vec![1; 4 << 20]).expect_err("full");
     let error = Store::open(folder.join("new.db")).expect_err("no room");
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
-    // Room is made, and all goes on.
+    // With space available again, everything works.
     fs::remove_file(folder.join("filler")).expect("removed");
     fs::remove_file(&ballast).expect("removed");
     store.insert(&rich(stored, 200)).expect("there is room again");

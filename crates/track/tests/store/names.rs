@@ -1,4 +1,4 @@
-//! Names of measures, as old stores have them.
+//! Names of measures, as in old stores.
 
 use crate::support::*;
 
@@ -9,7 +9,7 @@ fn of(measure: &Measure, second: i64, value: f64) -> Report {
     Report { iterations: vec![results], ..report("main", second, value) }
 }
 
-/// A measure as its name had a slug before names were told apart.
+/// A measure with the slug that its name had before slugs were unique.
 fn old(name: &str) -> Measure {
     Measure { slug: Slug::of(name), ..Measure::named(name) }
 }
@@ -49,7 +49,7 @@ fn series_of_old_stores_go_on() {
     for (second, name) in (0..).zip(names) {
         let measure = Measure::named(name);
         assert_eq!(history(&temporary.store, &measure), [second as f64], "{name}");
-        // And so they do once a report has the new slug.
+        // Also once a report has the new slug.
         let mut renewed = measure.clone();
         renewed.slug = temporary.store.slugs(&project()).expect("read").of(&measure);
         temporary.insert([of(&renewed, 10 + second, 10.0)]);
@@ -57,7 +57,7 @@ fn series_of_old_stores_go_on() {
     }
 }
 
-/// Two projects of a store do not take slugs from each other.
+/// Two projects of a store do not share slugs.
 #[test]
 fn slugs_are_those_of_a_project() {
     let mut temporary = temporary();

@@ -1,4 +1,4 @@
-//! What lies at the path may be anything. Whatever cannot be used is named and left as it is.
+//! Any file may be at the path. Unusable ones are reported and left unchanged.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 type Open = fn(&Path) -> Result<Store, StoreError>;
 
-/// The errors of both ways to open what `make` has put at a path, which stays as it was.
+/// Checks the errors of both ways to open what `make` puts at a path, which must stay unchanged.
 fn check(make: impl Fn(&Path), expected: &str, is_expected: fn(&StoreError) -> bool) {
     let opens: [Open; 2] = [|path| Store::open(path), |path| Store::open_existing(path)];
     for open in opens {
@@ -42,7 +42,7 @@ fn what_is_no_store_is_left_alone() {
     check(database("PRAGMA application_id = 7"), foreign, is_no_store);
 }
 
-/// Where not even the tables can be listed, no verb that saves something helps.
+/// If not even the tables can be listed, no command can recover anything.
 #[test]
 fn a_store_without_tables_that_can_be_read_is_given_up() {
     let damaged = |path: &Path| {
@@ -50,7 +50,7 @@ fn a_store_without_tables_that_can_be_read_is_given_up() {
         let connection = Connection::open(path).expect("a database");
         connection.pragma_update(None, "journal_mode", "DELETE").expect("set");
         drop(connection);
-        // The page that lists the tables begins behind the header.
+        // The page that lists the tables begins after the header.
         let mut bytes = fs::read(path).expect("read");
         bytes[100..108].fill(0xff);
         fs::write(path, bytes).expect("written");
@@ -65,7 +65,7 @@ fn a_store_of_a_newer_version_is_refused() {
         drop(Store::open(path).expect("a store"));
         let connection = Connection::open(path).expect("a database");
         connection.pragma_update(None, "user_version", VERSION + 1).expect("set");
-        // So that nothing lies beside it.
+        // So that there are no files next to it.
         connection.pragma_update(None, "journal_mode", "DELETE").expect("set");
     };
     let sentence = "a newer wingbeat has written it";
@@ -102,7 +102,7 @@ fn odd_names_are_only_names() {
     }
 }
 
-/// Damages a store at each of many places: either it is noticed, or what is read is right.
+/// Damages a store at many places: either it is detected, or what is read is right.
 #[test]
 fn damage_is_named_and_nothing_is_overwritten() {
     let original = temporary();
@@ -137,7 +137,7 @@ fn damage_is_named_and_nothing_is_overwritten() {
                 let mut is_seen = false;
                 for report in &reports {
                     let found = store.report(report.uuid).inspect_err(is_clear);
-                    // Where it is not there, its place in an index is gone.
+                    // If it is missing, its index entry is gone.
                     is_seen |= !found.is_ok_and(|found| found.as_ref() == Some(report));
                 }
                 let limits = HistoryLimits { sampled_reports: 0, ..HistoryLimits::NONE };

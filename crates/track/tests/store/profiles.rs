@@ -1,4 +1,4 @@
-//! Profiles beside reports: stored once for each content, found for an alert, and removed by retention.
+//! Profiles of reports: stored once per content, found for an alert, and deleted by retention.
 
 use std::fs;
 
@@ -190,7 +190,7 @@ fn retention_keeps_what_alerts_need() {
     assert_eq!(store.tidy_profiles(&project(), retention).expect("tidied"), 3);
     let kept = |store: &Store| profiles.iter().map(|it| has(store, it)).collect::<Vec<_>>();
     assert_eq!(kept(store), [false, true, true, false, false, true]);
-    // The list still says that they were there.
+    // They are still listed.
     assert_eq!(store.profiles(reports[0].uuid).expect("a list").len(), 1);
     assert_eq!(store.check().expect("checked").damaged, []);
     temporary.settle(&reports[2], AlertStatus::Dismissed);

@@ -1,5 +1,4 @@
-//! Whatever reports there are: they come out as they went in, and stores that were put together from the
-//! same files in any order are equal.
+//! Any reports are read back as they were stored, and stores imported from the same files in any order are equal.
 
 use std::fs;
 
@@ -52,7 +51,7 @@ fn results() -> impl Strategy<Value = Results> {
         let mut results = Results::default();
         for (name, measure, metric) in metrics {
             let name = BenchmarkName::new(name).expect("a name");
-            // Units that mix, and sums that are infinite, are refused; that is tested elsewhere.
+            // Mixed units and infinite sums are rejected, which is tested elsewhere.
             let _ = results.add(name, measure, metric);
         }
         results
@@ -104,7 +103,7 @@ fn any_report() -> impl Strategy<Value = Report> {
     )
 }
 
-/// Puts each file of some folders into one of several new ones, and imports those one after the other.
+/// Distributes the files of some folders among several new ones, and imports those one after another.
 fn import_in_parts(folders: &[&std::path::Path], places: &[Index], parts: usize) -> Temporary {
     let temporary = tempfile::tempdir().expect("a folder");
     let targets: Vec<_> = (0..parts).map(|part| temporary.path().join(part.to_string())).collect();
@@ -156,7 +155,7 @@ proptest! {
         let mut stores = [temporary(), temporary()];
         for (second, place) in &reports {
             let report = report("main", *second, *second as f64 / 3.0);
-            // A UUID stands for one content, so the alert follows from the time as well.
+            // A UUID implies the content, so whether there is an alert depends on the time as well.
             let report = if second % 2 == 0 { with_alert(report) } else { report };
             for (number, store) in stores.iter_mut().enumerate() {
                 if *place == 2 || usize::from(*place) == number {
@@ -184,7 +183,7 @@ proptest! {
         let other = import_in_parts(&[b, a, b], &[], 1);
         let (one, other) = (&one.store, &other.store);
         prop_assert_eq!(content(one), content(other));
-        // Merged into the first of the two, it is the same again.
+        // Merged into the first of the two, the content is the same again.
         stores[0].store.import(b).expect("imported");
         prop_assert_eq!(content(&stores[0].store), content(one));
         let present = |store: &Store| {

@@ -1,4 +1,4 @@
-//! Other names for what is in a store.
+//! Renaming in a store.
 
 use crate::support::*;
 
@@ -26,7 +26,7 @@ fn a_branch_a_testbed_and_a_benchmark_are_renamed() {
     assert_eq!(renamed.alerts[0].benchmark, benchmark("parse"));
     let profiles = temporary.store.profiles(first.uuid).expect("a list");
     assert_eq!(profiles[0].benchmark, Some(benchmark("parse")));
-    // It opens, and what is exported comes in elsewhere.
+    // It opens, and its export can be imported elsewhere.
     let path = temporary.store.path().to_owned();
     let store = Store::open(path).expect("opened");
     let mut to = super::support::temporary();
@@ -64,7 +64,7 @@ fn two_branches_become_one_history() {
     let feature = report("feature", 9, 9.0);
     let start = StartPoint { branch: branch("main"), ..start };
     assert_eq!(seconds(&Report { start_point: Some(start), ..feature }), [1, 2]);
-    // The values of two benchmarks are never one series.
+    // The values of two benchmarks are never merged into one series.
     let mut results = Results::default();
     results.add(benchmark("b"), Measure::latency(), Metric::new(1.0)).expect("added");
     temporary.insert([Report { iterations: vec![results], ..report("main", 20, 1.0) }]);

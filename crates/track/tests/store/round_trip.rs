@@ -110,7 +110,7 @@ fn an_error_in_the_middle_leaves_nothing_of_the_report() {
     let first = with_alert(report("main", 1, 1.0));
     temporary.store.insert(&first).expect("stored");
     let before = content(&temporary.store);
-    // The alert is the last thing to be stored, and its UUID is taken.
+    // The alert is stored last, and its UUID is taken.
     let mut second = with_alert(report("main", 2, 2.0));
     second.alerts[0].uuid = first.alerts[0].uuid;
     temporary.store.insert(&second).expect_err("the UUID is taken");

@@ -1,4 +1,4 @@
-//! Reports to store.
+//! Sample reports and temporary stores.
 
 use std::{
     borrow::Borrow,
@@ -16,10 +16,10 @@ pub(crate) use wingbeat_track::{
     store::*,
 };
 
-/// The environment of the tests when they run on PostgreSQL: a database.
+/// Environment variable with a database, to run the tests on PostgreSQL.
 pub(crate) const DATABASE: &str = "WINGBEAT_TEST_DATABASE";
 
-/// Where a new store can be: a file of that name in a folder, or a schema of its own in the database.
+/// Location of a new store: a file of that name in a folder, or a separate schema in the database.
 pub(crate) fn place(folder: &Path, name: &str) -> PathBuf {
     static SCHEMAS: AtomicUsize = AtomicUsize::new(0);
     match env::var(DATABASE) {
@@ -31,12 +31,12 @@ pub(crate) fn place(folder: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// How often something random is tried: less often where each new store takes the making of twenty tables.
+/// Number of random cases: fewer on PostgreSQL, where each new store creates twenty tables.
 pub(crate) fn cases(of_files: u32) -> u32 {
     if env::var_os(DATABASE).is_some() { of_files / 8 } else { of_files }
 }
 
-/// A connection to the database of a store, beside that of the store.
+/// A second connection to the database of a store.
 pub(crate) fn connect(store: &Store) -> Connection {
     let path = store.path().to_str().expect("a text");
     if PostgresUrl::is_meant(path) {
@@ -45,7 +45,7 @@ pub(crate) fn connect(store: &Store) -> Connection {
     sqlite::open(store.path(), sqlite::Mode::Write).expect("a database")
 }
 
-/// A store in a folder that goes with it.
+/// A store in a temporary folder.
 pub(crate) struct Temporary {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) store: Store,
@@ -64,7 +64,7 @@ impl Temporary {
         self.store.set_alert_status(alert, status, None).expect("changed")
     }
 
-    /// Exports it into a folder beside it.
+    /// Exports it into a folder next to it.
     pub(crate) fn exported(&self) -> PathBuf {
         let folder = self.folder.path().join("files");
         self.store.export(&folder).expect("exported");
@@ -104,7 +104,7 @@ pub(crate) fn at(seconds: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(1_795_298_672 + seconds).expect("a time")
 }
 
-/// A report on a branch at some second, with the latency of one benchmark. The UUID follows from both.
+/// A report on a branch at some second, with the latency of one benchmark. The UUID is derived from both.
 pub(crate) fn report(branch_name: &str, second: i64, value: f64) -> Report {
     let mut results = Results::default();
     results.add(benchmark("a"), Measure::latency(), Metric::new(value)).expect("added");
@@ -125,7 +125,7 @@ pub(crate) fn start_point(
     StartPoint { branch: branch(name), hash: None, until, max_versions }
 }
 
-/// The same report with a verdict and an alert about its only metric.
+/// The report with a verdict and an alert about its only metric.
 pub(crate) fn with_alert(mut report: Report) -> Report {
     let (low, high) = report.uuid.as_u64_pair();
     let verdict = Verdict {
@@ -145,8 +145,7 @@ pub(crate) fn with_alert(mut report: Report) -> Report {
     report
 }
 
-/// A report with all that a report can have, of that many metrics. Everything in it follows from the
-/// number.
+/// A report with everything that a report can have, with that many metrics. All of it is derived from the number.
 pub(crate) fn rich(number: u64, metrics: usize) -> Report {
     let mut report = report("main", number as i64, number as f64);
     report.uuid = Uuid::from_u64_pair(0xfeed, number);
@@ -169,7 +168,7 @@ pub(crate) fn rich(number: u64, metrics: usize) -> Report {
     with_alert(report)
 }
 
-/// All of a store that does not depend on how things came into it.
+/// All content of a store that does not depend on the order of storing.
 pub(crate) fn content(store: &Store) -> Vec<(String, String)> {
     let folder = tempfile::tempdir().expect("a folder");
     store.export(folder.path()).expect("exported");

@@ -1,4 +1,4 @@
-//! Reports that somebody took back: nothing shows them any more, and stores with them still merge.
+//! Withdrawn reports: they are hidden, and stores with them still merge.
 
 use std::fs;
 
@@ -82,7 +82,7 @@ fn a_report_is_withdrawn_once() {
     assert_eq!(temporary.store.withdraw(Uuid::nil(), None).expect("written"), None);
     withdraw(&mut temporary.store, &first);
     assert_eq!(temporary.store.withdraw(first.uuid, None).expect("written"), None);
-    // The same report again does not bring it back.
+    // Storing the same report again does not restore it.
     assert_eq!(temporary.store.insert(&first).expect("stored"), Insertion::AlreadyThere);
     assert_eq!(temporary.store.report(first.uuid).expect("read"), None);
 }
@@ -143,7 +143,7 @@ fn one_file_tells_how_many_there_are() {
     assert!(error.to_string().contains("lines are missing"), "{error}");
 }
 
-/// A file of an older wingbeat ends without a number of withdrawals.
+/// A file of an older wingbeat has no number of withdrawals at its end.
 #[test]
 fn files_from_before_there_were_withdrawals() {
     let mut from = temporary();

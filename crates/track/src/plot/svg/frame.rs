@@ -1,4 +1,4 @@
-//! A panel: title, axes, what changed in the environment, the lines, and their labels.
+//! A panel: title, axes, environment changes, lines, and their labels.
 
 use std::fmt::Write as _;
 use wingbeat_text::{grouped, share};
@@ -17,14 +17,14 @@ use crate::{
 
 const TICK_DISTANCE: f64 = 92.0;
 
-/// Lines beyond this many have the colours of the first again, and are dashed.
+/// Lines beyond this number reuse the first colours, dashed.
 const COLOURS: usize = LINES_MAX / 2;
 
 const TITLE_FONT: f64 = 14.0;
 
 const HASH_LENGTH: usize = 8;
 
-/// A panel, whose top is at 0.
+/// Draws a panel with its top at 0.
 pub(super) fn panel(
     out: &mut String,
     chart: &Chart,
@@ -46,7 +46,7 @@ pub(super) fn panel(
     news(out, chart, layout, frame, notes);
     let _ = writeln!(out, "<g clip-path=\"url(#clip-{index})\">");
     let mut curves = Vec::new();
-    // The most important line comes last, which is on top.
+    // The most important line is drawn last, on top.
     for (line, &colour) in panel.lines.iter().zip(colours).rev() {
         let _ = writeln!(out, "<g class=\"{}\">", class(colour));
         curves.push(marks::line(out, chart, layout, frame, line));
@@ -98,12 +98,12 @@ fn title(out: &mut String, panel: &Panel, layout: &Layout, frame: &Frame) {
 
 pub(in crate::plot) fn name(panel: &Panel, layout: &Layout) -> String {
     let measure = fit(&format!(" · {}", panel.measure.name), layout.width * 0.4, TITLE_FONT);
-    // The measure stays whole where the name of a benchmark does not fit.
+    // Shortens the benchmark's name, never the measure.
     let room = layout.width * 0.8 - width(&measure, TITLE_FONT);
     fit(&panel.benchmark, room, TITLE_FONT) + &measure
 }
 
-/// The name of a line, as far as there is room, its newest value and how far that is from those before.
+/// The shortened name of a line, its newest value, and that one's change from the values before.
 pub(in crate::plot) fn label(line: &Line, frame: &Frame) -> [String; 3] {
     [
         fit(&line.name, LABELS_WIDTH - 36.0, FONT),
@@ -162,7 +162,7 @@ fn horizontal(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame) {
     out.push_str("</g>\n");
 }
 
-/// A line where the environment changed, with the numbers of the notes.
+/// Vertical lines at environment changes, with the numbers of the notes.
 fn news(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, notes: &[Note<'_>]) {
     out.push_str("<g class=\"environment\">\n");
     let (top, bottom) = (px(PLOT_TOP), px(frame.bottom()));
@@ -175,7 +175,7 @@ fn news(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, notes: 
         last_column = Some(layout.column(x));
         let _ = writeln!(out, "<path class=\"news\" d=\"M{} {top}V{bottom}\"/>", px(x));
     }
-    // Numbers that would overlap become one: 2–4.
+    // Merges numbers that would overlap: 2–4.
     let mut badges: Vec<(f64, usize, usize)> = Vec::new();
     for note in notes {
         let x = layout.x(note.stamp as f64 - 0.5);
@@ -199,7 +199,7 @@ fn news(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, notes: 
     out.push_str("</g>\n");
 }
 
-/// The name of each line beside its end, with the newest value.
+/// The name of each line next to its end, with the newest value.
 fn labels(
     out: &mut String,
     chart: &Chart,

@@ -1,4 +1,4 @@
-//! The marks of a line: spread, limits, levels, the line itself, its points.
+//! Draws a line: spread, limits, levels, the line itself, its points.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use crate::plot::{
     thin::thin,
 };
 
-/// Points are drawn singly if they are at least that many pixels apart.
+/// Points are drawn individually if they are at least that many pixels apart.
 const DOT_DISTANCE: f64 = 6.0;
 
 const COLUMN: f64 = 1.0;
 
-/// Draws spread, limits, levels, line and points. The points of the line come back.
+/// Draws spread, limits, levels, line and points. Returns the points of the line.
 pub(super) fn line(
     out: &mut String,
     chart: &Chart,
@@ -75,10 +75,10 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     path
 }
 
-/// The spread as areas: one for each run of values that have a spread. A single one is a bar.
+/// The spread as areas, one for each contiguous run of values with a spread. A single one is a bar.
 fn band(dots: &[Dot], places: &[f64], frame: &Frame, layout: &Layout) -> String {
     let mut out = String::new();
-    // Column, place, and the ends over all values of the column.
+    // Column, position, and the ends over all values of the column.
     let mut run: Vec<(usize, f64, f64, f64)> = Vec::new();
     let mut flush = |run: &mut Vec<(usize, f64, f64, f64)>| {
         if let [(_, x, lower, upper)] = run[..] {
@@ -96,7 +96,7 @@ fn band(dots: &[Dot], places: &[f64], frame: &Frame, layout: &Layout) -> String 
     };
     for (dot, &x) in dots.iter().zip(places) {
         let (Some(lower), Some(upper)) = (dot.lower, dot.upper) else {
-            // Among dense points one without a spread is no gap to be seen.
+            // Among dense points, a single one without a spread is no visible gap.
             if run.last().is_some_and(|last| last.0 != layout.column(x)) {
                 flush(&mut run);
             }
@@ -115,7 +115,7 @@ fn band(dots: &[Dot], places: &[f64], frame: &Frame, layout: &Layout) -> String 
     out
 }
 
-/// A limit as a line, broken where there is none.
+/// A limit as a line, interrupted where there is none.
 fn limit_path(
     dots: &[Dot],
     places: &[f64],
@@ -158,7 +158,7 @@ fn levels(line: &Line, places: &[f64], frame: &Frame) -> String {
     out
 }
 
-/// Between the last point of the old level and the first of the new one.
+/// Half way between the last point of the old level and the first of the new one.
 pub(super) fn border(step: &Step, places: &[f64]) -> f64 {
     (places[step.dot.saturating_sub(1)] + places[step.dot]) / 2.0
 }

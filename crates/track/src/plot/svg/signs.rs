@@ -1,4 +1,4 @@
-//! The signs upon a line: changes of level with how large they are, and alerts.
+//! Symbols on a line: level changes with their size, and alerts.
 
 use std::fmt::Write as _;
 use wingbeat_text::share::change;
@@ -13,14 +13,14 @@ use crate::{
     },
 };
 
-/// Height of a text above and below its base line.
+/// Height of a text above and below its baseline.
 const ABOVE: f64 = 11.0;
 const BELOW: f64 = 3.0;
 
-/// Distance of a text from the border of its step, and from the ends of the panel.
+/// Distance of a text from its step, and from the ends of the panel.
 const GAP: f64 = 5.0;
 
-/// Where texts fit: over no other text, and over as few lines as can be.
+/// Placement of texts: without overlaps, and over as few lines as possible.
 pub(super) struct Room<'a> {
     layout: &'a Layout,
     frame: &'a Frame,
@@ -37,12 +37,13 @@ impl<'a> Room<'a> {
         Self { layout, frame, curves, taken: Vec::new() }
     }
 
-    /// The best place for a text beside a step: its right end and base line. `None` if all are taken.
+    /// The best position of a text next to a step: its right end and baseline. `None` if there is no room.
     fn place(&mut self, x: f64, y: f64, text_width: f64) -> Option<(f64, f64)> {
         let (left, right) = (self.layout.left, self.layout.left + self.layout.width);
         let (top, bottom) = (PLOT_TOP + ABOVE + GAP, self.frame.bottom() - GAP);
         let mut best: Option<(f64, Area)> = None;
-        // Beside the new level before the step, where there is most room; else after it, and ever farther.
+        // First next to the new level before the step, where there is most room, then after it, and then at growing
+        // distances.
         let rows = (0..=((bottom - top) / ABOVE) as usize).flat_map(|row| match row {
             0 => vec![0.0],
             _ => vec![-(row as f64), row as f64],
@@ -120,7 +121,7 @@ pub(super) fn alerts(out: &mut String, chart: &Chart, layout: &Layout, frame: &F
     for dot in &line.dots {
         let Some((limit, status)) = dot.alert else { continue };
         let (x, y) = frame.point(layout, chart, dot);
-        // Of many in one place one is enough.
+        // Draws only one of several at the same position.
         let place = (x as i64, (y / 2.0) as i64, status);
         if drawn.contains(&place) {
             continue;

@@ -1,5 +1,5 @@
-//! What to measure in turns, or why that cannot be: both sides have to be commits, and the command has to
-//! make all that it runs from what is checked out.
+//! Selects what to compare, or explains why nothing can be: both sides must be commits, and the command must build
+//! everything it runs from the checkout.
 
 use std::{ffi::OsString, path::Path, time::Instant};
 
@@ -51,7 +51,7 @@ pub(super) fn plan(
     })
 }
 
-/// The commit of the nearest report, and that of this one.
+/// The commits of the nearest report and of this one.
 fn commits(
     request: &Request,
     report: &Report,
@@ -90,7 +90,7 @@ fn commits(
     Ok([base, checked_out])
 }
 
-/// The words that `compare` takes. It gives a single one to `/bin/sh`.
+/// The command's words for `compare`, which passes a single one to `/bin/sh`.
 fn words(command: Benchmark) -> Vec<OsString> {
     let shell = |words: [&str; 3], last: OsString| {
         words.iter().map(OsString::from).chain([last]).collect::<Vec<_>>()
@@ -100,17 +100,17 @@ fn words(command: Benchmark) -> Vec<OsString> {
             Ok([program]) => shell(["/bin/sh", "-c", "exec \"$0\""], program),
             Err(words) => words,
         },
-        // For a line of `/bin/sh`, given as one word, `compare` knows how to build.
+        // `compare` can build a `/bin/sh` line given as one word.
         Benchmark::Shell { shell, flag, line } if shell == "/bin/sh" && flag == "-c" => vec![line],
         Benchmark::Shell { shell, flag, line } => vec![shell, flag, line],
     }
 }
 
-/// The first word that names a place in the working tree by its whole path.
+/// The first word that contains an absolute path into the working tree.
 fn word_in_working_tree(command: &[OsString], directory: &Path) -> Option<String> {
     let root = git::root(directory)?;
     let root = root.trim_end_matches('/');
-    // These go on with the name of a folder, so that it is another one.
+    // These characters continue the folder's name, so it is another one.
     let is_part_of_name = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     let is_inside = |word: &&str| {
         let mut ends = word.match_indices(root).map(|(at, _)| &word[at + root.len()..]);

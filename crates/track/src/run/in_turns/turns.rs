@@ -1,5 +1,5 @@
-//! Compares, until a signal comes or time is up. Its worktrees are gone when it returns; a second signal
-//! kills at once, and leaves them to the next comparison.
+//! Compares until a signal arrives or time is up. Its worktrees are removed when it returns; a second signal kills at
+//! once, and leaves them to the next comparison.
 
 use std::{
     sync::{
@@ -23,7 +23,7 @@ pub(super) fn compare(
     interrupt: &Interrupt,
     echo: &mut Echo<'_>,
 ) -> Result<Comparison, String> {
-    // What was measured before is to be stored all the same.
+    // Earlier measurements are to be stored in any case.
     interrupt.keep_results();
     let stop = AtomicBool::new(interrupt.is_raised());
     let (end, ended) = mpsc::channel::<()>();
@@ -56,7 +56,7 @@ pub(super) fn compare(
     })
 }
 
-/// Of the last lines of a command's output only the last one: more is too much for a notice.
+/// Only the last line of a command's output: more is too much for a notice.
 fn in_a_line(error: &str) -> String {
     let mut lines = error.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().trim_end_matches(['.', ':']);

@@ -1,4 +1,4 @@
-//! The documents of a file, one after the other.
+//! Iterates over the documents of a file.
 
 use std::io::{BufRead, Read};
 
@@ -6,15 +6,15 @@ use serde::Deserialize as _;
 
 use super::Line;
 
-/// The documents of a file, a line each as a rule: from memory they are read three times as fast as byte by byte. One
-/// that goes on for several lines, as people write it, is read as it comes.
+/// The documents of a file, usually one per line: parsing from memory is three times as fast as byte by byte. A
+/// document spanning several lines, as people write it, is parsed as a stream.
 pub(super) struct Documents<'r> {
     from: &'r mut dyn BufRead,
-    /// What is left of the last line.
+    /// The rest of the last line.
     line: Vec<u8>,
 }
 
-/// What is read as a line at most: what has none may have no end.
+/// Maximum length of a line: input without line breaks may be endless.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
 impl<'r> Documents<'r> {
@@ -53,7 +53,7 @@ impl Iterator for Documents<'_> {
 mod tests {
     use super::*;
 
-    /// How many documents a text has, or what is wrong with it.
+    /// Checks the number of documents in a text, or the error.
     fn check(text: &str, expected: Result<usize, &str>) {
         let mut from = text.as_bytes();
         let mut count = 0;

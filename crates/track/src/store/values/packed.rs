@@ -1,7 +1,7 @@
-//! The values of a report as bytes.
+//! The binary format of a report's values.
 //!
-//! They are a sequence of metrics, ordered by benchmark, measure and iteration. Each is three unsigned LEB128 numbers and
-//! a little-endian 64-bit float:
+//! A sequence of metrics, sorted by benchmark, measure and iteration. Each is three unsigned LEB128 numbers and a
+//! little-endian 64-bit float:
 //!
 //! 1. the row number of the benchmark, less that of the metric before it;
 //! 2. the row number of the measure;
@@ -16,7 +16,7 @@ use wingbeat_sql::{
 
 use super::StoredValue;
 
-/// The values of a report in their order, as they stand in a row.
+/// The sorted values of a report, as packed into a row.
 #[derive(Debug)]
 pub(super) struct Packed(pub(super) Vec<StoredValue>);
 
@@ -31,7 +31,7 @@ impl ToSql for Packed {
             for number in [above, measure.cast_unsigned(), iteration] {
                 write_number(&mut bytes, number);
             }
-            // SQLite keeps -0.0 as 0 in `metric`.
+            // SQLite stores -0.0 as 0 in `metric`.
             bytes.extend_from_slice(&(value + 0.0).to_le_bytes());
         }
         Ok(ToSqlOutput::Owned(Value::Blob(bytes)))
