@@ -1,5 +1,5 @@
-//! Who is to blame for the time of a stack: the innermost function in it that is the user's own. The memory
-//! allocator is not guilty, whoever calls it is; nor is a harness, which calls everything.
+//! Attributes the time of each stack to its innermost own function. The memory allocator is not blamed for its
+//! callers, nor a harness for its callees.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -12,37 +12,37 @@ use crate::{
     side::{Frame, Side, Stack},
 };
 
-/// Two functions that were taken for one: their names differ in generic arguments only, and each side has exactly one.
+/// Two functions matched as one: their names differ in generic arguments only, and each side has exactly one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Matched {
     pub before: String,
     pub after: String,
 }
 
-/// A line of a source file, as the later version of the file numbers it.
+/// A source line, as numbered in the later version of the file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Place {
     pub file: String,
     pub line: u32,
-    /// Whether the later version does not have it: the number is that of the earlier one.
+    /// Whether the later version lacks the line: the number is then that of the earlier one.
     pub is_gone: bool,
 }
 
-/// What a function is to blame for, before and after.
+/// A function's attributed weight, before and after.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Blame {
     pub(crate) function: String,
     pub(crate) is_own: bool,
-    /// Whether it was inlined on one side, and not on the other.
+    /// Whether it is inlined on one side only.
     pub(crate) is_inlined_once: bool,
     pub(crate) change: Change,
-    /// Its share of the profile, whatever the metric is.
+    /// Its share of the profile, independent of the metric.
     pub(crate) share: Change,
-    /// By file and line of the function.
+    /// By the function's file and line.
     pub(crate) places: Vec<(Place, Change)>,
-    /// By the innermost function that it calls.
+    /// By the innermost function called.
     pub(crate) leaves: Vec<(String, Change)>,
-    /// By the user's own function that calls it.
+    /// By the calling own function.
     pub(crate) callers: Vec<(String, Change)>,
 }
 
@@ -55,11 +55,11 @@ struct Sums {
     callers: BTreeMap<String, Sum>,
 }
 
-/// What a sample without any frame is counted under.
+/// Function of samples without frames.
 const NO_STACK: &str = "[no stack]";
 
-/// The user's own functions that are inlined on one side, and not on the other. Of code that they inline themselves
-/// the compiler then says something else on each side, so it counts as theirs.
+/// Own functions that are inlined on one side only. The compiler attributes code inlined into them differently on
+/// each side, so it counts as theirs.
 fn inlined_once(before: &Side, after: &Side) -> HashSet<String> {
     let (before, after) = (inlined_part(before), inlined_part(after));
     let is_it = |name: &String, part: f64| {
@@ -68,7 +68,7 @@ fn inlined_once(before: &Side, after: &Side) -> HashSet<String> {
     before.into_iter().filter(|(name, part)| is_it(name, *part)).map(|(name, _)| name).collect()
 }
 
-/// For each of the user's own functions the part of its weight that it has as an inlined one.
+/// The inlined part of each own function's weight.
 fn inlined_part(side: &Side) -> HashMap<String, f64> {
     let mut weights = vec![0.0; side.frames.len()];
     for stack in &side.stacks {
@@ -89,7 +89,7 @@ fn inlined_part(side: &Side) -> HashMap<String, f64> {
     sums.map(|(name, [own, inlined])| (name, inlined / (own + inlined))).collect()
 }
 
-/// The innermost own function, or the one that it is inlined in if that is [`inlined_once`].
+/// The innermost own function, or the one that it is inlined into if that is [`inlined_once`].
 fn to_blame(frames: &[&Frame], inlined_once: &HashSet<String>) -> Option<usize> {
     let own = frames.iter().rposition(|frame| frame.origin == Origin::Own)?;
     let is_it = |at: usize| inlined_once.contains(&function(&frames[at].name));
@@ -103,7 +103,7 @@ fn to_blame(frames: &[&Frame], inlined_once: &HashSet<String>) -> Option<usize> 
     Some(at)
 }
 
-/// Adds up what each function of a profile is to blame for.
+/// Sums the weights attributed to each function.
 fn by_blame(side: &Side, inlined_once: &HashSet<String>) -> BTreeMap<String, Sums> {
     let mut all: BTreeMap<String, Sums> = BTreeMap::new();
     for stack in &side.stacks {
@@ -124,7 +124,7 @@ fn by_blame(side: &Side, inlined_once: &HashSet<String>) -> BTreeMap<String, Sum
             sums.places.entry(place).or_default().add(stack);
         }
         sums.leaves.entry(function(&leaf.name)).or_default().add(stack);
-        // Through code of others, a function may call its own closure.
+        // Through library code, a function may call its own closure.
         let caller = frames[..at]
             .iter()
             .rev()
@@ -140,7 +140,7 @@ fn frames<'s>(side: &'s Side, stack: &Stack) -> Vec<&'s Frame> {
     stack.frames.iter().filter_map(|frame| side.frames.get(*frame as usize)).collect()
 }
 
-/// What functions are to blame for, which adds up to the metric, and which of them were taken for one.
+/// Attributed weights by function, which add up to the metric, and the functions that were matched.
 pub(crate) fn blame(before: &Side, after: &Side, scales: Scales) -> (Vec<Blame>, Vec<Matched>) {
     let inlined_once = inlined_once(before, after);
     let (before, mut after) = (by_blame(before, &inlined_once), by_blame(after, &inlined_once));
@@ -247,7 +247,7 @@ mod tests {
         let inlined = "main;parse;~next;~bump 10";
         check(inlined, "main;parse;next;~bump;~advance 20", &["next"]);
         check(inlined, "main;parse;next;lib:copy 20", &["next"]);
-        // What it calls is not its own, and as before are those that are inlined on both sides.
+        // A function that it calls is separate, and those inlined on both sides are treated as before.
         check(inlined, "main;parse;next;bump 20", &["bump"]);
         check(inlined, "main;parse;~next;~advance 20", &["advance", "bump"]);
     }
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(found.len(), 2);
         let renamed = Matched { before: "f::<u8>".to_owned(), after: "f::<u16>".to_owned() };
         assert_eq!(matched, [renamed]);
-        // Two that might be meant are none.
+        // Two candidates are not matched.
         let (found, matched) = blamed(&before, &side("main;f::<u16> 10\nmain;f::<u32> 10"));
         assert_eq!((found.len(), matched.len()), (4, 0));
     }

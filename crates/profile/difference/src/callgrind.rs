@@ -1,17 +1,17 @@
-//! What Callgrind counted, by function and line: its files, as valgrind's manual has them ("Callgrind Format
+//! Reads Callgrind's counts by function and line, in the format of valgrind's manual ("Callgrind Format
 //! Specification"). Text in, counts out.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::exact::{Counted, CountedFrame};
 
-/// Largest file that is read, in bytes. That of a benchmark has some hundred thousand.
+/// Largest file to read, in bytes. That of a benchmark has some hundred thousand.
 pub const CALLGRIND_BYTES_MAX: u64 = 64 << 20;
 
-/// What instructions are called among the events.
+/// Callgrind's event name for instructions.
 const INSTRUCTIONS: &str = "Ir";
 
-/// Why a file has no counts.
+/// Why a file could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallgrindError {
     #[error("it is no file of Callgrind: no line `events:` stands before its costs")]
@@ -22,7 +22,7 @@ pub enum CallgrindError {
     Line { line: usize, reason: &'static str },
 }
 
-/// The instructions that each line executed itself, without those of functions that it calls.
+/// The instructions executed by each line itself, excluding functions that it calls.
 pub fn instructions(text: &str) -> Result<Vec<Counted>, CallgrindError> {
     let mut reader = Reader::default();
     for (line, content) in (1..).zip(text.lines()) {
@@ -47,17 +47,17 @@ type Key = (usize, usize, usize, u32);
 
 #[derive(Default)]
 struct Reader {
-    /// Which of the costs in a line are instructions.
+    /// Index of instructions among the costs of a line.
     instructions: Option<usize>,
     positions: Positions,
     objects: Names,
     functions: Names,
     files: Names,
-    /// Where the costs are that come now.
+    /// Location of the costs that follow.
     object: usize,
     function: usize,
     file: usize,
-    /// Whether the next costs are those of a call, which the called function has, too.
+    /// Whether the next costs are those of a call, which the callee has too.
     is_call: bool,
     counts: BTreeMap<Key, u64>,
 }
@@ -82,7 +82,7 @@ impl Reader {
             "cfn" => drop(self.functions.number(value)?),
             "cfi" | "cfl" => drop(self.files.number(value)?),
             "calls" => self.is_call = true,
-            // A header whose value has such a sign, such as `cmd: x --a=b`; or a jump, which costs nothing.
+            // A header with such a sign in its value, such as `cmd: x --a=b`, or a jump, which has no cost.
             _ => {}
         }
         Ok(())
@@ -110,7 +110,7 @@ impl Reader {
         if std::mem::take(&mut self.is_call) {
             return Ok(());
         }
-        // Costs of 0 at the end of a line are left out.
+        // Zero costs at the end of a line are omitted.
         let Some(cost) = words.nth(instructions) else { return Ok(()) };
         let cost: u64 = cost.parse().map_err(|_| Broken::Line("a cost is no number"))?;
         let key = (self.object, self.function, self.file, number);
@@ -132,10 +132,10 @@ impl Reader {
     }
 }
 
-/// How Callgrind calls a file that it does not know.
+/// Callgrind's name of unknown files.
 const UNKNOWN: &str = "???";
 
-/// `parse` of `parse'2`: a function that was called while it ran.
+/// Strips the recursion level: `parse` of `parse'2`.
 fn without_recursion(name: &str) -> &str {
     match name.rsplit_once('\'') {
         Some((front, depth))
@@ -147,7 +147,8 @@ fn without_recursion(name: &str) -> &str {
     }
 }
 
-/// Names that have a number the first time that they come, and only that from then on: `(3) main`, `(3)`.
+/// Compressed names: a name is defined with a number on first use, and the number alone is used after that: `(3)
+/// main`, `(3)`.
 struct Names {
     names: Vec<String>,
     numbers: HashMap<u64, usize>,
@@ -196,10 +197,10 @@ impl Names {
     }
 }
 
-/// The columns in front of costs, each absolute or relative to that of the line before.
+/// The columns before the costs, absolute or relative to the previous line.
 struct Positions {
     last: Vec<u64>,
-    /// Which of them is the source line.
+    /// Index of the source line.
     line: Option<usize>,
 }
 
@@ -216,7 +217,7 @@ impl Positions {
         Self { last: vec![0; names.len()], line }
     }
 
-    /// The source line, 0 if it is not known. `None` if a position is broken.
+    /// The source line, 0 if unknown. `None` if a position is invalid.
     fn read<'w>(&mut self, words: &mut impl Iterator<Item = &'w str>) -> Option<u32> {
         for last in &mut self.last {
             let word = words.next()?;
@@ -248,7 +249,7 @@ mod tests {
     const HEAD: &str = "# callgrind format\nversion: 1\ncmd: bench --a=b\npositions: line\n\
                         events: Ir Dr\nsummary: 9 1\n\n";
 
-    /// `image function file:line count` of each.
+    /// Formats the counts as `image function file:line count`.
     fn told(text: &str) -> Result<Vec<String>, CallgrindError> {
         let told = |it: Counted| {
             let CountedFrame { function, file, line } = &it.frames[0];
@@ -267,12 +268,12 @@ mod tests {
             "ob=(1) /bin/x\nfl=(1) a.c\nfn=(1) f\n3 5\n\nfn=(2) g\nfl=(1)\n* 2\n-1 1\n",
             &["/bin/x f a.c:3 5", "/bin/x g a.c:2 1", "/bin/x g a.c:3 2"],
         );
-        // What was inlined from another file, and the way back.
+        // Code inlined from another file, and the return.
         check(
             "fl=a.c\nfn=f\n3 1\nfi=b.h\n9 2\nfe=a.c\n4 3\n",
             &[" f a.c:3 1", " f a.c:4 3", " f b.h:9 2"],
         );
-        // A call's costs are those of the callee, which may be defined here.
+        // The costs of a call are those of the callee, which may be defined here.
         check(
             "fl=(1) a.c\nfn=(1) f\n3 1\ncfi=(2) b.c\ncfn=(2) g\ncalls=2 9\n3 40\nfl=(2)\nfn=(2)\n9 40\n",
             &[" f a.c:3 1", " g b.c:9 40"],

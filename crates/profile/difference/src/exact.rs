@@ -1,4 +1,4 @@
-//! Exact counts as a profile: what each line executed. Nothing is sampled, so nothing in it is noise.
+//! Profiles of exact counts by line. Nothing is sampled, so there is no noise.
 
 use std::io;
 
@@ -9,12 +9,12 @@ use crate::{
     write::{Strings, pack},
 };
 
-/// What a place in the code executed.
+/// The count of a code location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// The file that the code is from, `[bpf]` for programs in the kernel, or empty.
+    /// The code's file, `[bpf]` for programs in the kernel, or empty.
     pub image: String,
-    /// The function, and behind it those that it was inlined into; not empty.
+    /// The function, followed by those that it was inlined into; not empty.
     pub frames: Vec<CountedFrame>,
     pub count: u64,
 }
@@ -23,14 +23,13 @@ pub struct Counted {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CountedFrame {
     pub function: String,
-    /// Empty if it is not known.
+    /// Empty if unknown.
     pub file: String,
-    /// From 1; 0 if it is not known.
+    /// From 1; 0 if unknown.
     pub line: u32,
 }
 
-/// Instructions that were executed, as gzip'd pprof. What executed nothing is left out. The same counts give the same
-/// bytes.
+/// Executed instructions, as gzip'd pprof. Zero counts are omitted. Equal counts give equal bytes.
 pub fn instructions(counted: &[Counted]) -> io::Result<Vec<u8>> {
     let mut strings = Strings::default();
     let (kind, unit) = (strings.number("instructions"), strings.number("count"));
@@ -68,7 +67,7 @@ pub fn instructions(counted: &[Counted]) -> io::Result<Vec<u8>> {
             line.push(proto::Line { function_id, line: frame.line.into() });
         }
         let id = message.location.len() as u64 + 1;
-        // Without addresses, tools would take all locations for one.
+        // Without addresses, tools would merge all locations.
         message.location.push(proto::Location { id, mapping_id, address: id, line });
         let value = vec![i64::try_from(*count).unwrap_or(i64::MAX)];
         message.sample.push(proto::Sample { location_id: vec![id], value, label: Vec::new() });

@@ -1,4 +1,4 @@
-//! Which functions explain a change: those that are to blame for more of it than chance explains.
+//! Finds the functions that explain a change: those with a larger part of it than chance explains.
 
 use serde::Serialize;
 
@@ -8,63 +8,63 @@ use crate::{
     side::{ReadError, Side},
 };
 
-/// Functions that are named at most.
+/// Maximum number of functions to name.
 const NAMED_MAX: usize = 3;
 
-/// What explains less of the change is not named.
+/// Minimum part of the change to name a function.
 const SHARE_MIN: f64 = 0.1;
 
-/// A difference of fewer standard deviations may be chance: a chance of 1 in 1,000, divided by the functions that
-/// are looked at, of which some thirty matter.
+/// Minimum standard deviations of a function's difference: a probability of 1 in 1,000, divided by the functions
+/// tested, of which some thirty matter.
 const DEVIATIONS_MIN: f64 = 4.0;
 
-/// A change of the metric of fewer standard deviations may be the machine's, which makes all functions slower alike.
-/// Then only what takes another share than before is named.
+/// Below this many standard deviations, a change of the metric may come from the machine, which slows all
+/// functions alike. Then only functions whose share changed are named.
 const METRIC_DEVIATIONS_MIN: f64 = 3.0;
 
-/// A function whose share changed by as many standard deviations did not change as all others did.
+/// From this many standard deviations of its share on, a function changed differently from all others.
 const SHARE_DEVIATIONS_MIN: f64 = 3.0;
 
-/// Of the metric: a function that changed less is not listed.
+/// Minimum change of a listed function, as a part of the metric.
 const LISTED_MIN: f64 = 0.001;
 
-/// A callee or a line is told if it has this part of what a function gained.
+/// A callee or line is mentioned if it has at least this part of a function's gain.
 const MOST: f64 = 0.5;
 
-/// A function that explains a part of the change.
+/// A function that explains part of the change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Guilty {
     pub function: String,
-    /// Source file and line, where they are known: that with the largest gain, and what it is to blame for.
+    /// Source file and line with the largest gain, if known, and the attributed change.
     pub place: Option<(Place, Change)>,
-    /// Of the function, with what it calls of others.
+    /// Of the function, including library functions that it calls.
     pub change: Change,
-    /// Its part of the change of the metric, 1 for all of it.
+    /// Part of the metric's change, 1 for all of it.
     pub share: f64,
-    /// The function of others that has most of it, if it is none of its own: `malloc`, `[sleeping]`.
+    /// The library function with most of it, if it is not the function's own: `malloc`, `[sleeping]`.
     pub through: Option<String>,
-    /// The user's own function that calls it.
+    /// The calling own function.
     pub caller: Option<String>,
-    /// Whether the code was the caller's before: it was inlined there.
+    /// Whether the code belonged to the caller before, inlined there.
     pub was_inlined: bool,
-    /// Whether anybody's own code was found there.
+    /// Whether the function is own code.
     pub is_own: bool,
 }
 
-/// What explains the change of a metric.
+/// Explanation of a metric's change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     pub metric: Metric,
-    /// The largest part first; empty if nothing is larger than chance.
+    /// Largest part first; empty if nothing exceeds chance.
     pub guilty: Vec<Guilty>,
-    /// What each function is to blame for: itself, and what it calls of others. The largest difference first.
+    /// The change attributed to each function, including library functions that it calls. Largest difference first.
     pub blame: Vec<(String, Change)>,
     pub matched: Vec<Matched>,
     pub samples: (f64, f64),
     pub is_exact: bool,
-    /// Whether functions changed clearly, but all of them alike: a busy machine, or another one.
+    /// Whether functions changed significantly but all alike: a busy machine, or a different one.
     pub is_alike: bool,
-    /// The smallest change of a function that would have been named, in units of the metric.
+    /// Smallest change of a function that would have been named, in units of the metric.
     pub smallest_visible: f64,
 }
 
@@ -75,8 +75,8 @@ impl Explanation {
         Change { before, after, sd: before_sd.hypot(after_sd) }
     }
 
-    /// What each function is to blame for that is worth a line, the largest difference first, with its part of the
-    /// change of the metric if that changed.
+    /// Functions with a significant change, largest difference first, with their part of the metric's change, if
+    /// that changed.
     pub fn listed(&self) -> impl Iterator<Item = (&str, Change, Option<f64>)> {
         let least = LISTED_MIN * self.metric.after.abs().max(self.metric.before.abs());
         let whole = self.whole().difference();
@@ -88,11 +88,11 @@ impl Explanation {
     }
 }
 
-/// Names what explains the change between two profiles of a benchmark, given the metric of each run.
+/// Explains the change between two profiles of a benchmark, given the metric of each run.
 ///
 /// # Errors
 ///
-/// Profiles that count different things, or of programs that have nothing in common.
+/// The profiles count different values, or the programs have nothing in common.
 pub fn compare(before: &Side, after: &Side, metric: Metric) -> Result<Explanation, ReadError> {
     before.check_comparable(after)?;
     let (all, matched) = blame(before, after, Scales::of(before, after, metric));
@@ -130,16 +130,16 @@ fn typical_sd(metric: Metric, samples: (f64, f64)) -> f64 {
     of(metric.before, samples.0).hypot(of(metric.after, samples.1))
 }
 
-/// What is looked for.
+/// Parameters of the search.
 #[derive(Clone, Copy)]
 struct Search<'t> {
-    /// 1 for what became slower, -1 for what became faster.
+    /// 1 to find slower functions, -1 to find faster ones.
     direction: f64,
     /// The change of the metric.
     change: f64,
     /// The metric before.
     before: f64,
-    /// Whether the metric changed by more than a machine does.
+    /// Whether the metric changed by more than machine noise.
     is_certain: bool,
     blame: &'t [Blame],
 }
@@ -157,12 +157,12 @@ impl<'t> Search<'t> {
             |blame: &&Blame| takes_more(blame) || self.is_longer(blame) && !self.is_alike(blame);
         let mut guilty: Vec<Guilty> =
             self.blame.iter().filter(significant).map(|blame| self.named(blame)).collect();
-        // Own code first: what others do by themselves is seldom what somebody changed.
+        // Own code first: changes in library code are rarely the cause.
         guilty.sort_by(|a, b| b.is_own.cmp(&a.is_own).then(b.share.total_cmp(&a.share)));
         guilty
     }
 
-    /// What changed by more than chance, if the metric did.
+    /// Functions that changed by more than chance, if the metric did.
     fn takes_longer(self) -> impl Iterator<Item = &'t Blame> {
         self.blame.iter().filter(move |blame| self.is_longer(blame))
     }
@@ -176,14 +176,14 @@ impl<'t> Search<'t> {
         self.gain(blame.change) >= SHARE_MIN * self.change.abs()
     }
 
-    /// Whether a function changed as all others did, as a busy machine makes it: then its share stayed, although it
-    /// would have moved visibly if this function alone had changed.
+    /// Whether a function changed like all others, as on a busy machine: its share stayed constant, although it
+    /// would have moved visibly if only this function had changed.
     fn is_alike(self, blame: &Blame) -> bool {
         let difference = blame.change.difference();
         let alone = (blame.change.before + difference) / (self.before + difference);
         let (expected, found) = (alone - blame.share.before, blame.share.difference());
         let is_visible = blame.share.sd > 0.0 && expected.abs() >= DEVIATIONS_MIN * blame.share.sd;
-        // Of several that changed, each has less of the whole than if it were alone.
+        // If several functions changed, each has less of the whole than alone.
         let least = (expected.abs() / 2.0).min(SHARE_DEVIATIONS_MIN * blame.share.sd);
         is_visible && found * expected.signum() < least
     }
@@ -207,8 +207,7 @@ impl<'t> Search<'t> {
         found
     }
 
-    /// A function that was not there before may have been a part of its caller, which lost that much. Then both are
-    /// one.
+    /// A new function may have been part of its caller, which lost that much. Merges the two in that case.
     fn add_what_was_inlined(self, found: &mut Guilty) {
         let is_new = found.change.before == 0.0 || found.change.after == 0.0;
         let caller = found.caller.as_ref().filter(|_| is_new);
@@ -225,7 +224,7 @@ impl<'t> Search<'t> {
         found.was_inlined = true;
     }
 
-    /// What gained most, if it is at least that much.
+    /// The largest gain, if it is at least `least`.
     fn most<K: Clone>(self, changes: &[(K, Change)], least: f64) -> Option<(K, Change)> {
         let by_gain =
             |a: &&(K, Change), b: &&(K, Change)| self.gain(a.1).total_cmp(&self.gain(b.1));
@@ -240,7 +239,7 @@ mod tests {
     use super::*;
     use crate::side::tests::side;
 
-    /// The functions that are named when a metric of 100 becomes `after`.
+    /// The functions named when a metric of 100 becomes `after`.
     fn named(before: &str, after: &str, metric_after: f64) -> Vec<String> {
         let metric = Metric { before: 100.0, after: metric_after, before_sd: 1.0, after_sd: 1.0 };
         let found = compare(&side(before), &side(after), metric).expect("comparable");
@@ -286,7 +285,7 @@ mod tests {
 
     #[test]
     fn lost_inlining_counts_what_the_caller_lost() {
-        // What was the caller's own is a callee's now, and a little more.
+        // The caller's own code is now a callee's, and a little more.
         check(
             "bench;outer 8000\nbench;rest 2000",
             "bench;outer 1000\nbench;outer;step 11000\nbench;rest 2000",
@@ -311,7 +310,7 @@ mod tests {
 
     #[test]
     fn ways_through_a_harness_do_not_divide_a_function() {
-        // Few and long: each way alone would be chance.
+        // Few and long: each path alone would be chance.
         let before = "lib:warm_up;bench;run 1500\nlib:measure;bench;run 1500";
         let sleep = "bench;run;_oops;lib:sleep;state:[sleeping]";
         let after =
@@ -340,7 +339,7 @@ mod tests {
         check(slower, 150.0, 1.0, &["lock"]);
         check(slower, 150.0, 20.0, &["lock"]);
         check(slower, 150.0, 40.0, &["lock"]);
-        // The machine makes all of it slower.
+        // The machine slows all of it.
         let alike = "bench;a 6000\nbench;b 6000\nbench;lock 600";
         check(alike, 200.0, 20.0, &[]);
         check(alike, 200.0, 1.0, &[]);
@@ -348,7 +347,7 @@ mod tests {
 
     #[test]
     fn what_grew_more_than_the_whole_is_named() {
-        // By little more than chance in its share, as others grew as well.
+        // The share changes by little more than chance, since others grew as well.
         let before = "bench;split 360\nbench;sum 300\nbench;rest 340";
         let after = "bench;split 470\nbench;sum 400\nbench;rest 130";
         check(before, after, 210.0, &["split"]);

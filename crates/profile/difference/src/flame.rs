@@ -1,4 +1,4 @@
-//! A differential flame graph: what a frame and what it calls cost before and after, as one picture.
+//! Differential flame graph: the cost of a frame and its callees before and after, in one image.
 //!
 //! both sides → `tree` (one for both, in units of the metric) → `layout` (by the widths of one side) → `svg`.
 
@@ -11,49 +11,49 @@ pub use self::functions::FunctionRow;
 use self::{layout::Layout, tree::Tree};
 use crate::{Explanation, Side};
 
-/// What a picture shows.
+/// Contents of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// Widths of after, coloured by the difference.
+    /// Widths of the later profile, coloured by difference.
     Difference,
-    /// Widths of before, coloured by the difference: what is gone has a width here.
+    /// Widths of the earlier profile, coloured by difference: shows removed code.
     Vanished,
-    /// The profile before alone, coloured by who wrote the code.
+    /// The earlier profile alone, coloured by the code's origin.
     Before,
-    /// The profile after alone.
+    /// The later profile alone.
     After,
-    /// A profile that is compared with none.
+    /// A profile without a comparison.
     Single,
 }
 
-/// Where a picture is to stand.
+/// Where the image is embedded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Medium {
-    /// In a page, as wide as there is room; the page says what it shows.
+    /// In a page, with variable width and the page's heading.
     Page,
     /// In a file of its own, with a heading.
     File,
 }
 
-/// What is to be drawn.
+/// Parameters of an image.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     pub view: View,
     pub medium: Medium,
-    /// What the profiles are of: a benchmark and a measure.
+    /// Benchmark and measure of the profiles.
     pub title: &'a str,
-    /// Frames whose names hold this text stand out, whatever its case.
+    /// Highlights frames whose names contain this text, case-insensitively.
     pub search: Option<&'a str>,
 }
 
-/// A picture, and what it says in words.
+/// An image and its description.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
-    /// All names in it are escaped.
+    /// All names are escaped.
     pub svg: String,
-    /// What the colours mean, and what is not drawn.
+    /// Meaning of the colours, and what is omitted.
     pub legend: String,
-    /// Frames that the search found, and their part of the width; `None` if nothing was looked for.
+    /// Number of matching frames and their part of the width; `None` without a search.
     pub found: Option<(usize, f64)>,
 }
 
@@ -66,7 +66,7 @@ pub struct Flame {
 impl View {
     pub const ALL: [Self; 4] = [Self::Difference, Self::Vanished, Self::Before, Self::After];
 
-    /// As in addresses; a single profile has no other view.
+    /// Name in URLs; a single profile has no other view.
     pub fn name(self) -> &'static str {
         match self {
             Self::Difference => "difference",
@@ -77,12 +77,12 @@ impl View {
         }
     }
 
-    /// The view of that name.
+    /// Parses a view's name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|view| view.name() == name)
     }
 
-    /// Whether it tells what changed.
+    /// Whether it compares two profiles.
     fn compares(self) -> bool {
         matches!(self, Self::Difference | Self::Vanished)
     }
@@ -93,22 +93,22 @@ impl View {
 }
 
 impl Flame {
-    /// The tree of two profiles that were compared.
+    /// The tree of two compared profiles.
     pub fn of(before: &Side, after: &Side, explanation: &Explanation) -> Self {
         Self { tree: Tree::of(before, after, explanation) }
     }
 
-    /// The tree of a profile alone, whose total is that in units of the metric. It has [`View::Single`].
+    /// The tree of a single profile with a total in units of the metric, for [`View::Single`].
     pub fn single(side: &Side, total: f64) -> Self {
         Self { tree: Tree::single(side, total) }
     }
 
-    /// All functions, those first that take most by themselves, or changed most.
+    /// All functions, by own cost or by change, largest first.
     pub fn functions(&self) -> Vec<FunctionRow> {
         functions::of(&self.tree)
     }
 
-    /// Draws it. `write` writes values of the metric, with their unit.
+    /// Renders an image. `write` formats values of the metric with their unit.
     pub fn draw(&self, request: Request<'_>, write: &dyn Fn(f64) -> String) -> Picture {
         let layout = Layout::of(&self.tree, request.view);
         svg::draw(&self.tree, &layout, request, write)

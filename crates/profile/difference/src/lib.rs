@@ -1,10 +1,10 @@
-//! From an alert to the guilty line: two profiles of a benchmark, before and after a change, and what became
-//! slower in between.
+//! Finds the source lines behind an alert: compares two profiles of a benchmark, before and after a change, and
+//! reports what became slower.
 //!
-//! profiles ([`Side`]) → blame by function, scaled to the metric → [`compare`] → [`sentences`], and the same profiles as
-//! a differential flame graph ([`Flame`]). Bytes in, data, text and pictures out: nothing here touches the machine.
-//! [`exact`] makes profiles of counts, as [`callgrind`] reads some, and [`write`](mod@write) has what all writers of
-//! pprof share.
+//! profiles ([`Side`]) → weights by function, scaled to the metric → [`compare`] → [`sentences`], and the same
+//! profiles as a differential flame graph ([`Flame`]). Bytes in, data, text and images out: nothing here accesses
+//! the machine. [`exact`] creates profiles from counts such as those read by [`callgrind`], and
+//! [`write`](mod@write) is shared by all pprof writers.
 
 mod blame;
 pub mod callgrind;

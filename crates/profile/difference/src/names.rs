@@ -1,11 +1,11 @@
-//! Names of functions, made comparable: what compilers append to them differs from build to build.
+//! Normalizes function names: compilers append suffixes that differ between builds.
 
 use std::borrow::Cow;
 
-/// What GCC and LLVM append to copies of a function; some with a number behind them.
+/// Suffixes of function clones by GCC and LLVM; some have a number after them.
 const CLONES: [&str; 6] = [".cold", ".part", ".isra", ".constprop", ".llvm", ".lto_priv"];
 
-/// The name without what differs from build to build.
+/// The name without parts that differ between builds.
 pub(crate) fn plain(name: &str) -> Cow<'_, str> {
     let mut end = name.len();
     while let Some(shorter) = without_suffix(&name[..end]) {
@@ -14,8 +14,8 @@ pub(crate) fn plain(name: &str) -> Cow<'_, str> {
     without_disambiguators(&name[..end])
 }
 
-/// The function that a frame belongs to: a closure is called as the function that it stands in, and the line tells
-/// which one it is.
+/// The function that a frame belongs to: closures have the name of their enclosing function, and the line
+/// identifies them.
 pub(crate) fn function(name: &str) -> String {
     let name = plain(name);
     let mut end = name.len();
@@ -29,7 +29,7 @@ pub(crate) fn function(name: &str) -> String {
 }
 
 fn without_suffix(name: &str) -> Option<usize> {
-    // `::h` and 16 hexadecimal digits: rustc's older mangling.
+    // `::h` and 16 hexadecimal digits: rustc's legacy mangling.
     if let Some((front, hash)) = name.rsplit_once("::h")
         && hash.len() == 16
         && hash.bytes().all(|digit| digit.is_ascii_hexdigit())
@@ -48,7 +48,7 @@ fn without_suffix(name: &str) -> Option<usize> {
     (is_number && is_clone).then_some(front.len())
 }
 
-/// Without the hashes of crates, `crate[0123456789abcdef]::name`.
+/// Removes crate hashes, `crate[0123456789abcdef]::name`.
 fn without_disambiguators(name: &str) -> Cow<'_, str> {
     let mut rest = name;
     let mut plain = String::new();
@@ -72,7 +72,7 @@ fn without_disambiguators(name: &str) -> Cow<'_, str> {
     if plain == name { Cow::Borrowed(name) } else { Cow::Owned(plain) }
 }
 
-/// The name without generic arguments: `f::<u8>` is `f`, `<Vec<T> as Extend>::x` is `<as>::x`.
+/// Removes generic arguments: `f::<u8>` is `f`, `<Vec<T> as Extend>::x` is `<as>::x`.
 pub(crate) fn without_generics(name: &str) -> String {
     let mut plain = String::with_capacity(name.len());
     let mut depth = 0_u32;
@@ -80,7 +80,7 @@ pub(crate) fn without_generics(name: &str) -> String {
     for character in name.chars() {
         match character {
             '<' => depth += 1,
-            // An arrow is no bracket.
+            // An arrow is not a bracket.
             '>' if previous != '-' => depth = depth.saturating_sub(1),
             _ if depth == 0 => plain.push(character),
             _ => {}

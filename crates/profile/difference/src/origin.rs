@@ -1,19 +1,19 @@
-//! Who wrote the code of a frame: only what is the user's own can be guilty.
+//! Classifies the origin of a frame's code: only own code is blamed.
 
-/// Who wrote the code of a frame.
+/// Origin of a frame's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
-    /// Whoever wrote the benchmark, as far as it is known.
+    /// The author of the benchmark, as far as known.
     Own,
     /// A dependency, a standard library, a runtime, a harness.
     Library,
     Kernel,
-    /// No code: why a thread does not run.
+    /// Not code: why a thread does not run.
     State,
 }
 
-/// Folders of source files that are not the user's own: the standard library, crates from a registry or from
-/// git, Go's own packages and modules, and what Debian was built from.
+/// Folders of library sources: the standard library, crates from a registry or from git, Go's own packages and
+/// modules, and Debian's build paths.
 const LIBRARY_FILES: [&str; 12] = [
     "/rustc/",
     "/library/std/",
@@ -29,7 +29,7 @@ const LIBRARY_FILES: [&str; 12] = [
     "/sysdeps/",
 ];
 
-/// Beginnings of names of functions that are not the user's own, where files are not known.
+/// Name prefixes of library functions, for use without source files.
 const LIBRARY_NAMES: [&str; 24] = [
     "std::",
     "core::",
@@ -57,7 +57,7 @@ const LIBRARY_NAMES: [&str; 24] = [
     "std__",
 ];
 
-/// Parts of names of functions by which a harness evaluates what it has measured: no time of the benchmark.
+/// Name parts of functions in which a harness evaluates its measurements, which is not benchmark time.
 const EVALUATION: [&str; 4] =
     ["criterion::analysis::", "criterion::stats::", "criterion::report::", "criterion::plot::"];
 
@@ -66,7 +66,7 @@ pub(crate) fn evaluates(name: &str) -> bool {
     EVALUATION.iter().any(|part| name.contains(part))
 }
 
-/// Who wrote the code, by the file that is mapped, the name and the source file.
+/// Classifies code by mapped file, function name and source file.
 pub(crate) fn origin(image: &str, name: &str, file: &str) -> Origin {
     let is_state =
         image == "[state]" || (name.starts_with('[') && name.ends_with(']') && file.is_empty());

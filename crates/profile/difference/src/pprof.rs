@@ -1,4 +1,4 @@
-//! What every reader of pprof needs: bytes unpacked within a bound, and the tables that a message refers to by numbers.
+//! Shared code of pprof readers: decompression with a limit, and a message's tables by id.
 
 use std::{
     borrow::Cow,
@@ -10,13 +10,13 @@ use rustc_hash::FxHashMap;
 
 use crate::proto::{Function, Mapping, Profile};
 
-/// Largest profile that is read from a file, in bytes after decompression.
+/// Largest profile to read from a file, in decompressed bytes.
 pub const BYTES_MAX: u64 = 1 << 30;
 
-/// The first bytes of gzip'd data.
+/// Magic number of gzip.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Why bytes cannot be unpacked.
+/// Why bytes could not be decompressed.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     #[error("unpacking failed: {0}")]
@@ -25,7 +25,7 @@ pub enum UnpackError {
     TooLarge(u64),
 }
 
-/// A message that refers to what it does not have.
+/// A message with an invalid reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the pprof profile refers to {table} {id}, which is missing")]
 pub struct Dangling {
@@ -33,7 +33,7 @@ pub struct Dangling {
     pub id: i128,
 }
 
-/// What gzip has packed, or else the bytes as they are; so many at most.
+/// Decompresses gzip'd bytes, or returns others unchanged; at most `most` bytes.
 pub fn unpacked(bytes: &[u8], most: u64) -> Result<Cow<'_, [u8]>, UnpackError> {
     if !bytes.starts_with(&GZIP_MAGIC) {
         let fits = bytes.len() as u64 <= most;
@@ -50,7 +50,7 @@ pub fn unpacked(bytes: &[u8], most: u64) -> Result<Cow<'_, [u8]>, UnpackError> {
     }
 }
 
-/// The tables of a message, by their numbers.
+/// A message's tables, by id.
 #[derive(Debug)]
 pub struct Tables<'a> {
     pub message: &'a Profile,
@@ -78,7 +78,7 @@ impl<'a> Tables<'a> {
         self.mappings.get(&id).copied().ok_or(Dangling { table: "mapping", id: id.into() })
     }
 
-    /// The file of a mapping; 0 is none.
+    /// The file of a mapping; empty for 0.
     pub fn file(&self, mapping: u64) -> Result<&'a str, Dangling> {
         match mapping {
             0 => Ok(""),

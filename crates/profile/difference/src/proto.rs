@@ -1,8 +1,8 @@
-//! The messages of pprof's `profile.proto`, version 3, as far as they are used here.
+//! The messages of pprof's `profile.proto`, version 3, as far as used here.
 //!
 //! Written by hand, so that no build needs `protoc`. Source of names and numbers:
 //! <https://github.com/google/pprof/blob/main/proto/profile.proto>. All texts are indices into
-//! [`Profile::string_table`], whose first entry is empty; all ids but 0 are valid.
+//! [`Profile::string_table`], whose first entry is empty. All ids but 0 are valid.
 
 use prost::Message;
 
@@ -28,17 +28,17 @@ pub struct Profile {
     pub duration_nanos: i64,
     #[prost(message, optional, tag = "11")]
     pub period_type: Option<ValueType>,
-    /// What lies between two samples, in units of `period_type`.
+    /// Distance between samples, in units of `period_type`.
     #[prost(int64, tag = "12")]
     pub period: i64,
     #[prost(int64, repeated, tag = "13")]
     pub comment: Vec<i64>,
-    /// Name of the sample type that tools show first.
+    /// Name of the default sample type.
     #[prost(int64, tag = "14")]
     pub default_sample_type: i64,
 }
 
-/// What a value means, and its unit.
+/// Type and unit of a value.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct ValueType {
     #[prost(int64, tag = "1")]
@@ -60,7 +60,7 @@ pub struct Sample {
     pub label: Vec<Label>,
 }
 
-/// A property of a sample: a text, or a number with a unit.
+/// A property of a sample: text, or a number with a unit.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Label {
     #[prost(int64, tag = "1")]
@@ -73,7 +73,7 @@ pub struct Label {
     pub num_unit: i64,
 }
 
-/// A file with code.
+/// A code file.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Mapping {
     #[prost(uint64, tag = "1")]
@@ -98,7 +98,7 @@ pub struct Mapping {
     pub has_inline_frames: bool,
 }
 
-/// A place in the code.
+/// A code location.
 #[derive(Clone, PartialEq, Message)]
 pub struct Location {
     #[prost(uint64, tag = "1")]
@@ -107,7 +107,7 @@ pub struct Location {
     pub mapping_id: u64,
     #[prost(uint64, tag = "3")]
     pub address: u64,
-    /// Several when functions were inlined: innermost first.
+    /// Several for inlined functions: innermost first.
     #[prost(message, repeated, tag = "4")]
     pub line: Vec<Line>,
 }

@@ -1,16 +1,17 @@
-//! Weights of a profile in units of the metric: a share of the profile times the metric, so that the differences of all
-//! parts add up to the change of the metric.
+//! Scales profile weights to the metric: the share of the profile times the metric, so that the differences of all
+//! parts add up to the metric's change.
 
 use serde::Serialize;
 
 use crate::side::{Side, Stack};
 
-/// Shares differ from run to run by more than samples explain: code and data lie elsewhere, and neighbours come and go.
-/// As a part of the standard deviation of a single sample. `cargo xtask peers guilty` measured 3.8 % in 60 pairs of
-/// runs of the same code, of nine benchmarks on a machine that others used: 2.0 % in the first 36 of them, 5.5 % in the 24 of a busier hour.
+/// Run-to-run variation of shares beyond sampling noise, because code and data move in memory and other load
+/// changes, as a part of one sample's standard deviation. `cargo xtask peers guilty` measured 3.8 % in 60 pairs of
+/// runs of the same code, of nine benchmarks on a shared machine: 2.0 % in the first 36 of them, 5.5 % in the 24
+/// of a busier hour.
 pub const RUN_TO_RUN: f64 = 0.04;
 
-/// The metric that the profiles are of, before and after, with the standard deviation of each.
+/// The metric of the profiles, before and after, with the standard deviation of each.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Metric {
     pub before: f64,
@@ -20,7 +21,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// The totals of both profiles, where nothing else is known.
+    /// The totals of both profiles, if no metric is known.
     pub fn of_totals(before: &Side, after: &Side) -> Self {
         let of = |side: &Side| {
             let mut whole = Sum::default();
@@ -46,7 +47,7 @@ impl Change {
         self.after - self.before
     }
 
-    /// How many standard deviations the difference is from none. Infinite for an exact one.
+    /// Number of standard deviations of the difference from zero. Infinite for an exact difference.
     pub fn deviations(self) -> f64 {
         match self.difference() {
             0.0 => 0.0,
@@ -55,7 +56,7 @@ impl Change {
     }
 }
 
-/// Weight, and the variance of its sum.
+/// Weight and variance of a sum.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sum {
     pub(crate) weight: f64,
@@ -70,12 +71,12 @@ impl Sum {
 
     pub(crate) fn add(&mut self, stack: &Stack) {
         self.weight += stack.weight;
-        // A count that varies as its own size does, each of the same mean weight.
+        // Poisson-distributed count, with equal mean weights.
         self.variance += stack.weight * stack.weight / stack.count;
     }
 }
 
-/// What turns weights of a profile into the metric.
+/// Conversion from profile weights to the metric.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     whole: Sum,
@@ -85,11 +86,11 @@ struct Scale {
 }
 
 impl Scale {
-    /// The value of a part of the profile, and its variance.
+    /// Value and variance of a part of the profile.
     fn value(self, part: Sum) -> (f64, f64) {
         let share = part.weight / self.whole.weight;
         if self.is_exact {
-            // Counts stay whole where they are the metric.
+            // Counts stay integers if they are the metric.
             let is_metric = self.whole.weight == self.metric;
             return (if is_metric { part.weight } else { share * self.metric }, 0.0);
         }
@@ -111,7 +112,7 @@ impl Scale {
     }
 }
 
-/// Both profiles, each with its scale.
+/// Both scales.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scales {
     before: Scale,
@@ -126,7 +127,7 @@ impl Scales {
         }
     }
 
-    /// The same profiles of a metric that is 1 for certain: what is left are shares.
+    /// The scales for a metric of exactly 1, which gives shares.
     pub(crate) fn shares(self) -> Self {
         let share = |scale| Scale { metric: 1.0, metric_sd: 0.0, ..scale };
         Self { before: share(self.before), after: share(self.after) }

@@ -34,16 +34,16 @@ pub enum ReadError {
     Programs,
 }
 
-/// A function with a line of it.
+/// A function with one of its lines.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {
-    /// As the profile has it.
+    /// As in the profile.
     pub(crate) name: String,
     pub(crate) file: Option<String>,
     pub(crate) line: Option<u32>,
-    /// Whether the line is not in the later version of the file.
+    /// Whether the later version of the file lacks the line.
     pub(crate) is_gone: bool,
-    /// Whether its code is a part of the frame before it in a stack.
+    /// Whether its code is inlined into the previous frame of a stack.
     pub(crate) is_inlined: bool,
     pub(crate) origin: Origin,
 }
@@ -53,24 +53,24 @@ pub(crate) struct Frame {
 pub(crate) struct Stack {
     pub(crate) frames: Vec<u32>,
     pub(crate) weight: f64,
-    /// Of how many samples and blocks it is.
+    /// Number of samples and blocks.
     pub(crate) count: f64,
 }
 
-/// A profile that was read.
+/// A parsed profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
     pub(crate) frames: Vec<Frame>,
     pub(crate) stacks: Vec<Stack>,
     /// Sum of the weights.
     pub(crate) total: f64,
-    /// What the weights are, and their unit: `wall nanoseconds`.
+    /// Type and unit of the weights: `wall nanoseconds`.
     pub(crate) kind: String,
-    /// Counted, not sampled: the weights have no error.
+    /// Counted and not sampled: the weights have no error.
     pub(crate) is_exact: bool,
 }
 
-/// Sample types whose counts are exact.
+/// Sample types with exact counts.
 const EXACT: [&str; 1] = ["instructions"];
 
 impl Side {
@@ -79,7 +79,7 @@ impl Side {
         Self::read_within(side, bytes, BYTES_MAX)
     }
 
-    /// The same, unless it has more bytes when it is unpacked.
+    /// Same as [`read`](Self::read), with a maximum decompressed size.
     pub fn read_within(side: &'static str, bytes: &[u8], most: u64) -> Result<Self, ReadError> {
         let unpacked =
             unpacked(bytes, most).map_err(|source| ReadError::Unpack { side, source })?;
@@ -88,8 +88,7 @@ impl Side {
         Self::of_message(side, &message, None)
     }
 
-    /// The same of a profile that is unpacked. `shown` names the sample type to weigh by, if it is not that which
-    /// tools show first.
+    /// Same for a decoded profile. `shown` selects the sample type of the weights, if not the default.
     pub fn of_message(
         side: &'static str,
         message: &proto::Profile,
@@ -100,24 +99,24 @@ impl Side {
         read.filter(|read| read.total > 0.0).ok_or(ReadError::NoSamples { side })
     }
 
-    /// Whether it was counted, not sampled.
+    /// Whether it was counted and not sampled.
     pub fn is_exact(&self) -> bool {
         self.is_exact
     }
 
-    /// Sum of what it counts.
+    /// Sum of the weights.
     pub fn total(&self) -> f64 {
         self.total
     }
 
-    /// Source files of the user's own code.
+    /// Source files of own code.
     pub fn own_files(&self) -> BTreeSet<&str> {
         let own = self.frames.iter().filter(|frame| frame.origin == Origin::Own);
         own.filter_map(|frame| frame.file.as_deref()).collect()
     }
 
-    /// The same with its lines as a later version of their files numbers them. `line` tells of a line of a file which
-    /// one it is later: `Some(None)` if it is gone, and `None` if nothing is known of the file.
+    /// Renumbers lines to a later version of their files. `line` maps a line of a file: `Some(None)` if it was
+    /// removed, and `None` if the file is unknown.
     pub fn renumbered(mut self, line: &dyn Fn(&str, u32) -> Option<Option<u32>>) -> Self {
         for frame in &mut self.frames {
             let (Some(file), Some(old)) = (&frame.file, frame.line) else { continue };
@@ -130,8 +129,8 @@ impl Side {
         self
     }
 
-    /// A profile of counted stacks, `outermost;…;innermost`, as collapsed ones have them: without lines, and with what
-    /// their names tell of who wrote them. `kind` is what is counted, and its unit: `samples count`.
+    /// A profile of counted stacks, `outermost;…;innermost`, as in collapsed stacks: without lines, and with
+    /// origins derived from names. `kind` is the counted type and its unit: `samples count`.
     pub fn of_stacks<'s>(kind: &str, counts: impl Iterator<Item = (&'s str, u64)>) -> Self {
         let mut table = FrameTable::default();
         let stacks = counts.map(|(stack, count)| {
@@ -150,7 +149,7 @@ impl Side {
             });
             let frames = frames.collect();
             let weight = count as f64;
-            // Of a time nobody knows how many blocks it is of.
+            // For times, the number of blocks is unknown.
             let count = if kind.ends_with(" count") { weight } else { 1.0 };
             Stack { frames, weight, count }
         });
@@ -159,7 +158,7 @@ impl Side {
         Self { frames: table.frames, stacks, total, kind: kind.to_owned(), is_exact: false }
     }
 
-    /// The unit of its weights: `ns`, or what is counted.
+    /// Unit of the weights: `ns`, or the counted type.
     pub fn unit(&self) -> &str {
         match self.kind.rsplit_once(' ') {
             Some((_, "nanoseconds")) => "ns",
@@ -169,7 +168,7 @@ impl Side {
         }
     }
 
-    /// Samples, or runs of exact counts.
+    /// Number of samples; for exact counts, of runs.
     pub(crate) fn samples(&self) -> f64 {
         self.stacks.iter().map(|stack| stack.count).sum()
     }
@@ -199,7 +198,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// `None` if it counts nothing.
+    /// `None` if there are no values.
     fn side(&self) -> Result<Option<Side>, Dangling> {
         let Some((weight, counts, kind)) = self.values()? else { return Ok(None) };
         let message = self.tables.message;
@@ -233,8 +232,7 @@ impl Reader<'_> {
         Ok(Some(Side { frames: table.frames, stacks, total, kind, is_exact }))
     }
 
-    /// Which value is the weight (the one that tools show first, or else the last), which ones count, and what the
-    /// weight is.
+    /// Index of the weight (the default value, or else the last), indices of counts, and the type of the weight.
     fn values(&self) -> Result<Option<(usize, Vec<usize>, String)>, Dangling> {
         let message = self.tables.message;
         let (types, default) = (&message.sample_type, message.default_sample_type);
@@ -258,7 +256,7 @@ impl Reader<'_> {
         Ok(Some((weight, counts, kind)))
     }
 
-    /// The frames of a location, outermost first.
+    /// Frames of a location, outermost first.
     fn frames(
         &self,
         location: &proto::Location,
@@ -323,7 +321,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A side of stacks as `own;lib:f;[kernel]:g count`, each sample weighing 1 ms. `~f` is inlined.
+    /// Parses stacks like `own;lib:f;[kernel]:g count`, with samples of 1 ms. `~f` is inlined.
     pub(crate) fn side(stacks: &str) -> Side {
         let mut table = FrameTable::default();
         let mut found = Vec::new();

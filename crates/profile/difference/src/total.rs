@@ -1,4 +1,4 @@
-//! Profiles of the same kind as one: what a service did in many windows of time.
+//! Sums profiles of the same type: a service over many time windows.
 
 use std::collections::hash_map::Entry;
 
@@ -9,13 +9,13 @@ use crate::{
     proto::{Function, Line, Location, Mapping, Profile, Sample, ValueType},
 };
 
-/// Frames of all stacks that are told apart, inlined functions among them.
+/// Maximum total frames of all stacks, including inlined functions.
 const FRAMES_MAX: usize = 16 << 20;
 
-/// The function that stands for stacks beyond that.
+/// Function for stacks beyond the limit.
 const OTHERS: &str = "(other stacks)";
 
-/// The function that stands for those that are called too rarely to be told apart.
+/// Function for rarely called functions.
 const RARE: &str = "(rarely called)";
 
 /// Why a profile cannot be added.
@@ -29,7 +29,7 @@ pub enum AddError {
     Values(usize, usize),
 }
 
-/// A place in the code. Addresses of files that are mapped anew differ, so they count only where no function is known.
+/// A code location. Addresses change with each mapping, so they are used only without a function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Place {
     /// File and build id.
@@ -38,7 +38,7 @@ struct Place {
     lines: Vec<(u32, i64)>,
 }
 
-/// Profiles that were added up. Labels of samples, and what no reader here asks for, are left out.
+/// Summed profiles. Labels of samples, and fields that no reader here needs, are dropped.
 #[derive(Debug, Default)]
 pub struct Total {
     /// Name and unit of each sample type.
@@ -51,22 +51,22 @@ pub struct Total {
     function_numbers: FxHashMap<(u32, u32), u32>,
     places: Vec<Place>,
     place_numbers: FxHashMap<Place, u32>,
-    /// By places, innermost first: which of `values`.
+    /// Locations, innermost first, to an index of `values`.
     stacks: FxHashMap<Box<[u32]>, usize>,
-    /// For each stack, one for each type.
+    /// For each stack, one per type.
     values: Vec<i64>,
     frames: usize,
-    /// Start and end of all of it, in nanoseconds since 1970.
+    /// Overall start and end, in nanoseconds since 1970.
     span_ns: Option<(i64, i64)>,
 }
 
 impl Total {
-    /// Adds a profile. After an error a part of it may be in the total.
+    /// Adds a profile. After an error, a part of it may have been added.
     pub fn add(&mut self, message: &Profile) -> Result<(), AddError> {
         self.add_some(message, message.sample.iter())
     }
 
-    /// Adds these samples of a profile.
+    /// Adds some samples of a profile.
     pub fn add_some<'m>(
         &mut self,
         message: &'m Profile,
@@ -109,8 +109,8 @@ impl Total {
         self.types.is_empty()
     }
 
-    /// The same with what is rare in one frame: where a function and what it calls have less than such a share of
-    /// all types together, it is `(rarely called)` by its caller. What is left is small, however much was added.
+    /// Merges rare frames: if a function with its callees has less than `share` of all types together, it becomes
+    /// `(rarely called)` below its caller. The result is small, however much was added.
     #[must_use]
     pub fn without_rare(mut self, share: f64) -> Self {
         let width = self.types.len();
@@ -120,10 +120,10 @@ impl Total {
         let wholes: Vec<f64> = (0..width)
             .map(|number| stacks.values().map(|at| of(*at, number)).sum::<f64>().max(1.0))
             .collect();
-        // Shares of each type: what is rare in one may be all of another.
+        // Summed over types: a stack that is rare in one type may be all of another.
         let weight =
             |at: usize| (0..width).map(|number| of(at, number) / wholes[number]).sum::<f64>();
-        // Callers by their place in the tree, 0 for the root.
+        // Callers by tree node, 0 for the root.
         let mut nodes: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         let mut weights: Vec<f64> = vec![0.0];
         for (stack, at) in &stacks {
@@ -156,9 +156,9 @@ impl Total {
         self
     }
 
-    /// The sum as a profile of its own.
+    /// Converts the sum to a profile.
     pub fn message(&self) -> Profile {
-        // Others' tables begin with the empty text, as the schema demands; this one may not.
+        // The schema requires that tables begin with the empty text; this one may not.
         let text = |number: u32| i64::from(number) + 1;
         let kind = |(name, unit): (u32, u32)| ValueType { r#type: text(name), unit: text(unit) };
         let mut mappings = Vec::new();
@@ -166,7 +166,7 @@ impl Total {
         let mut locations = Vec::with_capacity(self.places.len());
         let used: FxHashSet<u32> = self.stacks.keys().flat_map(|it| it.iter().copied()).collect();
         for (number, place) in (1..).zip(&self.places) {
-            // What is rare was left out.
+            // Rare locations were dropped.
             if !used.contains(&(number as u32 - 1)) {
                 continue;
             }
@@ -207,7 +207,7 @@ impl Total {
         }
     }
 
-    /// In an order that does not depend on that of a table.
+    /// Samples in an order independent of the hash table's.
     fn samples(&self) -> Vec<Sample> {
         let mut stacks: Vec<(&[u32], usize)> =
             self.stacks.iter().map(|(stack, at)| (&**stack, *at)).collect();
@@ -248,7 +248,7 @@ impl Total {
         if let Some(known) = self.text_numbers.get(text) {
             return *known;
         }
-        // Memory ends before numbers do.
+        // Memory runs out before numbers do.
         let number = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
         self.texts.push(text.to_owned());
         self.text_numbers.insert(text.to_owned(), number);
@@ -287,7 +287,7 @@ impl Total {
         Ok(self.numbered(Place { mapping, address, lines }))
     }
 
-    /// File and build id of a mapping, and where it begins; 0 is none.
+    /// File and build id of a mapping, and its start; empty for 0.
     fn mapping(&mut self, tables: &Tables<'_>, id: u64) -> Result<((u32, u32), u64), Dangling> {
         let (file, build, start) = match id {
             0 => ("", "", 0),
@@ -338,7 +338,7 @@ impl Total {
         }
     }
 
-    /// The place of a function that stands for others.
+    /// The location of a placeholder function.
     fn unknown(&mut self, name: &str) -> u32 {
         let (function, nothing) = (self.function(name, ""), self.text(""));
         let lines = vec![(function, 0)];
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use crate::Side;
 
-    /// A profile of stacks `outermost;innermost count`, whose code lies at that address.
+    /// A profile of stacks `outermost;innermost count`, with code at address `at`.
     fn profile(stacks: &str, start_ns: i64, at: u64) -> Profile {
         let mut strings = vec![String::new(), "cpu".into(), "nanoseconds".into(), "/bin/a".into()];
         let mut message = Profile {
@@ -410,7 +410,7 @@ mod tests {
         let expected = expected.map(|(stack, weight)| (stack.to_owned(), weight));
         assert_eq!(stacks(&message), expected);
         assert_eq!((message.time_nanos, message.duration_nanos), (50, 60));
-        // What was added up can be added again.
+        // A sum can be added again.
         let mut again = Total::default();
         again.add(&message).expect("added");
         assert_eq!(stacks(&again.message()), expected);

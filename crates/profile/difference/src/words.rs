@@ -1,4 +1,4 @@
-//! What explains a change, in sentences.
+//! Explains a change in sentences.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,8 @@ use crate::{
     scale::Change,
 };
 
-/// At most a sentence for each function that explains the change, or one that says why none is named. `write` writes
-/// values of the metric, with their unit.
+/// A sentence for each function that explains the change, or one on why there are none. `write` formats values of
+/// the metric with their unit.
 pub fn sentences(explanation: &Explanation, write: &dyn Fn(f64) -> String) -> Vec<String> {
     let guilty = explanation.guilty.iter().map(|guilty| line(guilty, explanation, write));
     let mut sentences: Vec<String> = guilty.collect();
@@ -33,7 +33,7 @@ pub fn step(change: Change, write: &dyn Fn(f64) -> String) -> String {
     format!("{} → {}, {}", write(change.before), write(change.after), signed(change, write))
 }
 
-/// `+2 ms ± 0.1 ms`: the difference with twice its standard deviation, where it has one.
+/// `+2 ms ± 0.1 ms`: the difference with twice its standard deviation, if any.
 pub fn signed(change: Change, write: &dyn Fn(f64) -> String) -> String {
     let sign = if change.difference() < 0.0 { "−" } else { "+" };
     let value = write(change.difference().abs());
@@ -43,8 +43,8 @@ pub fn signed(change: Change, write: &dyn Fn(f64) -> String) -> String {
     }
 }
 
-/// `profiler::_oops (oops.rs:19) adds 460 ms of 460 ms, most of it in [sleeping]`, and of exact counts
-/// `fibonacci (main.rs:42) adds 94 of 94 instructions; line 42: 0 before, 80 now`.
+/// `profiler::_oops (oops.rs:19) adds 460 ms of 460 ms, most of it in [sleeping]`, and for exact counts `fibonacci
+/// (main.rs:42) adds 94 of 94 instructions; line 42: 0 before, 80 now`.
 fn line(guilty: &Guilty, explanation: &Explanation, write: &dyn Fn(f64) -> String) -> String {
     let difference = guilty.change.difference();
     let all = explanation.metric.after - explanation.metric.before;
@@ -63,7 +63,7 @@ fn line(guilty: &Guilty, explanation: &Explanation, write: &dyn Fn(f64) -> Strin
         true => (without_unit(&write(difference.abs()), &of_all), by_line(guilty, write)),
         false => (write(difference.abs()), None),
     };
-    // What one function adds others may save.
+    // Other functions may save what one adds.
     let rest = (guilty.change.difference() / all > 1.1).then_some(match all < 0.0 {
         true => ", as others became slower",
         false => ", as others became faster",
@@ -87,7 +87,7 @@ fn by_line(guilty: &Guilty, write: &dyn Fn(f64) -> String) -> Option<String> {
     Some(format!("; line {}: {before} before, {after} now", place.line))
 }
 
-/// `94` of `94 instructions`, if the other one has that unit, too.
+/// `94` of `94 instructions`, if the other value has the same unit.
 fn without_unit(value: &str, other: &str) -> String {
     match (value.rsplit_once(' '), other.rsplit_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
@@ -130,7 +130,7 @@ fn nothing(explanation: &Explanation, write: &dyn Fn(f64) -> String) -> String {
     )
 }
 
-/// The last two parts of a path, which is what tells files apart.
+/// The last two parts of a path, which distinguish files.
 fn short(file: &str) -> &str {
     let mut parts = file.rmatch_indices('/').map(|(at, _)| at);
     match (parts.next(), parts.next()) {

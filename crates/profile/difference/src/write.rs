@@ -1,4 +1,4 @@
-//! What every writer of pprof needs: texts by their numbers, and the message packed.
+//! Shared code of pprof writers: a string table, and compression.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::proto::Profile;
 
-/// The texts of a message under construction. Each has a number; 0 is the empty text.
+/// String table of a message under construction, by index; 0 is the empty text.
 #[derive(Debug)]
 pub struct Strings<'a> {
     table: Vec<String>,
@@ -23,17 +23,17 @@ impl Default for Strings<'_> {
 }
 
 impl<'a> Strings<'a> {
-    /// The number of a text.
+    /// Index of a text.
     pub fn number(&mut self, text: &'a str) -> i64 {
         *self.numbers.entry(text).or_insert_with(|| push(&mut self.table, text.to_owned()))
     }
 
-    /// The number of a text that nobody keeps; it is not looked up again.
+    /// Index of an owned text, which is not deduplicated.
     pub fn number_of_own(&mut self, text: String) -> i64 {
         if text.is_empty() { 0 } else { push(&mut self.table, text) }
     }
 
-    /// What becomes [`Profile::string_table`].
+    /// Converts to [`Profile::string_table`].
     pub fn into_table(self) -> Vec<String> {
         self.table
     }
@@ -44,7 +44,7 @@ fn push(table: &mut Vec<String>, text: String) -> i64 {
     table.len() as i64 - 1
 }
 
-/// Writes a message as files of pprof are: gzip'd.
+/// Writes a message as a pprof file: gzip'd.
 pub fn pack(message: &Profile, writer: &mut dyn Write) -> io::Result<()> {
     let mut gzip = GzEncoder::new(writer, Compression::fast());
     gzip.write_all(&message.encode_to_vec())?;

@@ -1,6 +1,6 @@
 //! Building tables: milliseconds per megabyte of call frame information, and the first stretch alone.
 //!
-//! The files are this program, and those that `WINGBEAT_UNWIND_FILES` names (apart by colons).
+//! The files are this program, and those in `WINGBEAT_UNWIND_FILES` (separated by colons).
 
 use std::{fs, hint::black_box, path::PathBuf};
 

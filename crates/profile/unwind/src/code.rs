@@ -1,8 +1,7 @@
-//! Rules for code that no call frame information covers, from the code itself.
+//! Derives rules from machine code without call frame information.
 //!
-//! Debian's musl is built without call frame information, and some hand-written assembly has none. What
-//! such a function pushes can be read off its instructions. Only what is proven becomes a rule
-//! (`flow.rs`); all else stays a gap.
+//! Debian's musl is built without call frame information, and some hand-written assembly has none. The pushes of such a
+//! function are visible in its instructions. Only proven facts become rules (`flow.rs`); everything else stays a gap.
 
 mod aarch64;
 mod flow;
@@ -20,32 +19,32 @@ use wingbeat_profile_common::unwind::Rule;
 
 use flow::{ALIGNMENT, Code, Explorer, Part};
 
-/// Code that is looked at, at most, in one file: it takes an eighth of a second for each megabyte, in which
-/// samples wait. musl has 400 KB. Node has 2 MB in one piece, and frame pointers there.
+/// Maximum code to analyse in one file: it takes an eighth of a second per megabyte, during which samples wait.
+/// musl has 400 KB. Node has 2 MB in one block, with frame pointers.
 const CODE_BYTES_MAX: u64 = 512 << 10;
-/// An instruction is looked at a few times.
+/// An instruction is decoded a few times.
 const LOOKS_PER_BYTE: u64 = 4;
-/// Bytes of an instruction, on average.
+/// Average size of an instruction, in bytes.
 const INSTRUCTION_BYTES: usize = 4;
-/// Instructions of an entry point.
+/// Maximum instructions of an entry point.
 const ENTRY_INSTRUCTIONS_MAX: usize = 16;
 
-/// Where to look.
+/// Input of the analysis.
 pub(crate) struct Sources<'a> {
     /// Code without call frame information.
     pub(crate) gaps: Vec<Range<u64>>,
-    /// Where the program begins.
+    /// Entry point of the program.
     pub(crate) entry: u64,
-    /// Gives the addresses of symbols.
+    /// Returns the addresses of symbols.
     pub(crate) functions: &'a dyn Fn() -> Vec<u64>,
     /// Reads bytes at an address.
     pub(crate) read: &'a dyn Fn(u64, u64) -> Option<Vec<u8>>,
 }
 
-/// The rules of code without call frame information.
+/// Rules for code without call frame information.
 #[derive(Debug, Default)]
 pub(crate) struct CodeRules {
-    /// By address, and apart.
+    /// By address, not overlapping.
     rows: Vec<(Range<u64>, Rule)>,
 }
 
@@ -90,7 +89,7 @@ impl CodeRules {
         Self { rows: apart(rows) }
     }
 
-    /// On aarch64: rules of code that is recognized among this code.
+    /// On aarch64: rules of the stubs recognized in this code.
     pub(crate) fn of_stubs(
         code: &[Range<u64>],
         read: &dyn Fn(u64, u64) -> Option<Vec<u8>>,
@@ -103,7 +102,7 @@ impl CodeRules {
         Self { rows: apart(rows.map(|part| (part.start..part.end, part.rule)).collect()) }
     }
 
-    /// Gives the rules of a stretch, of which no entry tells.
+    /// Emits the rules of a stretch that no entry covers.
     pub(crate) fn emit(&self, stretch: Range<u64>, emit: &mut dyn FnMut(u64, Rule)) {
         let mut at = stretch.start;
         let first = self.rows.partition_point(|(range, _)| range.end <= stretch.start);
@@ -123,7 +122,7 @@ impl CodeRules {
     }
 }
 
-/// Rows in order, of which none reaches into the next: where two do, the latter counts.
+/// Sorts rows and removes overlaps: the later row takes precedence.
 fn apart(mut rows: Vec<(Range<u64>, Rule)>) -> Vec<(Range<u64>, Rule)> {
     rows.sort_by_key(|(range, _)| (range.start, range.end));
     let mut kept: Vec<(Range<u64>, Rule)> = Vec::new();
@@ -143,8 +142,7 @@ fn apart(mut rows: Vec<(Range<u64>, Rule)>) -> Vec<(Range<u64>, Rule)> {
     kept
 }
 
-/// The instructions of a program's entry point, which has no caller, up to its first call, and what that
-/// calls.
+/// The instructions of a program's entry point, which has no caller, up to its first call, and the call's target.
 fn entry_point(code: &Code<'_>, entry: u64) -> Option<(Range<u64>, u64)> {
     if !stubs::is_entry(code.at(entry)?) {
         return None;
@@ -160,11 +158,11 @@ fn entry_point(code: &Code<'_>, entry: u64) -> Option<(Range<u64>, u64)> {
     None
 }
 
-/// The search for functions.
+/// State of the function search.
 struct Search<'a> {
     explorer: Explorer<'a>,
     tried: FxHashSet<u64>,
-    /// Addresses that code uses without a call.
+    /// Addresses that code uses other than by calls.
     taken: Vec<u64>,
 }
 
@@ -185,8 +183,8 @@ impl<'a> Search<'a> {
         Self { explorer, tried: FxHashSet::default(), taken: Vec::new() }
     }
 
-    /// Symbols and what functions call are functions. An address that is used otherwise is one if it is
-    /// aligned as functions are, or returns. What merely follows the end of something is one if it returns.
+    /// Symbols and call targets are functions. Addresses used otherwise are functions if they are aligned like
+    /// functions, or return. Code that merely follows the end of other code is a function if it returns.
     fn run(&mut self, functions: impl Iterator<Item = u64>) {
         self.sweep();
         let code = self.explorer.code;
@@ -200,7 +198,7 @@ impl<'a> Search<'a> {
         self.explore_taken();
     }
 
-    /// Explores what code uses without a call, and what that uses.
+    /// Explores addresses that code uses other than by calls, transitively.
     fn explore_taken(&mut self) {
         let mut seen = FxHashSet::default();
         while !self.taken.is_empty() {
@@ -212,7 +210,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Notes the addresses that look like calls, instruction by instruction.
+    /// Records apparent call targets, instruction by instruction.
     fn sweep(&mut self) {
         let code = self.explorer.code;
         for part in &code.parts {
@@ -232,7 +230,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Explores functions and all that they call.
+    /// Explores functions and everything that they call.
     fn explore_all(&mut self, starts: Vec<u64>, is_accepted: impl Fn(u64, bool) -> bool) {
         for start in starts {
             let mut to_do = vec![(start, false)];
@@ -250,14 +248,14 @@ impl<'a> Search<'a> {
                     to_do.extend(found.called.into_iter().map(|called| (called, true)));
                     self.taken.extend(found.taken);
                 } else {
-                    // Something may turn out to call it.
+                    // Another function may turn out to call it.
                     self.tried.remove(&address);
                 }
             }
         }
     }
 
-    /// Aligned addresses of code that nothing leads to.
+    /// Aligned code addresses that nothing refers to.
     fn unreached(&self) -> Vec<u64> {
         let code = self.explorer.code;
         let mut found = Vec::new();

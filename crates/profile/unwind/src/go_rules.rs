@@ -1,8 +1,7 @@
-//! Unwind rules of Go's functions, from the table that its runtime walks stacks by.
+//! Unwind rules of Go functions, from the table that Go's runtime uses to walk stacks.
 //!
-//! Programs that were linked with `-w` have no call frame information. Where there is some, it is made
-//! from this table and lacks what the runtime knows besides: which functions have no caller, and which
-//! ones switch stacks.
+//! Programs linked with `-w` have no call frame information. If there is any, it was generated from this table,
+//! and lacks other knowledge of the runtime: which functions have no caller, and which ones switch stacks.
 
 use std::ops::Range;
 
@@ -17,11 +16,11 @@ use crate::{
 
 /// `abi.FuncFlag` of Go's internal/abi/symtab.go: the outermost function of a stack.
 const TOP_FRAME: u8 = 1;
-/// It sets the stack pointer to something else than a distance from what it was.
+/// The function sets the stack pointer to a value that is not an offset from the old one.
 const SP_WRITE: u8 = 2;
 
-/// Functions without a caller. The scheduler runs on a stack of its own, below `mcall`; what grows a
-/// stack, below `morestack`. Go's profiles end there too.
+/// Functions without a caller. The scheduler runs on its own stack, below `mcall`; stack growth runs below
+/// `morestack`. Go's profiles end there too.
 const OUTERMOST: [&[u8]; 7] = [
     b"runtime.goexit",
     b"runtime.mstart",
@@ -31,7 +30,7 @@ const OUTERMOST: [&[u8]; 7] = [
     b"runtime.gogo",
     b"_rt0_amd64_linux",
 ];
-/// Functions that call others on another stack, for versions that do not mark them.
+/// Functions that call others on another stack, for versions that do not flag them.
 const SWITCHING: [&[u8]; 5] = [
     b"runtime.systemstack",
     b"runtime.asmcgocall",
@@ -39,12 +38,12 @@ const SWITCHING: [&[u8]; 5] = [
     b"runtime.nanotime1",
     b"runtime.walltime1",
 ];
-/// Handlers of signals return to these, by Go's version.
+/// Functions to which signal handlers return, by Go version.
 const RESTORERS: [&[u8]; 2] = [b"runtime.sigreturn", b"runtime.sigreturn__sigaction"];
-/// Handles signals. Go's walks end there, ours go on to what was interrupted.
+/// The signal handler. Go's walks end there, ours continue to the interrupted code.
 const HANDLER: &[u8] = b"runtime.sigtramp";
 
-/// How a function is left.
+/// How to unwind a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
@@ -67,21 +66,21 @@ fn kind(name: &[u8], flags: u8) -> Kind {
     }
 }
 
-/// The rules of all functions in the table of a program.
+/// The rules of all functions in a program's table.
 #[derive(Debug)]
 pub(crate) struct GoRules {
     range: Range<u64>,
     functions: u64,
-    /// By distance from the first function.
+    /// By offset from the first function.
     rows: Vec<(u32, u16)>,
-    /// By number; none for code that the table does not describe, as that of C.
+    /// By number; `None` for code that the table does not describe, such as C.
     rules: Vec<Option<Rule>>,
     ids: FxHashMap<Option<Rule>, u16>,
 }
 
 impl GoRules {
-    /// Reads all of a table. `None` if the functions overlap, or have more rows than the table has bytes:
-    /// then it is not what it seems.
+    /// Reads a whole table. `None` if functions overlap, or have more rows than the table has bytes, so that it is
+    /// not a valid table.
     pub(crate) fn read<'data>(table: &GoTable<impl ReadRef<'data>>) -> Option<Self> {
         let table = table.whole()?;
         let range = table.range()?;
@@ -107,17 +106,17 @@ impl GoRules {
         Some(rules)
     }
 
-    /// Addresses from the first function up to the end of the last.
+    /// Addresses from the first function to the end of the last.
     pub(crate) fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// How many functions there are.
+    /// Number of functions.
     pub(crate) fn functions(&self) -> usize {
         usize::try_from(self.functions).unwrap_or(usize::MAX)
     }
 
-    /// Parts of a stretch with their rules, in the order of their addresses.
+    /// Parts of a stretch with their rules, in address order.
     pub(crate) fn rules(
         &self,
         stretch: Range<u64>,
@@ -146,7 +145,7 @@ impl GoRules {
         let kind = kind(name, table.flags(function).unwrap_or(0));
         match kind {
             Kind::Outermost => return self.push(function.start, Some(Rule::END)),
-            // The address that a handler returns to is taken for that behind a call.
+            // A walk takes the address that a handler returns to for that after a call.
             Kind::Restorer => {
                 let start = function.start.saturating_sub(1).max(self.range.start);
                 return self.push(start, Some(Rule::SIGNAL));
@@ -170,7 +169,7 @@ impl GoRules {
         Some(())
     }
 
-    /// Adds a row, behind the last or in its place. `None` if it finds no room.
+    /// Adds a row, or replaces the last. `None` if there is no room.
     fn push(&mut self, address: u64, rule: Option<Rule>) -> Option<()> {
         let distance = u32::try_from(address.checked_sub(self.range.start)?).ok()?;
         let id = match self.ids.get(&rule) {
@@ -192,9 +191,9 @@ impl GoRules {
     }
 }
 
-/// The rule of a function that has moved the stack pointer by so many bytes. One that has a frame keeps
-/// its caller's frame pointer right below the return address (cmd/internal/obj/x86/obj6.go); before Go
-/// 1.21 it was stored an instruction after the frame was made.
+/// The rule of a function that has moved the stack pointer by `bytes`. A function with a frame saves its caller's
+/// frame pointer directly below the return address (cmd/internal/obj/x86/obj6.go). Before Go 1.21 it was stored
+/// one instruction after the frame was set up.
 fn rule(bytes: i32) -> Rule {
     let plain = Rule::framed(Registers::X86_64.sp, bytes.saturating_add(8));
     if bytes > 0 { plain.saving_fp(-2) } else { plain }
@@ -213,7 +212,7 @@ mod tests {
         check("main.main", 4, Kind::Plain);
         check("runtime.goexit", TOP_FRAME, Kind::Outermost);
         check("runtime.mstart", TOP_FRAME | 4, Kind::Outermost);
-        // Before Go 1.17 there are no flags.
+        // No flags before Go 1.17.
         check("runtime.goexit", 0, Kind::Outermost);
         check("runtime.systemstack", 0, Kind::Switching);
         check("runtime.systemstack_switch", 0, Kind::Plain);
@@ -230,7 +229,7 @@ mod tests {
         check(0, "cfa=r7+8 ra=c-8");
         check(8, "cfa=r7+16 fp=c-16 ra=c-8");
         check(120, "cfa=r7+128 fp=c-16 ra=c-8");
-        // Assembly that takes its return address off the stack.
+        // Assembly that pops its return address.
         check(-8, "cfa=r7+0 ra=c-8");
         check(i32::MAX, "cfa=r7+2147483647 fp=c-16 ra=c-8");
     }

@@ -1,13 +1,12 @@
-//! Go's own table of functions, `.gopclntab`: names, source lines and sizes of frames.
+//! Go's function table, `.gopclntab`: names, source lines and frame sizes.
 //!
-//! The runtime needs it to walk stacks and to print them, so it is in every Go program, also where
-//! `-ldflags='-s -w'` left out symbols and DWARF. It is described in golang.org/s/go12symtab; the layouts
-//! of later versions are those of Go's `debug/gosym/pclntab.go` and `cmd/link/internal/ld/pcln.go`.
+//! The runtime uses it to walk and print stacks, so every Go program has it, even if `-ldflags='-s -w'` removed
+//! symbols and DWARF. It is described in golang.org/s/go12symtab; later layouts are those of Go's
+//! `debug/gosym/pclntab.go` and `cmd/link/internal/ld/pcln.go`.
 //!
-//! Nothing is copied: a look-up searches the sorted list of functions, then decodes the values of one
-//! function. Functions that the compiler inlined are not told: their names are found by way of a symbol
-//! that stripped programs lack, so that their code bears the name of the function around it, with the
-//! line of the inlined code.
+//! Nothing is copied: a look-up searches the sorted list of functions, then decodes the values of one function.
+//! Inlined functions are not reported: their names are reached through a symbol that stripped programs lack. Their
+//! code has the name of the enclosing function, with the line of the inlined code.
 
 mod bytes;
 mod find;
@@ -22,15 +21,15 @@ use bytes::Bytes;
 use layout::{Layout, Version};
 pub(crate) use values::Values;
 
-/// Longer names are not believed.
+/// Longer names are rejected.
 const NAME_BYTES_MAX: u64 = 1 << 14;
 
-/// The table of a program, in the file or in memory.
+/// A program's table, in the file or in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct GoTable<R> {
     bytes: Bytes<R>,
     layout: Layout,
-    /// Added to the addresses of functions.
+    /// Added to function addresses.
     text: u64,
 }
 
@@ -38,56 +37,55 @@ pub struct GoTable<R> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GoFunction {
     pub(crate) start: u64,
-    /// Where the next one begins.
+    /// Start of the next function.
     pub(crate) end: u64,
-    /// Its description, from the beginning of the table on.
+    /// Offset of its description in the table.
     at: u64,
 }
 
-/// What the table says about an address.
+/// The table's information about an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GoPlace<'data> {
     /// With its package: `net/http.(*conn).serve`.
     pub function: Cow<'data, str>,
-    /// Path and line. The line is that of the innermost function, where functions were inlined.
+    /// Path and line. If functions were inlined, the line is that of the innermost.
     pub source: Option<(Cow<'data, str>, u32)>,
 }
 
 impl<'data, R: ReadRef<'data>> GoTable<R> {
-    /// Reads the header of a table of `len` bytes, `start` bytes into the data. `None` if it is no table
-    /// of a 64-bit little-endian program, or of an unknown version. Tables of Go 1.26 and later
-    /// do not say where the code is, nor do those of shared libraries: addresses then count from its first
-    /// byte.
+    /// Reads the header of a table of `len` bytes, `start` bytes into the data. `None` if it is not the table of a
+    /// 64-bit little-endian program, or of an unknown version. Tables of Go 1.26 and later, and those of shared
+    /// libraries, lack the address of the code: addresses then count from its first byte.
     pub fn parse(data: R, start: u64, len: u64) -> Option<Self> {
         let bytes = Bytes::new(data, start, len);
         let layout = Layout::parse(&bytes)?;
         Some(Self { bytes, layout, text: layout.text })
     }
 
-    /// The same table, read as a whole: for who wants all of it.
+    /// The same table with all bytes read at once, for reading most of it.
     pub(crate) fn whole(&self) -> Option<GoTable<&'data [u8]>> {
         let bytes = self.bytes.slice(0, self.bytes.len())?;
         let bytes = Bytes::new(bytes, 0, self.bytes.len());
         Some(GoTable { bytes, layout: self.layout, text: self.text })
     }
 
-    /// Bytes of the table.
+    /// Size of the table in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.bytes.len()
     }
 
-    /// Addresses from the first function up to the end of the last.
+    /// Addresses from the first function to the end of the last.
     pub fn range(&self) -> Option<std::ops::Range<u64>> {
         let range = self.start_of(0)?..self.start_of(self.layout.functions)?;
         (range.start < range.end).then_some(range)
     }
 
-    /// How many functions there are.
+    /// Number of functions.
     pub fn functions(&self) -> u64 {
         self.layout.functions
     }
 
-    /// The function and the line at an address.
+    /// The function and line at an address.
     pub fn place(&self, address: u64) -> Option<GoPlace<'data>> {
         let function = self.function_at(address)?;
         let name = self.name(&function)?;
@@ -97,10 +95,10 @@ impl<'data, R: ReadRef<'data>> GoTable<R> {
         })
     }
 
-    /// The function that an address is in.
+    /// The function that contains an address.
     fn function_at(&self, address: u64) -> Option<GoFunction> {
         let (mut low, mut high) = (0, self.layout.functions);
-        // The first function that begins behind the address is in `low..=high`.
+        // The first function starting after the address is in `low..=high`.
         while low < high {
             let middle = low.midpoint(high);
             if self.start_of(middle)? <= address {
@@ -112,7 +110,7 @@ impl<'data, R: ReadRef<'data>> GoTable<R> {
         self.function(low.checked_sub(1)?).filter(|function| address < function.end)
     }
 
-    /// The function with a number.
+    /// The function with this index.
     pub(crate) fn function(&self, number: u64) -> Option<GoFunction> {
         if number >= self.layout.functions {
             return None;
@@ -125,25 +123,25 @@ impl<'data, R: ReadRef<'data>> GoTable<R> {
         })
     }
 
-    /// Where a function begins; behind the last, where that ends.
+    /// Start of a function; for the index after the last, its end.
     fn start_of(&self, number: u64) -> Option<u64> {
         let place = self.layout.function_start(number)?;
         self.bytes.word(place, self.layout.pc_bytes())?.checked_add(self.text)
     }
 
-    /// The name of a function, with its package.
+    /// Name of a function, with its package.
     pub(crate) fn name(&self, function: &GoFunction) -> Option<&'data [u8]> {
         let offset = self.field(function, self.layout.name_field())?;
         self.bytes.text(self.layout.names.checked_add(offset.into())?, NAME_BYTES_MAX)
     }
 
-    /// What the linker notes about functions of the runtime that do more than others; 0 before Go 1.17.
+    /// The linker's flags of special runtime functions; 0 before Go 1.17.
     pub(crate) fn flags(&self, function: &GoFunction) -> Option<u8> {
         self.bytes.byte(function.at.checked_add(self.layout.flags_field())?)
     }
 
-    /// How far the stack pointer has moved since the function was entered, by address; `None` if the
-    /// table has nothing about it, as about functions of C.
+    /// Bytes by which the stack pointer has moved since the function's entry, by address; `None` if the table has
+    /// none, as for C functions.
     pub(crate) fn stack_bytes(&self, function: &GoFunction) -> Option<Values<'data, R>> {
         self.values(function, self.layout.stack_field())
     }
@@ -153,7 +151,7 @@ impl<'data, R: ReadRef<'data>> GoTable<R> {
         u32::try_from(field).ok()
     }
 
-    /// Values by address, whose place a field has.
+    /// Values by address, at the offset in a field.
     fn values(&self, function: &GoFunction, field: u64) -> Option<Values<'data, R>> {
         let offset = self.field(function, field).filter(|&offset| offset != 0)?;
         let at = self.layout.values.checked_add(offset.into())?;
@@ -170,7 +168,7 @@ impl<'data, R: ReadRef<'data>> GoTable<R> {
             let unit = u64::from(self.field(function, self.layout.unit_field())?);
             let place = unit.checked_add(file)?.checked_mul(4)?;
             let offset = self.bytes.word(self.layout.units.checked_add(place)?, 4)?;
-            // The linker dropped the file, since no code of it was left.
+            // The linker removed the file, since none of its code remained.
             if offset == u64::from(u32::MAX) {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! Where an ELF file keeps its call frame information, and the rules of any stretch of its code.
+//! Call frame information of an ELF file, and the rules of any stretch of its code.
 
 mod code;
 mod function;
@@ -44,13 +44,13 @@ pub enum ImageError {
     TooLarge,
 }
 
-/// Bytes between the first and the last address of code.
+/// Maximum bytes between the first and the last code address.
 const CODE_BYTES_MAX: u64 = 1 << 32;
 
 /// Call frame information that could not be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Entries for functions that are damaged as a whole or from some place on.
+    /// Function entries that are damaged, completely or from some point on.
     pub entries: u64,
 }
 
@@ -61,23 +61,23 @@ struct Section {
     bytes: Vec<u8>,
 }
 
-/// One that has entries for functions.
+/// A section with function entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     EhFrame,
     DebugFrame,
 }
 
-/// An entry for a function.
+/// A function entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     start: u64,
     source: Source,
-    /// In its section.
+    /// Offset in its section.
     offset: usize,
 }
 
-/// The call frame information of a file.
+/// A file's call frame information.
 #[derive(Debug)]
 pub struct Image {
     registers: Registers,
@@ -88,17 +88,17 @@ pub struct Image {
     eh_frame: Option<Section>,
     debug_frame: Option<Section>,
     bases: BaseAddresses,
-    /// By address.
+    /// Sorted by address.
     entries: Vec<Entry>,
-    /// What Go tells about its functions; it comes before the entries.
+    /// Rules from Go's function table, which take precedence over entries.
     go: Option<GoRules>,
-    /// What code says that has no entry.
+    /// Rules derived from code without entries.
     code_rules: CodeRules,
 }
 
 impl Image {
-    /// Reads the headers and the sections with call frame information; the rest stays where it is.
-    /// Where there are no section headers, program headers lead to `.eh_frame`.
+    /// Reads the headers and the sections with call frame information, and nothing else. Without section headers,
+    /// `.eh_frame` is found through program headers.
     pub fn parse<'data>(data: impl ReadRef<'data>) -> Result<Self, ImageError> {
         let object = ElfFile64::<Endianness, _>::parse(data).map_err(|_| ImageError::NotElf)?;
         let endian = object.endian();
@@ -142,8 +142,8 @@ impl Image {
         image.find_entries(index);
         let read = |address, bytes| segments.read(address, bytes).map(<[u8]>::to_vec);
         if registers == Registers::AARCH64 {
-            // What entries cover is not asked for, so that all code of a file may be looked at; gaps would
-            // be those of some length, and the way back from a signal is short.
+            // Regardless of entries, so that all code of a file can be searched: only gaps of some length would
+            // be, and a signal return is short.
             let code = match image.may_have_long_gaps() {
                 true => instructions(&object).unwrap_or_else(|| image.code.clone()),
                 false => section_range(&object, ".plt").into_iter().collect(),
@@ -160,32 +160,32 @@ impl Image {
         Ok(image)
     }
 
-    /// Addresses from the first byte of code to behind the last.
+    /// Addresses from the first code byte to the end.
     pub fn text(&self) -> Range<u64> {
         self.text.clone()
     }
 
-    /// Whether there is code in a stretch.
+    /// Whether a stretch has code.
     pub(crate) fn has_code(&self, stretch: &Range<u64>) -> bool {
         self.code.iter().any(|range| overlap(range, stretch))
     }
 
-    /// Entries for functions, those of Go's table included.
+    /// Number of function entries, including Go's table.
     pub fn entries(&self) -> usize {
         self.entries.len() + self.go.as_ref().map_or(0, GoRules::functions)
     }
 
-    /// Is there a rule for any of its code? Hand-written assembly alone may have them without entries.
+    /// Whether any of its code has a rule. Hand-written assembly may have rules without entries.
     pub fn has_rules(&self) -> bool {
         self.entries() > 0 || !self.code_rules.is_empty()
     }
 
-    /// Bytes of the sections that the rules come from.
+    /// Size of the sections that the rules come from, in bytes.
     pub fn bytes(&self) -> usize {
         [&self.eh_frame, &self.debug_frame].into_iter().flatten().map(|it| it.bytes.len()).sum()
     }
 
-    /// The entries that `.eh_frame_hdr` lists. It also finds `.eh_frame`, if sections do not.
+    /// The entries listed in `.eh_frame_hdr`, which also locates `.eh_frame` without section headers.
     fn read_index<'data>(
         &mut self,
         index: &Section,
@@ -199,7 +199,7 @@ impl Image {
         }
         let table = header.table()?;
         let mut listed = table.iter(&self.bases);
-        // More entries than bytes are a lie.
+        // There cannot be more entries than bytes.
         if listed.size_hint().0 > index.bytes.len() {
             return None;
         }
@@ -212,8 +212,8 @@ impl Image {
         Some(entries)
     }
 
-    /// Lists the entries by address: those of the index if there is one, else all of `.eh_frame`, and
-    /// those of `.debug_frame` for functions that it has nothing about.
+    /// Lists the entries by address: those of the index, or else all of `.eh_frame`, and those of `.debug_frame`
+    /// for other functions.
     fn find_entries(&mut self, index: Option<Vec<Entry>>) {
         if let Some(section) = &self.eh_frame {
             self.bases = self.bases.clone().set_eh_frame(section.address);
@@ -227,15 +227,14 @@ impl Image {
                 list(&self.debug_frame_of(section), &self.bases, source)
             }
         };
-        // LLD lists one entry for each address, and drops a function's where an empty function begins
-        // at the same.
+        // LLD lists one entry per address, and drops a function's entry if an empty function has the same start.
         let is_whole = |index: &Vec<Entry>| {
             self.eh_frame
                 .as_ref()
                 .is_none_or(|section| index.len() >= count_functions(&section.bytes, self.endian))
         };
         let index = index.filter(is_whole);
-        // The linker leaves entries behind for functions that it dropped.
+        // The linker keeps entries of removed functions.
         let is_code = |entry: &Entry| self.text.contains(&entry.start);
         let mut entries = index.unwrap_or_else(|| all(&self.eh_frame, Source::EhFrame));
         entries.retain(is_code);
@@ -268,7 +267,7 @@ impl Image {
         frames
     }
 
-    /// The addresses of an entry's function.
+    /// Address range of an entry's function.
     fn range_of(&self, entry: Entry) -> Option<Range<u64>> {
         let section = self.eh_frame.as_ref().filter(|_| entry.source == Source::EhFrame)?;
         let frames = self.eh_frame_of(section);
@@ -277,23 +276,22 @@ impl Image {
         found.ok().map(|found| found.initial_address()..found.end_address())
     }
 
-    /// Where the function at an address begins, by its entry.
+    /// Start of the function at an address, from its entry.
     pub fn function_at(&self, address: u64) -> Option<u64> {
         let before = self.entries.partition_point(|entry| entry.start <= address);
         let entry = *self.entries.get(before.checked_sub(1)?)?;
         self.cover(entry).range.contains(&address).then_some(entry.start)
     }
 
-    /// The rule at an address; [`Rule::GAP`] if no entry covers it.
+    /// The rule for an address; [`Rule::GAP`] if no entry covers it.
     pub fn rule_at(&self, address: u64) -> Rule {
         let mut found = Rule::GAP;
         self.rules(address..address.saturating_add(1), |_, rule| found = rule);
         found
     }
 
-    /// Gives the rules of a stretch to `sink`, each with the address from which on it holds: in order,
-    /// the first at the beginning of the stretch, no two neighbours the same. What no entry covers is
-    /// [`Rule::GAP`].
+    /// Passes the rules of a stretch to `sink`, each with its start address: in order, the first at the start of
+    /// the stretch, and no two adjacent rules equal. Code without an entry has [`Rule::GAP`].
     pub fn rules(&self, stretch: Range<u64>, sink: impl FnMut(u64, Rule)) -> Unreadable {
         let mut last = None;
         let mut sink = sink;
@@ -323,7 +321,7 @@ impl Image {
         unreadable
     }
 
-    /// The same, by call frame information alone. Neighbours may be the same.
+    /// Same, from call frame information alone. Adjacent rules may be equal.
     fn rules_of_entries(
         &self,
         stretch: Range<u64>,
@@ -366,8 +364,8 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// Entries of `.eh_frame` for functions, counted by their lengths alone: of each, only the first words are
-/// looked at (Linux Standard Base Core 5.0, 10.6.1).
+/// Counts the function entries of `.eh_frame` by their lengths: only the first words of each are read (Linux
+/// Standard Base Core 5.0, 10.6.1).
 fn count_functions(bytes: &[u8], endian: RunTimeEndian) -> usize {
     let word = |at: usize| {
         let word = bytes.get(at..)?.first_chunk()?;
@@ -377,16 +375,16 @@ fn count_functions(bytes: &[u8], endian: RunTimeEndian) -> usize {
         })
     };
     let (mut at, mut count) = (0, 0);
-    // A length of zero is the end; one of all ones says that a longer one follows, as no linker writes.
+    // A length of zero is the end; all ones mean a longer length field, which no linker writes.
     while let Some(length @ 1..=0xffff_fffe) = word(at) {
-        // Entries that others share have 0 there.
+        // Common entries have 0 there.
         count += usize::from(word(at + 4).is_some_and(|shared| shared != 0));
         at += 4 + length as usize;
     }
     count
 }
 
-/// All entries of a section for functions that are not empty, up to the first that is damaged.
+/// All entries of a section for nonempty functions, up to the first damaged one.
 fn list<'a, S: UnwindSection<Bytes<'a>>>(
     section: &S,
     bases: &BaseAddresses,
@@ -425,7 +423,7 @@ mod tests {
         check(&[shared.clone(), function.clone(), function.clone()], 2);
         check(&[shared, function.clone(), vec![0; 4], function.clone()], 1);
         check(&[function.clone(), vec![0xff; 4], function.clone()], 1);
-        // Cut off in the middle: what is there counts.
+        // Truncated: complete parts count.
         check(&[function.clone(), function[..8].to_vec()], 2);
         check(&[function[..6].to_vec()], 0);
     }

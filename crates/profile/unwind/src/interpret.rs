@@ -1,4 +1,4 @@
-//! From a row of call frame information, as gimli computes it, to a [`Rule`].
+//! Converts a row of call frame information, as computed by gimli, to a [`Rule`].
 
 use gimli::{
     CfaRule, EndianSlice, Register, RegisterRule, RunTimeEndian, UnwindExpression, UnwindSection,
@@ -9,15 +9,15 @@ use wingbeat_profile_common::unwind::{Cfa, FramePointer, ReturnAddress, Rule};
 
 pub(crate) type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// The registers of an architecture by their DWARF numbers, from its psABI.
+/// Registers of an architecture by DWARF number, from its psABI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Registers {
     pub(crate) sp: u8,
     pub(crate) fp: u8,
     pub(crate) ra: u8,
-    /// How many a walker can have.
+    /// Number of registers that a walker supports.
     pub(crate) general: u8,
-    /// A call leaves its return address in a register rather than in memory.
+    /// A call leaves its return address in a register and not in memory.
     pub(crate) has_link: bool,
 }
 
@@ -25,14 +25,14 @@ impl Registers {
     pub(crate) const X86_64: Self = Self { sp: 7, fp: 6, ra: 16, general: 16, has_link: false };
     pub(crate) const AARCH64: Self = Self { sp: 31, fp: 29, ra: 30, general: 32, has_link: true };
 
-    /// Whose instructions are among those of call frame information. On aarch64 one says that the return
-    /// address is signed from there on, which is no matter to a walk: it takes the signature off any.
+    /// Vendor of the instruction set extensions. aarch64's says that the return address is signed from there on,
+    /// which does not matter, since a walk removes any signature.
     pub(crate) fn vendor(self) -> Vendor {
         if self == Self::AARCH64 { Vendor::AArch64 } else { Vendor::Default }
     }
 }
 
-/// The rule of a row of `section`; `is_signal` if its entry is that of a signal frame.
+/// The rule of a row of `section`; `is_signal` if its entry has a signal frame.
 pub(crate) fn rule_of<'a, S: UnwindSection<Bytes<'a>>>(
     row: &UnwindTableRow<usize>,
     section: &S,
@@ -57,7 +57,7 @@ pub(crate) fn rule_of<'a, S: UnwindSection<Bytes<'a>>>(
             based(Cfa::Register, register.0, *offset, 0, registers)
         }
     };
-    // Where the caller's stack pointer is not the canonical frame address: on the way out of `longjmp`.
+    // The caller's stack pointer is not the canonical frame address: at the exit of `longjmp`.
     let Some(rule) = rule.filter(|_| !has_own_sp) else { return Rule::UNSUPPORTED };
     let (ra, return_words) = match ra {
         Some(RegisterRule::Offset(offset)) => match words(offset) {
@@ -92,7 +92,7 @@ fn based(cfa: Cfa, register: u16, offset: i64, addend: i64, registers: Registers
     Some(Rule { cfa, register, offset, addend, ..Rule::GAP })
 }
 
-/// Whole words, as many as a rule can hold.
+/// Converts to whole words, if a rule can hold them.
 fn words(bytes: i64) -> Option<i16> {
     (bytes % 8 == 0).then(|| i16::try_from(bytes / 8).ok()).flatten()
 }
@@ -108,12 +108,12 @@ mod op {
     pub(super) const BREG31: u8 = 0x8f;
 }
 
-/// What linkers write for the procedure linkage table (`elf_x86_64_eh_frame_plt` of binutils'
+/// Expression of linkers for the procedure linkage table (`elf_x86_64_eh_frame_plt` of binutils'
 /// bfd/elf64-x86-64.c): `sp + 8 + ((pc & 15) >= n) * 8`, with n as the tenth byte.
 const PLT: [u8; 11] = [0x77, 8, 0x80, 0, 0x3f, 0x1a, op::LIT0, 0x2a, 0x33, 0x24, op::PLUS];
 const PLT_BYTE: usize = 6;
 
-/// The canonical frame address by one of the expressions that compilers and assembly write.
+/// The canonical frame address from one of the expressions used by compilers and assembly.
 fn cfa_of_expression(text: &[u8], registers: Registers) -> Option<Rule> {
     if let Some(start) = plt_byte(text)
         && registers == Registers::X86_64
@@ -149,7 +149,7 @@ fn plt_byte(text: &[u8]) -> Option<i32> {
     is_plt.then(|| i32::from(literal - op::LIT0))
 }
 
-/// The frame pointer, saved where an expression says: that of functions that align their stack.
+/// The frame pointer's location from an expression: in functions that align their stack.
 fn saved_by_expression(text: &[u8], registers: Registers) -> Option<(FramePointer, i16)> {
     let (register, offset, rest) = register_and_offset(text)?;
     let fp = match u8::try_from(register).ok()? {
@@ -160,7 +160,7 @@ fn saved_by_expression(text: &[u8], registers: Registers) -> Option<(FramePointe
     rest.is_empty().then_some((fp, words(offset)?))
 }
 
-/// `DW_OP_breg n`: a register, an offset, and the operations behind it.
+/// `DW_OP_breg n`: a register, an offset, and the remaining operations.
 fn register_and_offset(text: &[u8]) -> Option<(u16, i64, &[u8])> {
     let (&operation, rest) = text.split_first()?;
     let is_register = (op::BREG0..=op::BREG31).contains(&operation);
@@ -168,7 +168,7 @@ fn register_and_offset(text: &[u8]) -> Option<(u16, i64, &[u8])> {
     Some((u16::from(operation - op::BREG0), offset, rest))
 }
 
-/// The bits of a LEB128 number, how many they are, its last byte and what follows it.
+/// A LEB128 number's bits, their count, its last byte, and the remaining bytes.
 fn leb128(bytes: &[u8]) -> Option<(u64, u32, u8, &[u8])> {
     let mut value = 0;
     for (index, &byte) in bytes.iter().enumerate().take(9) {

@@ -1,12 +1,12 @@
-//! Unwind tables: from the call frame information of an ELF file to rules for walking stacks.
+//! Unwind tables: converts an ELF file's call frame information to rules for walking stacks.
 //!
-//! A [`Rule`] says how to get from a function to its caller at one address, in 16 bytes; what it means
-//! to a walker is in `wingbeat_profile_common::unwind`, which the kernel half shares. An [`Image`]
-//! knows where a file keeps its call frame information, and gives the rules of any stretch of its
-//! code, so that a large file need not be read whole. A [`Table`] is what a walker searches: all
-//! rules of a file in about three bytes for each place where the rule changes.
+//! A [`Rule`] says in 16 bytes how to get from a function to its caller at one address;
+//! `wingbeat_profile_common::unwind` interprets it, shared with the kernel half. An [`Image`] locates a file's
+//! call frame information and provides the rules of any stretch of its code, so that a large file need not be read
+//! completely. A [`Table`] is the structure that a walker searches: all rules of a file in about three bytes for
+//! each change of the rule.
 //!
-//! There is no process, no kernel and no clock here: bytes go in, tables come out.
+//! There is no process, kernel or clock here: bytes in, tables out.
 
 mod code;
 mod go_rules;

@@ -1,7 +1,7 @@
-//! What a walker searches: the rules of a file in about three bytes for each place where they change.
+//! The table that a walker searches: the rules of a file in about three bytes for each change.
 //!
-//! A table is a number of blocks, as [`layout`](wingbeat_profile_common::unwind::layout) has them, so
-//! that the kernel half can look one up, and a part of a file can come later.
+//! A table consists of blocks with [`layout`](wingbeat_profile_common::unwind::layout), so that the kernel half
+//! can search it, and parts of a file can be added later.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use wingbeat_profile_common::unwind::{
 
 use crate::image::{Image, Unreadable};
 
-/// The number of a rule in [`Rules`].
+/// Number of a rule in [`Rules`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub u16);
 
@@ -30,12 +30,12 @@ impl RuleId {
 pub struct Rules {
     rules: Vec<Rule>,
     ids: FxHashMap<Rule, RuleId>,
-    /// Rules that found no room, and became [`Rule::UNSUPPORTED`].
+    /// Rules that did not fit, and became [`Rule::UNSUPPORTED`].
     refused: u64,
 }
 
 impl Rules {
-    /// How many there can be.
+    /// Maximum number of rules.
     pub const COUNT_MAX: usize = RULES_MAX as usize;
 
     pub fn new() -> Self {
@@ -45,7 +45,7 @@ impl Rules {
         new
     }
 
-    /// The number of a rule, a new one if it has none yet.
+    /// Number of a rule, which is added if new.
     pub fn id_of(&mut self, rule: Rule) -> RuleId {
         if let Some(&id) = self.ids.get(&rule) {
             return id;
@@ -64,12 +64,12 @@ impl Rules {
         self.rules.get(usize::from(id.0)).copied().unwrap_or(Rule::UNSUPPORTED)
     }
 
-    /// All of them, by number.
+    /// All rules, by number.
     pub fn all(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// How often a rule found no room.
+    /// Number of rules that did not fit.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -81,7 +81,7 @@ impl Default for Rules {
     }
 }
 
-/// The rules of one file, or of those parts of it that were asked for.
+/// The rules of one file, or of the parts that were added.
 #[derive(Debug)]
 pub struct Table {
     text: Range<u64>,
@@ -90,37 +90,37 @@ pub struct Table {
     /// By stretch.
     directory: Vec<Option<Box<[Word; STRETCH_WORDS]>>>,
     blocks: Vec<Box<Block>>,
-    /// Rows of the last block.
+    /// Rows in the last block.
     filled: usize,
-    /// Rows of other tables, in the first block.
+    /// Rows of other tables in the first block.
     others: usize,
     unreadable: Unreadable,
-    /// Granules with more rows than a search finds: the rest of them is unsupported.
+    /// Granules with more rows than a search supports: the rest of each is unsupported.
     crowded: u64,
 }
 
-/// A block with rows of other tables, and room for more.
+/// A block with rows of other tables and room for more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenBlock {
     block: Box<Block>,
-    /// Rows that it has: fewer than [`ROWS`].
+    /// Number of its rows: fewer than [`ROWS`].
     filled: usize,
 }
 
 impl OpenBlock {
-    /// Rows that find room.
+    /// Number of rows that fit.
     pub fn room(&self) -> usize {
         ROWS - self.filled
     }
 }
 
 impl Table {
-    /// A table of an image's code, without rows yet.
+    /// An empty table for an image's code.
     pub fn new(image: &Image) -> Self {
         Self::of(image.text())
     }
 
-    /// The same, whose rows begin behind those of others.
+    /// Same, with rows starting after those of others.
     pub fn behind(image: &Image, open: OpenBlock) -> Self {
         Self::of(image.text()).put_behind(open)
     }
@@ -132,7 +132,7 @@ impl Table {
         self
     }
 
-    /// The last block, for the rows of others, if it has room.
+    /// The last block, for rows of others, if it has room.
     pub fn into_open(mut self) -> Option<OpenBlock> {
         let filled = self.filled;
         self.blocks.pop().filter(|_| filled < ROWS).map(|block| OpenBlock { block, filled })
@@ -164,14 +164,14 @@ impl Table {
         table
     }
 
-    /// Adds the rows of the 256 KiB around an address, unless it has them.
+    /// Adds the rows of the 256 KiB around an address, unless present.
     pub fn add_around(&mut self, address: u64, image: &Image, rules: &mut Rules) {
         if let Some(stretch) = self.stretch_of(address) {
             self.add(stretch, image, rules);
         }
     }
 
-    /// The stretch that an address is in.
+    /// The stretch that contains an address.
     pub fn stretch_of(&self, address: u64) -> Option<usize> {
         self.text.contains(&address).then(|| ((address - self.start) / STRETCH_BYTES) as usize)
     }
@@ -181,7 +181,7 @@ impl Table {
         start..self.text.end.min(start.saturating_add(STRETCH_BYTES))
     }
 
-    /// Adds the rows of a stretch, unless it has them.
+    /// Adds the rows of a stretch, unless present.
     pub fn add(&mut self, stretch: usize, image: &Image, rules: &mut Rules) {
         if self.directory.get(stretch).is_none_or(Option::is_some) {
             return;
@@ -192,8 +192,8 @@ impl Table {
         self.unreadable.entries += unreadable.entries;
     }
 
-    /// Enters what `source` gives for a stretch: rules with the addresses from which on they hold, in
-    /// order, the first where the stretch begins.
+    /// Adds the rules that `source` emits for a stretch, each with its start address: in order, the first at the
+    /// start of the stretch.
     fn fill<T>(
         &mut self,
         stretch: usize,
@@ -217,29 +217,29 @@ impl Table {
         self.start
     }
 
-    /// Stretches of code.
+    /// Number of stretches.
     pub fn stretches(&self) -> usize {
         self.directory.len()
     }
 
-    /// Words in the directory of all of its code.
+    /// Number of directory words for all of its code.
     pub fn words(&self) -> usize {
         (self.text.end - self.start).div_ceil(WORD_CODE_BYTES) as usize
     }
 
-    /// The directory of a stretch; `None` while its rows were not added. The last may have fewer words.
+    /// The directory of a stretch; `None` until its rows are added. The last may have fewer words.
     pub fn directory(&self, stretch: usize) -> Option<&[Word]> {
         let words = self.directory.get(stretch)?.as_ref()?;
         Some(&words[..STRETCH_WORDS.min(self.words() - stretch * STRETCH_WORDS)])
     }
 
-    /// The blocks of rows, by their numbers in the directory. Rows are only added to the last. The first may
-    /// have rows of others.
+    /// The row blocks, by their number in the directory. Rows are only added to the last. The first may have rows
+    /// of others.
     pub fn blocks(&self) -> &[Box<Block>] {
         &self.blocks
     }
 
-    /// The rule at an address; none where no rows were added yet.
+    /// The rule for an address; `None` until its rows are added.
     pub fn rule_at(&self, address: u64) -> Option<RuleId> {
         let stretch = self.stretch_of(address)?;
         let words = self.directory[stretch].as_ref()?;
@@ -252,8 +252,7 @@ impl Table {
         Some(RuleId(rule_number(block, word.granule(distance), distance as u8)))
     }
 
-    /// Memory that the table takes, as a walker has it: words and rows. Only the last block has room for the
-    /// rows of others.
+    /// Memory of the table for a walker: words and rows. Only the last block has room for rows of others.
     pub fn bytes(&self) -> usize {
         let stretches = 0..self.stretches();
         let words: usize =
@@ -262,28 +261,28 @@ impl Table {
         words * size_of::<Word>() + self.blocks.len() * BLOCK_BYTES - unused * ROW_BYTES
     }
 
-    /// Entries whose rules are missing, in whole or in part.
+    /// Entries whose rules are missing, completely or in part.
     pub fn unreadable(&self) -> Unreadable {
         self.unreadable
     }
 
-    /// Granules that end unsupported, since they have too many rows.
+    /// Number of granules with an unsupported end, since they have too many rows.
     pub fn crowded(&self) -> u64 {
         self.crowded
     }
 }
 
-/// The rows of a stretch on their way into blocks, word by word.
+/// Collects the rows of a stretch into blocks, word by word.
 struct Filling<'a> {
     table: &'a mut Table,
     words: &'a mut [Word; STRETCH_WORDS],
-    /// Granules that are done.
+    /// Number of finished granules.
     done: usize,
-    /// Of the word under way.
+    /// Rows of the current word.
     rows: Vec<(u8, RuleId)>,
-    /// Of its granules that are done.
+    /// Row counts of its finished granules.
     counts: [u8; WORD_GRANULES],
-    /// Rows of the granule under way.
+    /// Rows of the current granule.
     count: usize,
 }
 
@@ -305,7 +304,7 @@ impl<'a> Filling<'a> {
         self.count += 1;
     }
 
-    /// Ends a granule, and enters its word if it is the last of it.
+    /// Ends a granule, and enters its word after the last one.
     fn close(&mut self) {
         self.counts[self.done % WORD_GRANULES] = self.count.min(GRANULE_ROWS_MAX) as u8;
         self.count = 0;
@@ -324,7 +323,7 @@ impl<'a> Filling<'a> {
 }
 
 impl Table {
-    /// Enters the rows of one word, in a new block if they find no room in the last.
+    /// Enters the rows of one word, in a new block if they do not fit in the last.
     fn enter(&mut self, rows: &[(u8, RuleId)], counts: [u8; WORD_GRANULES]) -> Word {
         if self.filled + rows.len() > ROWS {
             if self.blocks.len() == BLOCKS_MAX as usize {
@@ -343,7 +342,7 @@ impl Table {
         word
     }
 
-    /// Adds a row to the last block, which has room for it.
+    /// Adds a row to the last block, which must have room.
     fn push(&mut self, low: u8, id: RuleId) {
         if let Some(block) = self.blocks.last_mut() {
             block[self.filled] = low;
@@ -362,7 +361,7 @@ fn rule_of(block: &Block, row: usize) -> RuleId {
 mod tests {
     use super::*;
 
-    /// A table of code from `start` on with these rows, and its end.
+    /// A table of code from `start` to `end` with these rows.
     fn table(start: u64, end: u64, rows: &[(u64, u16)]) -> Table {
         filled(Table::of(start..end), rows)
     }
@@ -382,7 +381,7 @@ mod tests {
         table
     }
 
-    /// Compares each address near a row with a search from the first row on.
+    /// Compares each address near a row with a linear search.
     fn check(start: u64, end: u64, rows: &[(u64, u16)]) -> Table {
         let table = table(start, end, rows);
         compare(&table, start, end, rows);
@@ -406,7 +405,7 @@ mod tests {
         check(0x1000, 0x2000, &[]);
         check(0x1000, 0x2000, &[(0x1000, 2), (0x1fff, 3)]);
         check(0x10ff, 0x1234, &[(0x10ff, 2), (0x1100, 3), (0x1201, 4)]);
-        // One row, then many granules without.
+        // One row, then many granules without any.
         check(
             0x1000,
             0x1000 + 3 * STRETCH_BYTES,
@@ -417,7 +416,7 @@ mod tests {
 
     #[test]
     fn rows_of_several_blocks() {
-        // 86 in a granule, so that blocks end within one.
+        // 86 per granule, so that blocks end within one.
         let rows: Vec<_> = (0..30_000).map(|number| (number * 3, (number % 5000) as u16)).collect();
         let table = check(0, 90_000, &rows);
         assert_eq!(table.crowded(), 0);
@@ -427,13 +426,13 @@ mod tests {
         assert_eq!(table.bytes(), words * 8 + table.blocks.len() * 4096 - unused);
     }
 
-    /// Of every number of rows that a block can have.
+    /// For every number of rows that a block can have.
     #[test]
     fn rows_behind_those_of_others() {
         let (start, end) = (0x1000, 0x1800);
         let rows = [(0x1000, 2), (0x1011, 3), (0x1300, 4), (0x17ff, 5)];
         let alone = table(start, end, &rows);
-        // The first two are of the beginning of the block, and of the stretch.
+        // The first two are at the start of the block and of the stretch.
         for others in 2..=ROWS as u64 {
             let before: Vec<_> = (2..others).map(|number| (number * 9, 7)).collect();
             let other = table(0, 9 * ROWS as u64, &before);

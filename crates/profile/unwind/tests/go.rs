@@ -1,5 +1,5 @@
-//! Go's table of functions in real programs, with and without symbols: names and lines at all functions
-//! as `go tool` gives them, and rules as the call frame information of the same code has them.
+//! Go's function table in real programs, with and without symbols: compares names and lines at all functions with
+//! `go tool`, and rules with call frame information of the same code.
 
 use std::{
     fs,
@@ -10,15 +10,15 @@ use std::{
 
 use wingbeat_unwind::{Cfa, GoTable, Image, Rule};
 
-/// Has a program linked by the linker of C.
+/// Links a program with C's linker.
 const EXTERNAL: &str = "-linkmode=external";
 
-/// Builds the program; `None` if there is no Go. `mode` is that of `go build`.
+/// Builds the program; `None` without Go. `mode` is that of `go build`.
 fn build(folder: &Path, mode: &str, linker: &str) -> Option<PathBuf> {
     let program = folder.join(if linker.contains("-s") { "bare" } else { "plain" });
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go/program.go");
     let mut go = Command::new("go");
-    // Without C, so that all of the code is Go's, unless it is linked by C's linker.
+    // Without C, so that all code is Go's, unless C's linker is used.
     let has_c = if linker.contains(EXTERNAL) { "1" } else { "0" };
     go.env("CGO_ENABLED", has_c).env("GOFLAGS", "").arg("build");
     go.arg(format!("-buildmode={mode}")).arg(format!("-ldflags={linker}")).arg("-o").arg(&program);
@@ -30,7 +30,7 @@ fn build(folder: &Path, mode: &str, linker: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-/// What `go tool` prints, given some input.
+/// Output of `go tool` for some input.
 fn tool(name: &str, program: &Path, input: String) -> String {
     let mut command = Command::new("go");
     command.args(["tool", name]).arg(program);
@@ -43,8 +43,8 @@ fn tool(name: &str, program: &Path, input: String) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// A place as `go tool addr2line` has it, two lines. Symbols of functions in assembly name their calling
-/// convention, those of generic functions their types, which the table does not, and have dots for `·`.
+/// A place like `go tool addr2line` prints it, in two lines. Symbols of assembly functions include their calling
+/// convention and those of generic functions their types, unlike the table, and have dots for `·`.
 fn told(function: &str, source: &str) -> String {
     let function = function.trim_end_matches(".abi0").trim_end_matches(".abiinternal");
     let types = function.find('[').zip(function.rfind(']'));
@@ -53,12 +53,12 @@ fn told(function: &str, source: &str) -> String {
         None => function.to_owned(),
     };
     let function = function.replace('·', ".");
-    // Behind the end of a function, and at marks of the linker.
+    // After the end of a function, and at linker marks.
     let source = if source.starts_with(":-") { "?:0" } else { source };
     format!("{function} {source}")
 }
 
-/// Several addresses of each function of Go's with its name, by the symbols of a program.
+/// Several addresses of each Go function, with its name, from the symbols of a program.
 fn addresses(program: &Path) -> Vec<(u64, String)> {
     let symbols = tool("nm", program, String::new());
     let mut starts: Vec<(u64, &str)> = symbols
@@ -71,7 +71,7 @@ fn addresses(program: &Path) -> Vec<(u64, String)> {
         .collect();
     starts.sort_unstable();
     starts.dedup_by_key(|(start, _)| *start);
-    // Marks of the linker, not functions.
+    // Linker marks, not functions.
     let is_mark = |name: &str| {
         ["runtime.text", "runtime.etext"].contains(&name) || name.starts_with("go:text")
     };
@@ -99,7 +99,7 @@ fn places(bytes: &[u8], addresses: &[u64]) -> Vec<String> {
     addresses.iter().map(place).collect()
 }
 
-/// What the stripped build of the program tells about addresses, found with and without section headers.
+/// Results for addresses in the stripped build of the program, found with and without section headers.
 fn stripped(folder: &Path, mode: &str, linker: &str, addresses: &[u64]) -> Vec<String> {
     let program = build(folder, mode, &format!("-s -w {linker}")).expect("as before");
     let mut bytes = fs::read(program).expect("file");
@@ -134,7 +134,7 @@ fn names_and_lines_are_those_of_go() {
     compare(&stripped(folder.path(), "exe", "", &addresses), &expected);
 }
 
-/// Go's addr2line does not read such programs.
+/// Go's addr2line cannot read such programs.
 #[test]
 fn names_in_position_independent_code_are_those_of_its_symbols() {
     let folder = tempfile::tempdir().expect("folder");
@@ -152,7 +152,7 @@ fn names_in_position_independent_code_are_those_of_its_symbols() {
     }
 }
 
-/// The rule of the call frame information is that of Go's table, but for what the latter knows better.
+/// The rules from call frame information equal those of Go's table, except where the latter is more precise.
 #[test]
 fn rules_are_those_of_the_call_frame_information() {
     if cfg!(not(target_arch = "x86_64")) {
@@ -170,7 +170,7 @@ fn rules_are_those_of_the_call_frame_information() {
             Cfa::End => end += 1,
             Cfa::OtherStack => left += 1,
             Cfa::Signal => signal += 1,
-            // DWARF's ends a byte before each function does.
+            // DWARF's ends one byte before each function does.
             _ => {
                 compared += 1;
                 let expected = Rule { fp: rule.fp, fp_words: rule.fp_words, ..expected };
@@ -183,7 +183,7 @@ fn rules_are_those_of_the_call_frame_information() {
     assert!((5..10).contains(&end) && (5..30).contains(&left), "{end} ends, {left} left");
 }
 
-/// A small program from assembly, which is a seed of the fuzz targets: this needs no Go.
+/// A small assembly program, which is a seed of the fuzz targets. Does not need Go.
 #[test]
 fn rules_of_two_functions() {
     let bytes = include_bytes!("../../../../fuzz/seeds/unwind_image/go");
@@ -208,7 +208,7 @@ fn rules_of_two_functions() {
     }
 }
 
-/// The same program with any byte wrong, or cut off anywhere: rules in the order of their addresses.
+/// The same program with any byte changed, or truncated anywhere: rules stay in address order.
 #[test]
 fn damaged_programs() {
     let whole = include_bytes!("../../../../fuzz/seeds/unwind_image/go");
@@ -234,7 +234,7 @@ fn damaged_programs() {
     }
 }
 
-/// A program with another magic number in front of its table.
+/// A program with another magic number in its table.
 fn without_table(mut bytes: Vec<u8>) -> Vec<u8> {
     let is_magic =
         |mark: &[u8]| matches!(mark, [0xf0 | 0xf1 | 0xfa | 0xfb, 0xff, 0xff, 0xff, 0, 0, 1, 8]);

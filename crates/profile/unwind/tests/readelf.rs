@@ -1,7 +1,7 @@
-//! The rules of real files, all of them, compared with what `readelf --debug-dump=frames-interp` says.
+//! Compares all rules of real files with `readelf --debug-dump=frames-interp`.
 //!
-//! The files are those that this test runs with. `WINGBEAT_UNWIND_FILES=/usr:/opt` adds all ELF files
-//! in these folders.
+//! The files are those that this test uses itself. `WINGBEAT_UNWIND_FILES=/usr:/opt` adds all ELF files in these
+//! folders.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,7 +15,7 @@ use wingbeat_unwind::{
     Cfa, FramePointer, GoTable, Image, ImageError, ReturnAddress, Rule, Rules, Table,
 };
 
-/// The files of this process's code.
+/// The code files of this process.
 fn mapped() -> BTreeSet<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").expect("maps");
     let code = maps.lines().filter(|line| line.contains(" r-xp "));
@@ -24,7 +24,7 @@ fn mapped() -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Adds the ELF files in a folder. Links are not followed.
+/// Adds the ELF files in a folder, without following links.
 fn add_files(folder: &Path, found: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
@@ -52,7 +52,7 @@ fn every_rule_is_that_of_readelf() {
     }
     let (mut compared, mut wrong, mut all) = (0, 0, Comparison::default());
     for path in files {
-        // Object files, those of other architectures, and Go's, which `go.rs` compares.
+        // Object files, other architectures, and Go programs, which `go.rs` compares.
         let Ok(found) = compare(&path) else { continue };
         compared += 1;
         all.rows += found.rows;
@@ -74,19 +74,19 @@ fn every_rule_is_that_of_readelf() {
     );
     println!("tables of {table_bytes} bytes from frames of {frame_bytes}");
     assert_eq!(wrong, 0);
-    // Of a few files the ratio may be any; of a whole machine's it is not.
+    // For a few files the ratio may be any; for a whole machine it is not.
     assert!(compared < 1000 || table_bytes * 10 <= frame_bytes * 7, "the tables are too large");
-    // glibc's `clone` and `clone3`, and the beginning of this program; nothing that it does not have.
+    // glibc's `clone` and `clone3`, and the start of this program, and nothing else.
     if std::env::var_os("WINGBEAT_UNWIND_FILES").is_none() {
         let count = |kind| added.get(kind).copied().unwrap_or(0);
         assert!(count("clone") <= 2 && count("end") <= 2 && count("signal") == 0, "{added:?}");
         assert!(rows < 1000 || count("clone") > 0, "{added:?}");
     }
-    // A test program that is linked statically has no libraries.
+    // A statically linked test program has no libraries.
     assert!(rows > 1000 || cfg!(target_feature = "crt-static"), "nothing to compare");
 }
 
-/// The same file without section headers, as some packers leave it.
+/// The same file without section headers, as some packers produce it.
 #[test]
 fn program_headers_lead_to_the_same_rules() {
     let libc = mapped().into_iter().find(|path| path.to_string_lossy().contains("libc.so"));
@@ -102,7 +102,7 @@ fn program_headers_lead_to_the_same_rules() {
     let image = |bytes| Image::parse(bytes).expect("ELF");
     let (whole, bare) = (image(&*whole), image(&*bare));
     let mut gaps = 0;
-    // Some of what code alone tells needs symbols and sections.
+    // Some rules derived from code need symbols and sections.
     let mut compare = |address, one: Rule, other: Rule| match one == Rule::GAP || other == Rule::GAP
     {
         true => gaps += usize::from(one != other),
@@ -114,26 +114,26 @@ fn program_headers_lead_to_the_same_rules() {
     assert!(gaps <= 20, "{gaps} rules need section headers");
 }
 
-/// Differences that are kept.
+/// Maximum number of differences to keep.
 const DIFFERING_MAX: usize = 10;
 
-/// What came of a file.
+/// Result for a file.
 #[derive(Debug, Default)]
 struct Comparison {
-    /// Rows of readelf's that were compared, each at its first and at its last address.
+    /// Number of readelf rows compared, each at its first and last address.
     rows: usize,
     /// The first differences.
     differing: Vec<String>,
-    /// Rows that a walker does not know.
+    /// Rows that a walker does not support.
     unsupported: usize,
     table_bytes: usize,
     frame_bytes: usize,
-    /// Rules that begin where readelf has no row, by kind: those that code alone gives.
+    /// Rules starting where readelf has no row, by kind: those derived from code.
     added: BTreeMap<&'static str, usize>,
 }
 
-/// A row of readelf's: it holds from `start` up to `end`. Its rules are in gdb's way of writing:
-/// `rsp+8`, `c-8`, `u`; empty where the row has none.
+/// A row of readelf, valid from `start` to `end`. Its rules are in gdb's notation: `rsp+8`, `c-8`, `u`; empty if
+/// the row has none.
 #[derive(Debug, Clone, Default)]
 struct Told<'a> {
     start: u64,
@@ -163,7 +163,7 @@ fn compare(path: &Path) -> Result<Comparison, ImageError> {
     };
     let rows = rows(&text);
     for (index, told) in rows.iter().enumerate() {
-        // Code that two entries claim belongs to the later one.
+        // Code claimed by two entries belongs to the later one.
         let end = rows.get(index + 1).map_or(told.end, |next| told.end.min(next.start));
         if !image.text().contains(&told.start) || told.start >= end {
             continue;
@@ -187,13 +187,13 @@ fn compare(path: &Path) -> Result<Comparison, ImageError> {
     Ok(comparison)
 }
 
-/// Whether a row covers an address. Of those that begin before it, the last that is not empty may.
+/// Whether a row covers an address. Of those that begin before it, only the last nonempty one can.
 fn is_told(rows: &[Told<'_>], address: u64) -> bool {
     let before = rows.partition_point(|row| row.start <= address);
     rows[..before].iter().rev().take(8).any(|row| address < row.end)
 }
 
-/// What a rule is that code alone may give.
+/// Kind of a rule that may be derived from code.
 fn kind(rule: Rule) -> Option<&'static str> {
     Some(match rule.cfa {
         Cfa::Gap | Cfa::Unsupported | Cfa::OtherStack => return None,
@@ -207,7 +207,7 @@ fn kind(rule: Rule) -> Option<&'static str> {
 fn is_same(rule: Rule, told: &Told<'_>) -> bool {
     let is_plain = |text: &str| text.starts_with("c+") || text.starts_with("c-");
     match rule.cfa {
-        // Rules of code alone, where readelf has none.
+        // Rules derived from code, where readelf has none.
         Cfa::Gap | Cfa::OtherStack | Cfa::Clone => return false,
         Cfa::End => return told.ra == "u",
         Cfa::Unsupported => {
@@ -222,7 +222,7 @@ fn is_same(rule: Rule, told: &Told<'_>) -> bool {
                 return false;
             }
         }
-        // `exp` too: an expression may come to the same.
+        // `exp` too: an expression may give the same rule.
         Cfa::Register => {
             let expected = number(told.cfa);
             if told.cfa != "exp" && expected != Some((rule.register, rule.offset)) {
@@ -234,7 +234,7 @@ fn is_same(rule: Rule, told: &Told<'_>) -> bool {
         return told.ra == "exp";
     }
     let fp = match rule.fp {
-        // readelf writes `u` also of a register that no instruction spoke of yet.
+        // readelf also writes `u` for a register that no instruction has mentioned yet.
         FramePointer::Same => ["", "s", "u"].contains(&told.fp),
         FramePointer::Saved => told.fp == format!("c{:+}", i32::from(rule.fp_words) * 8),
         FramePointer::SavedAtFp | FramePointer::SavedAtSp => told.fp == "exp",
@@ -242,24 +242,23 @@ fn is_same(rule: Rule, told: &Told<'_>) -> bool {
     };
     let ra = match rule.ra {
         ReturnAddress::Saved => told.ra == format!("c{:+}", i32::from(rule.return_words) * 8),
-        // On aarch64 it is in its own register until an instruction says otherwise.
+        // On aarch64 it is in its own register until an instruction changes that.
         ReturnAddress::Register if rule.return_words == LINK => ["", "s", "u"].contains(&told.ra),
         ReturnAddress::Register => register(told.ra) == u8::try_from(rule.return_words).ok(),
     };
     fp && ra
 }
 
-/// DWARF's number of the register that calls leave the return address in on aarch64. x86-64 has none of
-/// that number that could hold one.
+/// DWARF number of aarch64's link register. On x86-64 no register that could hold one has this number.
 const LINK: i16 = 30;
 
-/// DWARF's numbers of x86-64's registers (psABI, figure 3.36).
+/// DWARF numbers of x86-64's registers (psABI, figure 3.36).
 const NAMES: [&str; 16] = [
     "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",
     "r14", "r15",
 ];
 
-/// By name, or as readelf writes those that others are saved in: `r5`.
+/// By name, or in readelf's notation for registers saved in others: `r5`.
 fn register(name: &str) -> Option<u8> {
     if let Some(number) = name.strip_prefix('r').and_then(|number| number.parse().ok()) {
         return Some(number);
@@ -274,14 +273,14 @@ fn register(name: &str) -> Option<u8> {
     NAMES.iter().position(|known| *known == name).map(|number| number as u8)
 }
 
-/// `rsp+8`: a register's number, and an offset.
+/// `rsp+8`: a register number and an offset.
 fn number(cfa: &str) -> Option<(u8, i32)> {
     let (name, offset) = cfa.split_at_checked(cfa.find(['+', '-'])?)?;
     Some((register(name)?, offset.parse().ok()?))
 }
 
-/// The rows of readelf's text: entries apart by empty lines, each a head, then a table whose first line
-/// names its columns. An entry for code without a table has the row of the common one that it names.
+/// The rows of readelf's text: entries separated by empty lines, each a head and a table whose first line names
+/// the columns. An entry for code without a table has the row of its common entry.
 fn rows(text: &str) -> Vec<Told<'_>> {
     let mut common: HashMap<&str, Told<'_>> = HashMap::new();
     let mut all = Vec::new();

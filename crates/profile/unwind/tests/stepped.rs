@@ -1,8 +1,7 @@
-//! Walks the stack at every instruction of a program, from its first to its last, and compares with
-//! the calls that it made.
+//! Walks the stack at every instruction of a program, and compares with the actual calls.
 //!
-//! The truth owes nothing to call frame information: each instruction is looked at before it is
-//! executed, and calls, returns, signals and jumps out of functions are kept as a list.
+//! The ground truth is independent of call frame information: each instruction is decoded before it is executed,
+//! and calls, returns, signals and jumps out of functions are tracked in a list.
 #![cfg(target_arch = "x86_64")]
 
 use std::{
@@ -30,25 +29,25 @@ use interpreter::Interpreter;
 use process::Stepped;
 use truth::{Calls, effect};
 
-/// Frames of a walk, and more than the program has.
+/// Maximum frames of a walk, more than the program has.
 const FRAMES_MAX: usize = 128;
-/// Instructions; the program takes about 200,000.
+/// Maximum instructions; the program takes about 200,000.
 const STEPS_MAX: u64 = 5_000_000;
 
-/// `e_type` of a program for fixed addresses.
+/// `e_type` of a program with fixed addresses.
 const ET_EXEC: u8 = 2;
 
-/// Code at some addresses of the process.
+/// Code mapped in the process.
 #[derive(Debug, Clone)]
 struct Mapping {
     start: u64,
     end: u64,
-    /// To be taken from an address for one of the file.
+    /// Subtracted from an address, gives one of the file.
     bias: u64,
     path: String,
 }
 
-/// What is mapped where, with the tables of all files so far.
+/// The mappings, with the tables of all files so far.
 #[derive(Default)]
 struct Tables {
     mappings: Vec<Mapping>,
@@ -68,8 +67,7 @@ impl Tables {
         table.rule_at(address - mapping.bias).map(|id| self.rules.get(id))
     }
 
-    /// Reads what is mapped now. Segments are mapped as they lie in the file, but for the pages at their
-    /// ends.
+    /// Reads the current mappings. Segments are mapped as in the file, except for the pages at their ends.
     fn read(&mut self, stepped: &Stepped) {
         self.mappings.clear();
         let maps = fs::read_to_string(format!("/proc/{}/maps", stepped.pid)).expect("maps");
@@ -99,13 +97,13 @@ impl Tables {
             });
             let is_fixed =
                 self.files.get(path).is_some_and(|bytes| bytes.get(16) == Some(&ET_EXEC));
-            // What is position-independent begins at address 0.
+            // Position-independent files begin at address 0.
             let bias = if is_fixed { 0 } else { base };
             self.mappings.push(Mapping { start, end, bias, path: path.to_owned() });
         }
     }
 
-    /// The name of a file, and an address of it.
+    /// A file name, and an address in it.
     fn place(&self, address: u64) -> String {
         let found = self.mappings.iter().find(|it| (it.start..it.end).contains(&address));
         found.map_or_else(
@@ -115,7 +113,7 @@ impl Tables {
     }
 }
 
-/// Walks to the end, or to a problem and the address that has it.
+/// Walks to the end, or to a problem and its address.
 fn walk(stepped: &mut Stepped, tables: &mut Tables) -> (Vec<u64>, Option<(Problem, u64)>) {
     let mut frame = Frame::innermost(stepped.registers.rip, stepped.by_number());
     let mut stack = vec![frame.ip];
@@ -131,22 +129,21 @@ fn walk(stepped: &mut Stepped, tables: &mut Tables) -> (Vec<u64>, Option<(Proble
     (stack, None)
 }
 
-/// How the walks of a program went.
+/// Results of a program's walks.
 #[derive(Debug, Default)]
 struct Tally {
     right: u64,
     wrong: Vec<String>,
-    /// Walks that ended before their end, by problem and place.
+    /// Walks that ended early, by problem and place.
     short: BTreeMap<String, u64>,
     deepest: usize,
-    /// Walks of others that are not the truth, by whose they are and where they part from it.
+    /// Wrong walks of other unwinders, by unwinder and by the place of the first difference.
     dissents: BTreeMap<(Oracle, String), u64>,
-    /// Walks that are wrong in the same way as that of the interpreter: call frame information cannot
-    /// tell.
+    /// Walks with the same error as the interpreter's: call frame information is not sufficient.
     shared: u64,
 }
 
-/// Whose walk it is.
+/// Another unwinder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Oracle {
     Framehop,
@@ -164,7 +161,7 @@ impl Tally {
         self.deepest = self.deepest.max(expected.len());
         match problem {
             None if found == expected => self.right += 1,
-            // What the kernel starts has no caller, and in ld.so no call frame information.
+            // The program's first code has no caller, and no call frame information in ld.so.
             Some((Problem::NoRule, _)) if found == expected => self.right += 1,
             Some((problem, address)) if expected.starts_with(&found) => {
                 let place = format!("{problem:?} at {}", tables.place(address));
@@ -186,7 +183,7 @@ impl Tally {
         }
     }
 
-    /// Notes the frame whose caller another walk gets wrong.
+    /// Records the frame whose caller another walk gets wrong.
     fn hear(&mut self, oracle: Oracle, expected: &[u64], found: &[u64], tables: &Tables) {
         if found == expected {
             return;
@@ -203,7 +200,7 @@ impl Tally {
     }
 }
 
-/// Walks at each instruction of a program, with the oracles if they have what they need.
+/// Walks at each instruction of a program, also with other unwinders if their requirements are met.
 fn walk_all(program: &Path, has_oracles: bool) -> Tally {
     let mut stepped = Stepped::launch(program);
     let (mut calls, mut tables, mut tally) =
@@ -214,10 +211,10 @@ fn walk_all(program: &Path, has_oracles: bool) -> Tally {
         let before = stepped.registers.rip;
         let code: [u8; 16] = stepped.bytes(before).expect("code");
         let Some(stop) = stepped.step(signal) else { return tally };
-        // SIGCHLD comes too, and has no handler.
+        // SIGCHLD occurs too, and has no handler.
         let is_handled = [libc::SIGUSR1, libc::SIGUSR2].contains(&signal);
         calls.after(effect(&code), is_handled, before, &mut stepped);
-        // Those that the program sends itself are delivered by the next step.
+        // Signals that the program sends itself are delivered by the next step.
         signal = if stop == libc::SIGTRAP { 0 } else { stop };
         let expected = calls.stack(stepped.registers.rip);
         let found = walk(&mut stepped, &mut tables);
@@ -258,13 +255,13 @@ fn every_instruction_of_a_program_without_frame_pointers() {
 #[test]
 fn every_instruction_of_exceptions() {
     let folder = tempfile::tempdir().expect("folder");
-    // The library, linked dynamically, would take millions of instructions before `main`.
+    // Dynamic linking with the library would take millions of instructions before `main`.
     let flags = [&FLAGS[..], &["-static-libstdc++", "-static-libgcc", "-Wl,-z,lazy"]].concat();
     let Some(program) = compile("g++", "exceptions.cc", folder.path(), &flags) else { return };
     check(&walk_all(&program, true));
 }
 
-/// The C library has no call frame information there: what is right comes from its code.
+/// The C library has no call frame information there: the rules are derived from its code.
 #[test]
 fn every_instruction_of_a_c_library_without_call_frame_information() {
     let folder = tempfile::tempdir().expect("folder");
@@ -289,8 +286,7 @@ fn report(tally: &Tally) {
     println!("{} wrong as the interpreter is", tally.shared);
 }
 
-/// Where others part from the truth, and why: how, in which file, and in how many of a thousand walks at
-/// most.
+/// Expected errors of other unwinders with their reasons: kind, file, and maximum number per thousand walks.
 const REASONS: [(Oracle, &str, &str, u64, &str); 7] = [
     (Oracle::Framehop, "", "/ld-", 100, "the resolver of lazy binding counts from rbx"),
     (
@@ -313,7 +309,7 @@ const REASONS: [(Oracle, &str, &str, u64, &str); 7] = [
     (Oracle::Gimli, "errs", "/libc.so", 1, "longjmp has taken another stack pointer"),
 ];
 
-/// Each walk of others that is not the truth has a reason, and is rare.
+/// Each wrong walk of another unwinder must have a reason, and be rare.
 fn check_dissents(tally: &Tally) {
     let mut counts = [0; REASONS.len()];
     for ((oracle, place), count) in &tally.dissents {
@@ -334,7 +330,7 @@ fn check_dissents(tally: &Tally) {
 fn check(tally: &Tally) {
     report(tally);
     check_dissents(tally);
-    // The resolver of lazy binding counts from `rbx`, which a walk does not keep for callers.
+    // The resolver of lazy binding uses `rbx`, which a walk does not restore for callers.
     let is_resolver = |(place, _): &(&String, &u64)| {
         place.starts_with("RegisterLost at") && place.contains("/ld-")
     };
@@ -343,6 +339,6 @@ fn check(tally: &Tally) {
     assert!(tally.wrong.is_empty(), "{}", tally.wrong.join("\n"));
     assert!(tally.right > 50_000 && tally.deepest > 20);
     assert!(resolver.len() <= 2 && short_count * 500 < tally.right, "{short:?}");
-    // While an exception installs the frame that catches it, its own frame is not what it was.
+    // While an exception installs the frame that catches it, its own frame is inconsistent.
     assert!(tally.shared * 200 < tally.right, "{} wrong as the interpreter is", tally.shared);
 }

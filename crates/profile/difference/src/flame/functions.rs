@@ -1,32 +1,32 @@
-//! What each function takes: by itself, and with what it calls.
+//! Own and total cost of each function.
 
 use std::cmp::Ordering;
 
 use super::tree::Tree;
 use crate::scale::{Change, Sum};
 
-/// A function of one profile or of two, in units of the metric.
+/// A function of one or two profiles, in units of the metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionRow {
     pub name: String,
     pub own: Change,
-    /// With what it calls; counted once where it calls itself.
+    /// Including callees; recursion counts once.
     pub total: Change,
 }
 
-/// What is found of a name.
+/// Sums of a name.
 #[derive(Clone, Copy, Default)]
 struct Found {
     own: [Sum; 2],
     total: [Sum; 2],
-    /// How many frames of the name are open.
+    /// Number of open frames with the name.
     open: u32,
 }
 
-/// The rows of a tree: where two profiles are compared, what changed most comes first, else what takes most by itself.
+/// Rows of a tree, sorted by change if two profiles are compared, otherwise by own cost.
 pub(super) fn of(tree: &Tree) -> Vec<FunctionRow> {
     let mut found = vec![Found::default(); tree.names.len()];
-    // Frames to enter, and those to leave.
+    // Frames to enter or leave.
     let mut open = vec![(0, true)];
     while let Some((place, is_entered)) = open.pop() {
         let frame = &tree.frames[place];
@@ -45,7 +45,7 @@ pub(super) fn of(tree: &Tree) -> Vec<FunctionRow> {
         open.push((place, false));
         open.extend(frame.children.iter().map(|child| (*child as usize, true)));
     }
-    // The first name is that of the whole.
+    // The first name is that of the root.
     let rows = tree.names.iter().zip(found).skip(1).map(|((name, _), found)| FunctionRow {
         name: name.clone(),
         own: tree.scaled(found.own),

@@ -1,17 +1,17 @@
-//! Where frames stand: a frame is as wide as its part of the profile, above the one that called it.
+//! Layout of frames: each is as wide as its part of the profile, above its caller.
 
 use super::{View, tree::Tree};
 
-/// Least part of the width that is drawn.
+/// Minimum part of the width to draw.
 const WIDTH_MIN: f64 = 0.0005;
 
-/// Frames that are drawn at most; the narrowest are left out.
+/// Maximum number of frames to draw; the narrowest are omitted.
 const DRAWN_MAX: usize = 3000;
 
-/// A frame in its place, in parts of the whole width.
+/// A positioned frame, in parts of the whole width.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Placed {
-    /// Its place in the tree.
+    /// Index in the tree.
     pub(super) frame: usize,
     /// 0 for the outermost.
     pub(super) depth: usize,
@@ -19,12 +19,12 @@ pub(super) struct Placed {
     pub(super) width: f64,
 }
 
-/// All frames in their places.
+/// All positioned frames.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Layout {
-    /// A frame stands behind the one that called it.
+    /// Frames come after their callers.
     pub(super) placed: Vec<Placed>,
-    /// Frames that were left out, and the width that would have been enough.
+    /// Number of omitted frames, and the width that they would have needed.
     pub(super) hidden: usize,
     pub(super) width_min: f64,
 }
@@ -48,27 +48,27 @@ impl Layout {
                     left += width;
                 }
             }
-            // The first one is to be popped first.
+            // The first one must be popped first.
             open[begin..].reverse();
         }
         Self::of_wide(all)
     }
 
-    /// No frame is wider than the one that called it, so what is left out leaves no gap below others.
+    /// No frame is wider than its caller, so omitted frames leave no gap below others.
     fn of_wide(mut placed: Vec<Placed>) -> Self {
         let count = placed.len();
         let mut widths: Vec<f64> = placed.iter().map(|it| it.width).collect();
         widths.sort_by(|a, b| b.total_cmp(a));
         let mut width_min = WIDTH_MIN;
         if let Some(first_out) = widths.get(DRAWN_MAX).filter(|width| **width >= WIDTH_MIN) {
-            // Those as wide as the first one out go, too, so that no order decides.
+            // Frames as wide as the first omitted one are omitted too, so that the result does not depend on the order.
             width_min = first_out.next_up();
         }
         placed.retain(|it| it.width >= width_min || it.depth == 0);
         Self { hidden: count - placed.len(), placed, width_min }
     }
 
-    /// Rows that are drawn.
+    /// Number of rows.
     pub(super) fn rows(&self) -> usize {
         self.placed.iter().map(|it| it.depth + 1).max().unwrap_or(0)
     }

@@ -1,7 +1,6 @@
-//! A layout as SVG: text without a script and without a style of its own, so that it may stand in any page.
+//! Renders a layout as SVG: text without scripts or styles, so that any page may embed it.
 //!
-//! A frame is an `svg` within the picture: its place is in percent, so that the picture is as wide as there is room,
-//! and it cuts off what its name has too much.
+//! A frame is a nested `svg`: its position in percent makes the width flexible, and it clips names that are too long.
 
 use std::fmt::Write as _;
 
@@ -20,38 +19,38 @@ use crate::{
 const ROW: usize = 18;
 const FRAME: usize = 17;
 
-/// Room for the headings of a file of its own, and its width.
+/// Height of the headings in a file, and its width.
 const HEADINGS: usize = 52;
 const FILE_WIDTH: usize = 1200;
 
-/// Letters of a name where it is drawn, and where it is told.
+/// Maximum characters of a name as a label, and in a tooltip.
 const LABEL_CHARS_MAX: usize = 120;
 const NAME_CHARS_MAX: usize = 400;
 
-/// Part of the width from which a frame has its name on it.
+/// Minimum part of the width of a frame with a label.
 const LABELLED_MIN: f64 = 0.02;
 
-/// Fewer standard deviations have no colour: they may be chance.
+/// Differences of fewer standard deviations may be chance, and have no colour.
 const DEVIATIONS_MIN: f64 = 2.0;
 
-/// Of the largest difference: what is smaller has no colour.
+/// Smaller differences, as a part of the largest, have no colour.
 const COLOURED_MIN: f64 = 0.02;
 
 const MORE: [&str; 4] = ["#fbe3dc", "#f7bda5", "#f29a7c", "#ea7358"];
 const LESS: [&str; 4] = ["#dfebf7", "#b4d3ed", "#8abbe2", "#639fd6"];
 const SAME: &str = "#e4e6e8";
-/// Only after, and only before.
+/// Only in the later profile, and only in the earlier.
 const NEW: &str = "#f4b04e";
 const GONE: &str = "#bba4ea";
 
-/// What frames are drawn with.
+/// State for drawing frames.
 struct Pen<'a> {
     tree: &'a Tree,
     request: Request<'a>,
     write: &'a dyn Fn(f64) -> String,
-    /// The largest difference of a frame.
+    /// Largest difference of any frame.
     largest: f64,
-    /// In small letters.
+    /// In lower case.
     search: Option<String>,
     rows: usize,
     top: usize,
@@ -82,7 +81,7 @@ pub(super) fn draw(
         let is_found = pen.is_found(frame);
         if is_found {
             count += 1;
-            // What stands on a found frame was counted with it; sums of widths are not exact.
+            // Frames on top of a matching frame are counted with it; sums of widths are inexact.
             if placed.left >= end - 1e-9 {
                 share += placed.width;
                 end = placed.left + placed.width;
@@ -100,7 +99,7 @@ impl Pen<'_> {
         let height = self.top + self.rows * ROW;
         let words = escaped(&shown(&self.heading(), NAME_CHARS_MAX));
         let mut out = String::from("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"flame\" ");
-        // Writing into a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ = match self.request.medium {
             Medium::Page => write!(out, "width=\"100%\" height=\"{height}\" "),
             Medium::File => {
@@ -127,7 +126,7 @@ impl Pen<'_> {
         out
     }
 
-    /// What it is of, with before, after and the difference.
+    /// The title, with both values and the difference.
     fn heading(&self) -> String {
         let change = self.tree.change(&self.tree.frames[0]);
         let title = self.request.title;
@@ -191,7 +190,7 @@ impl Pen<'_> {
         out.push_str("</svg>");
     }
 
-    /// Its value, or what became of it, in words.
+    /// Text of a frame's value or change.
     fn told(&self, frame: &Frame) -> String {
         let change = self.tree.change(frame);
         if !self.request.view.compares() {
@@ -227,7 +226,7 @@ impl Pen<'_> {
         let change = self.tree.change(frame);
         let difference = change.difference();
         let part = difference.abs() / self.largest;
-        // Not a number where nothing differs.
+        // NaN if nothing differs.
         if change.deviations().abs() < DEVIATIONS_MIN || part.is_nan() || part < COLOURED_MIN {
             return SAME;
         }
@@ -241,7 +240,7 @@ impl Pen<'_> {
     }
 }
 
-/// A name as it can be shown: of a bounded length, without what XML cannot hold or what turns the text around it.
+/// Sanitizes a name: truncates it, and removes characters that are invalid in XML or change the text direction.
 fn shown(name: &str, chars_max: usize) -> String {
     let is_fit = |c: char| {
         let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -284,7 +283,7 @@ mod tests {
         Flame::of(&before, &after, &explanation).draw(request, &|value| format!("{value:.0} ns"))
     }
 
-    /// Colour and words of a frame.
+    /// Colour and text of a frame.
     fn frame(picture: &Picture, name: &str) -> Option<(String, String)> {
         let (_, rest) = picture.svg.split_once(&format!("<title>{name}\n"))?;
         let (words, rest) = rest.split_once("</title>")?;
@@ -310,7 +309,7 @@ mod tests {
             Some((MORE[2], "40 ns → 100 ns, +60 ns ± 9 ns; itself +60 ns ± 9 ns")),
         );
         check(View::Difference, "new", Some((NEW, "0 ns → 50 ns, +50 ns ± 7 ns (new)")));
-        // One sample is chance.
+        // One sample may be chance.
         check(View::Difference, "rare", None);
         check(View::Difference, "old", None);
         check(View::Vanished, "old", Some((GONE, "10 ns → 0 ns, −10 ns ± 2 ns (gone)")));

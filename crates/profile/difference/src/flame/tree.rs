@@ -1,4 +1,4 @@
-//! The stacks of both sides as one tree: a frame is the same on both if all frames below it are.
+//! The stacks of both sides as one tree: frames are equal if all frames below them are.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -12,13 +12,13 @@ use crate::{
     side::Side,
 };
 
-/// Frames of a stack that are told apart; what is further in counts for the last of them.
+/// Maximum depth; deeper frames count for the last one.
 const DEPTH_MAX: usize = 512;
 
-/// Frames of the tree; what is found when it is full counts for the frame that called it.
+/// Maximum number of frames; further ones count for their callers.
 const FRAMES_MAX: usize = 1 << 20;
 
-/// Both profiles, from the frame that stands for all of them.
+/// Both profiles, with a root frame for all of them.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     pub(super) frames: Vec<Frame>,
@@ -26,11 +26,11 @@ pub(super) struct Tree {
     scales: Scales,
 }
 
-/// A frame with what it calls.
+/// A frame with its callees.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Frame {
     pub(super) name: u32,
-    /// By their places in the tree, in the order of their names.
+    /// Indices in the tree, sorted by name.
     pub(super) children: Vec<u32>,
     pub(super) sums: [Sum; 2],
     pub(super) own_sums: [Sum; 2],
@@ -46,7 +46,7 @@ impl Tree {
         builder.sorted()
     }
 
-    /// A profile alone: it is the one after, and there is none before.
+    /// A single profile: as the later side, with an empty earlier one.
     pub(super) fn single(side: &Side, total: f64) -> Self {
         let metric = Metric { before: 0.0, after: total, before_sd: 0.0, after_sd: 0.0 };
         let mut builder = Builder::new(Scales::of(side, side, metric));
@@ -62,24 +62,24 @@ impl Tree {
         self.names.get(frame.name as usize).map_or(Origin::Library, |(_, origin)| *origin)
     }
 
-    /// What weights before and after are in units of the metric.
+    /// Converts weights of both sides to units of the metric.
     pub(super) fn scaled(&self, sums: [Sum; 2]) -> Change {
         self.scales.change(sums[0], sums[1])
     }
 
-    /// Of the frame with what it calls.
+    /// Change of the frame including its callees.
     pub(super) fn change(&self, frame: &Frame) -> Change {
         self.scales.change(frame.sums[0], frame.sums[1])
     }
 
-    /// Of the frame without what it calls.
+    /// Change of the frame without its callees.
     pub(super) fn own_change(&self, frame: &Frame) -> Change {
         self.scales.change(frame.own_sums[0], frame.own_sums[1])
     }
 }
 
 impl Frame {
-    /// Weight on the side that gives the widths.
+    /// Weight on the side that determines the widths.
     pub(super) fn weight(&self, is_before: bool) -> f64 {
         self.sums[usize::from(!is_before)].weight
     }
@@ -108,7 +108,7 @@ impl Builder {
             .iter()
             .map(|frame| {
                 let name = plain(&frame.name);
-                // With its closures.
+                // Including its closures.
                 let function = function(&name);
                 let after = renamed.get(&*function);
                 let after = after.map(|after| format!("{after}{}", &name[function.len()..]));
@@ -132,14 +132,14 @@ impl Builder {
         if let Some(known) = self.known_names.get(name) {
             return *known;
         }
-        // There are fewer names than bytes of a profile.
+        // There are fewer names than bytes in a profile.
         let id = u32::try_from(self.tree.names.len()).unwrap_or(u32::MAX);
         self.tree.names.push((name.to_owned(), origin));
         self.known_names.insert(name.to_owned(), id);
         id
     }
 
-    /// The frame of that name that a frame calls, unless there is no more room.
+    /// The callee of a frame with this name; `None` if the tree is full.
     fn child(&mut self, parent: u32, name: u32) -> Option<u32> {
         if let Some(known) = self.known.get(&(parent, name)) {
             return Some(*known);
@@ -154,7 +154,7 @@ impl Builder {
         Some(place)
     }
 
-    /// The tree, in an order that does not depend on that of the stacks.
+    /// The tree in an order independent of that of the stacks.
     fn sorted(mut self) -> Tree {
         for place in 0..self.tree.frames.len() {
             let mut children = std::mem::take(&mut self.tree.frames[place].children);

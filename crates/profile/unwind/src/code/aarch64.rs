@@ -1,4 +1,4 @@
-//! Code for aarch64 that no function's rules describe: returns from signals, and the procedure linkage table.
+//! Stubs on aarch64 that functions' rules do not cover: signal returns, and the procedure linkage table.
 
 use wingbeat_profile_common::unwind::Rule;
 
@@ -7,12 +7,12 @@ use crate::interpret::Registers;
 
 const BYTES: u64 = 4;
 
-/// `mov x8, #139; svc #0`, the system call by which a signal's handler returns: of the kernel's vdso
-/// (arch/arm64/kernel/vdso/sigreturn.S), which leaves out call frame information on purpose, and of musl.
+/// `mov x8, #139; svc #0`, the system call that returns from a signal handler: in the kernel's vdso
+/// (arch/arm64/kernel/vdso/sigreturn.S), which omits call frame information on purpose, and in musl.
 const SIGNAL_RETURN: [u32; 2] = [0xd280_1168, 0xd400_0001];
 
-/// `adrp x16; ldr x17, [x16]; add x16, x16; br x17`: instructions with the bits that always are the same. All
-/// linkers write so (ELF for the Arm 64-bit Architecture, "PLT Sequences and Usage Models").
+/// `adrp x16; ldr x17, [x16]; add x16, x16; br x17`: instructions with masks of their constant bits. All linkers
+/// use this sequence (ELF for the Arm 64-bit Architecture, "PLT Sequences and Usage Models").
 const JUMP: [(u32, u32); 4] = [
     (0x9f00_001f, 0x9000_0010),
     (0xffc0_03ff, 0xf940_0211),
@@ -20,16 +20,16 @@ const JUMP: [(u32, u32); 4] = [
     (u32::MAX, 0xd61f_0220),
 ];
 
-/// `stp x16, x30, [sp, #-16]!`, by which the first jump begins, the one that looks functions up.
+/// `stp x16, x30, [sp, #-16]!`, the start of the first entry, which resolves functions.
 const PUSH: u32 = 0xa9bf_7bf0;
 
-/// `bti c`, before a jump where code is compiled for checks of branches.
+/// `bti c`, before a jump in code compiled with branch target identification.
 const BTI: u32 = 0xd503_245f;
 
 const NOTHING_PUSHED: Rule = Rule::framed(Registers::AARCH64.sp, 0).returning_to(30);
 const PUSHED: Rule = Rule::framed(Registers::AARCH64.sp, 16);
 
-/// All such code in some code, whose first byte has this address.
+/// Finds all stubs in some code at an address.
 pub(super) fn find(code: &[u8], address: u64) -> Vec<Part> {
     let (words, _) = code.as_chunks();
     let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
@@ -40,14 +40,14 @@ pub(super) fn find(code: &[u8], address: u64) -> Vec<Part> {
     };
     let (mask, first) = JUMP[0];
     for at in 0..words.len() {
-        // Samples wait for the rules of a file: most words are passed over at once.
+        // Samples wait for the rules of a file, so most words are skipped at once.
         if words[at] != SIGNAL_RETURN[0] && words[at] & mask != first {
             continue;
         }
         let (start, rest) = (at as u64 * BYTES, &words[at..]);
         if rest.starts_with(&SIGNAL_RETURN) {
-            // Its address is a return address, which a walk takes for that of the instruction behind a call:
-            // the byte before, where no instruction begins, has the same rule.
+            // Its address is a return address, so a walk looks up the byte before, as for a call. No instruction
+            // begins there; it gets the same rule.
             add(start.wrapping_sub(1), start + 2 * BYTES, Rule::SIGNAL);
         } else if is_jump(rest) {
             let before = |distance: usize| at.checked_sub(distance).map(|before| words[before]);
@@ -90,7 +90,7 @@ mod tests {
         check(&[NOP, mov, svc, NOP], &["1003..100c signal"]);
         check(&[mov, svc], &["fff..1008 signal"]);
         check(&[NOP, mov, NOP], &[]);
-        // As `objdump -d` shows a program's: adrp x16, 1f000; ldr x17, [x16, #4000]; add x16, x16, #0xfa0.
+        // From `objdump -d` of a program: adrp x16, 1f000; ldr x17, [x16, #4000]; add x16, x16, #0xfa0.
         let jump = [0xf000_00f0, 0xf947_d211, 0x913e_8210, 0xd61f_0220];
         check(&jump, &["1000..1010 cfa=r31+0 ra=r30"]);
         check(&[&[BTI], &jump[..]].concat(), &["1000..1014 cfa=r31+0 ra=r30"]);

@@ -1,8 +1,8 @@
-//! Follows the control flow of a function, and learns the state before each of its instructions.
+//! Follows the control flow of a function, and derives the state before each of its instructions.
 //!
-//! The proof is in the returns. A return finds its address on top of the stack, or the program would
-//! crash; so if all ways from an assumed beginning lead to returns with the stack as it was, and agree
-//! wherever they meet, then the assumption was right. One contradiction, and nothing is believed.
+//! The returns are the proof. A return finds its address on top of the stack, or the program would crash. So if
+//! all paths from an assumed start lead to returns with the original stack, and agree wherever they meet, the
+//! assumption was right. After one contradiction, all results are discarded.
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind,
@@ -14,7 +14,7 @@ use super::{
     state::{Contradiction, State},
 };
 
-/// Code that begins at an address.
+/// Code at an address.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) start: u64,
@@ -27,11 +27,11 @@ impl Part {
     }
 }
 
-/// The code of a file that has no call frame information.
+/// A file's code without call frame information.
 pub(super) struct Code<'a> {
-    /// By address, and apart.
+    /// By address, not overlapping.
     pub(super) parts: Vec<Part>,
-    /// Reads bytes at an address, of code or not.
+    /// Reads bytes at an address, of code or other data.
     pub(super) read: &'a dyn Fn(u64, u64) -> Option<Vec<u8>>,
 }
 
@@ -57,53 +57,53 @@ impl Code<'_> {
 }
 
 const INSTRUCTION_BYTES_MAX: usize = 15;
-/// Instructions that are searched for a return.
+/// Maximum instructions to search for a return.
 const CALLEE_INSTRUCTIONS_MAX: usize = 256;
 /// Compilers align functions and loops.
 pub(super) const ALIGNMENT: u64 = 16;
 
-/// What is known of an instruction.
+/// State of an instruction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Visit {
     pub(super) state: State,
     pub(super) bytes: u64,
 }
 
-/// A function that was followed without a contradiction.
+/// A function followed without a contradiction.
 #[derive(Debug, Default)]
 pub(super) struct Explored {
     pub(super) visits: FxHashMap<u64, Visit>,
-    /// A return was among them, or code that had one.
+    /// Contains a return, or reaches code with one.
     pub(super) has_return: bool,
-    /// Addresses that it calls, and addresses of code that it uses otherwise.
+    /// Call targets, and code addresses used otherwise.
     pub(super) called: Vec<u64>,
     pub(super) taken: Vec<u64>,
 }
 
-/// What explorations share.
+/// State shared by explorations.
 pub(super) struct Explorer<'a> {
     pub(super) code: &'a Code<'a>,
-    /// Where functions seem to begin. What follows a call and such an address does not follow each other.
+    /// Apparent function starts. Code after a call is not a continuation if such an address follows.
     pub(super) beginnings: FxHashSet<u64>,
     /// Addresses with rules of their own.
     pub(super) stubs: FxHashSet<u64>,
-    /// Of the functions that were accepted.
+    /// Visits of accepted functions.
     pub(super) known: FxHashMap<u64, Visit>,
     /// Whether functions have a return.
     pub(super) returning: FxHashMap<u64, bool>,
     pub(super) factory: InstructionInfoFactory,
-    /// Instructions that may yet be looked at.
+    /// Remaining instructions to decode.
     pub(super) budget: u64,
 }
 
-/// An exploration under way.
+/// An exploration in progress.
 #[derive(Clone, Default)]
 struct Way {
     visits: FxHashMap<u64, Visit>,
-    /// From where an instruction was reached first.
+    /// Predecessor from which an instruction was first reached.
     before: FxHashMap<u64, u64>,
     to_do: Vec<(u64, State)>,
-    /// Code behind calls that may not return.
+    /// Code after calls that may not return.
     doubtful: Vec<(u64, State)>,
     has_return: bool,
     called: Vec<u64>,
@@ -111,12 +111,12 @@ struct Way {
 }
 
 impl Explorer<'_> {
-    /// Follows a function from its beginning.
+    /// Follows a function from its start.
     pub(super) fn explore(&mut self, start: u64) -> Option<Explored> {
         let mut way = Way { to_do: vec![(start, State::ENTRY)], ..Way::default() };
         self.follow(&mut way, start, &FxHashMap::default()).ok()?;
-        // What comes behind a call that does not return is no part of the function. It is one if it leads
-        // to a return, or back to what is.
+        // Code after a call that does not return is not part of the function. It is if it leads to a return, or
+        // back to code that is part.
         while let Some((address, state)) = way.doubtful.pop() {
             let mut further = way.clone();
             self.spend(way.visits.len() as u64).ok()?;
@@ -135,7 +135,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Follows what there is to do. To come upon one of `proven` is as good as to return.
+    /// Processes the work list. Reaching a `proven` address counts as a return.
     fn follow(
         &mut self,
         way: &mut Way,
@@ -148,7 +148,7 @@ impl Explorer<'_> {
                 continue;
             }
             if !self.code.has(address) {
-                // Another function takes over.
+                // A tail call to another function.
                 way.has_return |= state.can_return();
                 if state.can_return() { continue } else { return Err(Contradiction) }
             }
@@ -175,7 +175,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Finds what comes behind an instruction.
+    /// Determines the successors of an instruction.
     fn go_on(
         &mut self,
         way: &mut Way,
@@ -201,7 +201,7 @@ impl Explorer<'_> {
                 return Ok(());
             }
             FlowControl::ConditionalBranch => true,
-            // What takes its own address this way is no call.
+            // A call to the next instruction reads its own address, and is not a call.
             FlowControl::Call if instruction.is_call_near() && target == next_ip => {
                 return Err(Contradiction);
             }
@@ -222,7 +222,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Whether what an instruction calls has a return. Then so does the call.
+    /// Whether the target of a call has a return. If so, the call returns.
     fn returns(&mut self, call: &Instruction) -> Result<bool, Contradiction> {
         if !call.is_call_near() {
             return Ok(false);
@@ -253,7 +253,7 @@ impl Explorer<'_> {
                     to_do.extend([next_ip, instruction.near_branch_target()]);
                 }
                 FlowControl::IndirectBranch | FlowControl::Interrupt | FlowControl::Exception => {}
-                // What it calls may be what does not return.
+                // The target may be a function that does not return.
                 FlowControl::Call if self.is_end(next_ip) => {}
                 _ if instruction.mnemonic() == Mnemonic::Hlt => {}
                 _ => to_do.push(next_ip),
@@ -262,12 +262,12 @@ impl Explorer<'_> {
         Ok(false)
     }
 
-    /// Whether the address behind a call may be that of another function.
+    /// Whether the address after a call may be another function.
     fn looks_like_end(&self, next_ip: u64) -> bool {
         next_ip.is_multiple_of(ALIGNMENT) || self.is_end(next_ip)
     }
 
-    /// Whether there is another function behind a call, or what fills up the space before one.
+    /// Whether another function, or padding before one, follows a call.
     fn is_end(&self, next_ip: u64) -> bool {
         let is_padding = |instruction: Instruction| {
             matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
@@ -275,7 +275,7 @@ impl Explorer<'_> {
         self.beginnings.contains(&next_ip) || self.code.instruction(next_ip).is_none_or(is_padding)
     }
 
-    /// A jump to somewhere: by a table of the function's own, or to another function.
+    /// Handles a jump: through a jump table of the function, or to another function.
     fn branch(
         &mut self,
         way: &mut Way,
@@ -305,7 +305,7 @@ impl Way {
     }
 }
 
-/// The address that an instruction puts into a register, if it may be one of code.
+/// The address that an instruction loads into a register, if it may be code.
 pub(super) fn taken(instruction: &Instruction) -> Option<u64> {
     match instruction.mnemonic() {
         Mnemonic::Lea if instruction.is_ip_rel_memory_operand() => {

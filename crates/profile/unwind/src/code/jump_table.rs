@@ -1,34 +1,34 @@
-//! Where a `switch` jumps to: reads the table of addresses behind an indirect jump.
+//! Jump tables of `switch` statements: reads the addresses for an indirect jump.
 //!
-//! Compilers check the number of the case with a comparison right before, which tells how long the table
-//! is. What is read wrongly leads to contradictions, and then to no rules.
+//! Compilers check the case number with a comparison just before, which gives the length of the table. A misread
+//! table leads to contradictions, and so to no rules.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use rustc_hash::FxHashMap;
 
 use super::flow::{Code, Visit};
 
-/// Instructions before the jump that are looked at.
+/// Instructions before the jump to examine.
 const BEFORE_MAX: usize = 48;
 const CASES_MAX: u64 = 4096;
 
-/// The instructions of a function so far.
+/// The instructions of a function visited so far.
 pub(super) struct Visited<'a> {
     pub(super) visits: &'a FxHashMap<u64, Visit>,
-    /// From where each was reached first.
+    /// Predecessor from which each was first reached.
     pub(super) before: &'a FxHashMap<u64, u64>,
 }
 
-/// How a table says where to.
+/// Format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Table {
-    /// Addresses of 8 bytes, in programs that lie at fixed addresses.
+    /// 8-byte addresses, in programs at fixed addresses.
     Absolute(u64),
-    /// Distances of 4 bytes from the table, whose address is in a register.
+    /// 4-byte offsets from the table, whose address is in a register.
     Relative(Register),
 }
 
-/// The targets of a jump, if a table has them and all are code.
+/// The targets of a jump, if there is a table and all of them are code.
 pub(super) fn targets(
     code: &Code<'_>,
     jump: &Instruction,
@@ -67,7 +67,7 @@ pub(super) fn targets(
     let (table, last) = (table?, last?);
     let start = match table {
         Table::Absolute(start) => start,
-        // The table's address may be loaded long before.
+        // The table's address may be loaded much earlier.
         Table::Relative(base) => match loaded.iter().find(|(register, _)| *register == base) {
             Some((_, start)) => *start,
             None => only_address(code, base, visited)?,
@@ -88,8 +88,7 @@ fn target(code: &Code<'_>, table: Table, start: u64, number: u64) -> Option<u64>
     code.has(target).then_some(target)
 }
 
-/// The address that a function loads into a register, if it is one alone: compilers load it before a
-/// loop.
+/// The address that a function loads into a register, if there is only one: compilers load it before a loop.
 fn only_address(code: &Code<'_>, register: Register, visited: &Visited<'_>) -> Option<u64> {
     let mut found = None;
     for at in visited.visits.keys() {

@@ -1,8 +1,8 @@
-//! Where a function's return address and its caller's frame pointer are, from instruction to instruction.
+//! Tracks the return address and the caller's frame pointer from instruction to instruction.
 //!
-//! Distances count from the canonical frame address, the stack pointer before the call, as those of
-//! [`Rule`] do. Every instruction is known to iced, with all registers that it writes: one that writes the
-//! stack pointer in a way that is not followed here leaves it unknown.
+//! Offsets count from the canonical frame address, the stack pointer before the call, as in [`Rule`]. iced knows
+//! every instruction and all registers that it writes. If one writes the stack pointer in a way not modelled here,
+//! the stack pointer becomes unknown.
 
 use iced_x86::{
     Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
@@ -11,40 +11,40 @@ use wingbeat_profile_common::unwind::{FramePointer, Rule};
 
 use crate::interpret::Registers;
 
-/// A frame is not larger; distances so never overflow.
+/// Maximum frame size, so that offsets never overflow.
 const FRAME_BYTES_MAX: i32 = 1 << 28;
 const WORD_BYTES: i32 = 8;
 
-/// What the frame pointer's register holds.
+/// Contents of the frame pointer register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
-    /// What it held in the caller.
+    /// The caller's value.
     Callers,
-    /// So many bytes below the canonical frame address.
+    /// An address this many bytes below the canonical frame address.
     Frame(i32),
     Other,
 }
 
-/// What is known before an instruction.
+/// State before an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct State {
-    /// How far the stack pointer is below the canonical frame address.
+    /// Offset of the stack pointer below the canonical frame address.
     sp: Option<i32>,
     fp: Held,
-    /// How far below it the caller's frame pointer is saved.
+    /// Offset of the saved frame pointer below it.
     saved: Option<i32>,
 }
 
-/// The code is no function that returns as calls expect: what was found out about it is worth nothing.
+/// The code is not a function that returns normally: all results are discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Contradiction;
 
 impl State {
-    /// Right behind a call.
+    /// State directly after a call.
     pub(super) const ENTRY: Self = Self { sp: Some(WORD_BYTES), fp: Held::Callers, saved: None };
 
-    /// Whether the function could return here: its return address is on top of the stack, and the frame
-    /// pointer is the caller's.
+    /// Whether the function could return here: the return address is on top of the stack, and the frame pointer is
+    /// the caller's.
     pub(super) fn can_return(&self) -> bool {
         self.sp == Self::ENTRY.sp && self.fp == Held::Callers
     }
@@ -54,7 +54,7 @@ impl State {
         self.sp.is_some() || matches!(self.fp, Held::Frame(_))
     }
 
-    /// What is known where two ways meet. They agree about the stack, or the code is not what it seems.
+    /// Merges the states of two paths. They must agree about the stack, or the code is not a function.
     pub(super) fn meet(&self, other: &Self) -> Result<Self, Contradiction> {
         let sp = match (self.sp, other.sp) {
             (Some(one), Some(two)) if one != two => return Err(Contradiction),
@@ -81,7 +81,7 @@ impl State {
         })
     }
 
-    /// What is known behind an instruction, where control goes on.
+    /// State after an instruction, on the path that continues.
     pub(super) fn after(
         &self,
         instruction: &Instruction,
@@ -89,7 +89,7 @@ impl State {
     ) -> Result<Self, Contradiction> {
         let info = factory.info(instruction);
         let (first, second) = (operand(instruction, 0), operand(instruction, 1));
-        // What the memory barrier `lock or [rsp], 0` stores was there before.
+        // The memory barrier `lock or [rsp], 0` stores what was there before.
         let is_barrier = instruction.mnemonic() == Mnemonic::Or && second == Operand::Immediate(0);
         let mut next = if is_barrier { *self } else { self.after_stores(info)? };
         match (instruction.mnemonic(), first, second) {
@@ -138,7 +138,7 @@ impl State {
         Ok(next)
     }
 
-    /// What instructions do to the two registers that have no case of their own.
+    /// Effect on the two registers of instructions without a case of their own.
     fn after_any(
         &mut self,
         instruction: &Instruction,
@@ -153,7 +153,7 @@ impl State {
         if is_written(Register::RBP) {
             self.fp = Held::Other;
         }
-        // What a call pushes is gone when it returns.
+        // A call's push is undone when it returns.
         let is_call = instruction.is_call_near() || instruction.is_call_near_indirect();
         if !is_call && is_written(Register::RSP) {
             let by = instruction.stack_pointer_increment();
@@ -167,7 +167,7 @@ impl State {
         Ok(())
     }
 
-    /// Forgets what a store replaces. One that replaces the return address makes a return a jump.
+    /// Invalidates what a store overwrites. If it is the return address, a return becomes a jump.
     fn after_stores(&self, info: &InstructionInfo) -> Result<Self, Contradiction> {
         let mut next = *self;
         for used in info.used_memory() {
@@ -199,7 +199,7 @@ impl State {
         }
     }
 
-    /// What lies below the stack pointer is not the function's any more.
+    /// Memory below the stack pointer no longer belongs to the function.
     fn set_sp(&mut self, sp: Option<i32>) -> Result<(), Contradiction> {
         if let Some(bytes) = sp {
             if !(WORD_BYTES..FRAME_BYTES_MAX).contains(&bytes) {
@@ -211,12 +211,12 @@ impl State {
         Ok(())
     }
 
-    /// What a word of the stack holds.
+    /// Contents of a stack word.
     fn load(&self, place: Option<i32>) -> Held {
         if place.is_some() && place == self.saved { Held::Callers } else { Held::Other }
     }
 
-    /// The place that an operand is, or is the address of.
+    /// The stack offset of an operand, or of the address in it.
     fn place(&self, operand: Operand, is_address: bool) -> Option<i32> {
         match operand {
             Operand::Memory(base, displacement) if is_address => self.distance(base, displacement),
@@ -236,12 +236,12 @@ impl State {
     }
 }
 
-/// What an instruction works on, as far as it matters here.
+/// An operand, as far as relevant here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operand {
     Register(Register),
     Immediate(i32),
-    /// Memory at a register's value plus this.
+    /// Memory at a register's value plus an offset.
     Memory(Register, i64),
     Other,
 }
@@ -272,7 +272,7 @@ mod tests {
 
     use super::*;
 
-    /// The rule behind some instructions of a function.
+    /// Checks the rule after some instructions of a function.
     fn check(code: &[u8], expected: &str) {
         let mut factory = InstructionInfoFactory::new();
         let mut decoder = Decoder::with_ip(64, code, 0x1000, DecoderOptions::NONE);
@@ -315,7 +315,7 @@ mod tests {
         let load = |place| [&stored[..], &[0x48, 0x8b, 0x6c, 0x24, place]].concat();
         check(&load(0x10), "cfa=r7+32 ra=c-8");
         check(&load(0x08), "cfa=r7+32 fp=c-16 ra=c-8");
-        // mov [rsp+16], rax replaces what was saved.
+        // mov [rsp+16], rax overwrites the saved value.
         check(&[&stored[..], &[0x48, 0x89, 0x44, 0x24, 0x10]].concat(), "cfa=r7+32 fp=? ra=c-8");
     }
 

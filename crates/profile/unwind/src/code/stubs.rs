@@ -1,14 +1,14 @@
-//! Code that no function's rules describe: the start of programs and threads, and returns from signals.
+//! Stubs that functions' rules do not cover: starts of programs and threads, and signal returns.
 //!
-//! Each is recognized by all its bytes, as assemblers make them of the C libraries' sources: musl's
-//! src/{process,signal,thread}/x86_64/*.s (seen in 1.2.3), glibc's
-//! sysdeps/unix/sysv/linux/x86_64/{clone,clone3}.S (seen in 2.36). Other bytes are not guessed at.
+//! Each is recognized by its exact bytes, as assembled from the C libraries' sources: musl's
+//! src/{process,signal,thread}/x86_64/*.s (seen in 1.2.3), glibc's sysdeps/unix/sysv/linux/x86_64/{clone,clone3}.S
+//! (seen in 2.36). Other bytes are not matched.
 
 use wingbeat_profile_common::unwind::Rule;
 
 use crate::interpret::Registers;
 
-/// Some bytes that stand for a rule, at a distance from their first.
+/// Bytes with a rule, as offsets from the start of the stub.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     pub(super) start: u64,
@@ -16,7 +16,7 @@ pub(super) struct Part {
     pub(super) rule: Rule,
 }
 
-/// A byte of a pattern; none is any.
+/// Bytes of a pattern; `None` matches any.
 type Pattern = &'static [Option<u8>];
 
 macro_rules! pattern {
@@ -57,8 +57,7 @@ const STUBS: [Stub; 5] = [
             part(56, 57, Rule::framed(Registers::X86_64.sp, 8)),
         ],
     },
-    // musl's __unmapself, which has no stack any more: mov eax, 11; syscall; xor rdi, rdi; mov eax, 60;
-    // syscall.
+    // musl's __unmapself, which no longer has a stack: mov eax, 11; syscall; xor rdi, rdi; mov eax, 60; syscall.
     Stub {
         pattern: pattern![
             0xb8 0x0b 0x00 0x00 0x00 0x0f 0x05 0x48 0x31 0xff 0xb8 0x3c 0x00 0x00 0x00 0x0f
@@ -66,8 +65,8 @@ const STUBS: [Stub; 5] = [
         ],
         parts: &[part(0, 7, Rule::framed(Registers::X86_64.sp, 8)), part(7, 17, Rule::END)],
     },
-    // musl's __restore_rt, behind a byte of its own: nop; mov rax, 15; syscall. Its address is a return
-    // address, which a walk takes for that of the instruction behind a call.
+    // musl's __restore_rt, with a byte before it: nop; mov rax, 15; syscall. Its address is a return address, so a
+    // walk looks up the byte before, as for a call.
     Stub {
         pattern: pattern![0x90 0x48 0xc7 0xc0 0x0f 0x00 0x00 0x00 0x0f 0x05],
         parts: &[part(0, 10, Rule::SIGNAL)],
@@ -82,10 +81,10 @@ const STUBS: [Stub; 5] = [
     },
 ];
 
-/// DWARF's number of `rdx`.
+/// DWARF number of `rdx`.
 const RDX: i16 = 1;
 
-/// All stubs in some code, whose first byte has this address.
+/// Finds all stubs in some code at an address.
 pub(super) fn find(code: &[u8], address: u64) -> Vec<Part> {
     let mut found = Vec::new();
     for at in 0..code.len() {
@@ -111,8 +110,7 @@ pub(super) fn find(code: &[u8], address: u64) -> Vec<Part> {
     found
 }
 
-/// `xor rbp, rbp` and `xor ebp, ebp`, by which a program's first instructions mark the outermost frame
-/// (psABI, 3.4.1).
+/// `xor rbp, rbp` and `xor ebp, ebp`, which mark the outermost frame at the start of a program (psABI, 3.4.1).
 const FRAME_POINTER_CLEARED: [&[u8]; 2] = [&[0x48, 0x31, 0xed], &[0x31, 0xed]];
 
 /// Whether a program's entry point marks the outermost frame.
@@ -150,7 +148,7 @@ mod tests {
             changed[at] ^= 0x40;
             check(&changed, if at == 6 { &["1000..100a clone"] } else { &[] });
         }
-        // A whole pattern has parts without holes, up to its end.
+        // The parts of a pattern cover it without gaps.
         for Stub { pattern, parts } in &STUBS {
             assert_eq!(parts[0].start, 0);
             assert_eq!(parts[parts.len() - 1].end, pattern.len() as u64);
@@ -179,7 +177,7 @@ mod tests {
         check(frame(0), Ok(false));
         let parent = check(frame(4711), Ok(true));
         assert_eq!((parent.ip, parent.sp()), (0x5000, 0x7008));
-        // A frame of which it is not known which of the two it is.
+        // A frame that may be either of the two.
         check(Frame::new(0x1000, 0x7000, None, false), Err(Problem::RegisterLost));
     }
 

@@ -1,10 +1,10 @@
-//! Functions of a few instructions, with and without what proves them.
+//! Functions of a few instructions, with and without proof.
 
 use super::*;
 
 const START: u64 = 0x1000;
 
-/// The rules of some code, all of which has no entry, with these symbols.
+/// Checks the rules of some code without any entry, given symbols.
 fn check(code: &[u8], functions: &[u64], expected: &[&str]) {
     let end = START + code.len() as u64;
     let read = |address: u64, bytes: u64| {
@@ -25,15 +25,15 @@ fn functions_that_return_are_proven() {
     let plain = ["0 cfa=r7+8 ra=c-8", "1 cfa=r7+16 ra=c-8", "2 cfa=r7+8 ra=c-8"];
     // push rbx; pop rbx; ret
     check(&[0x53, 0x5b, 0xc3], &[], &plain);
-    // push rbx; ret: what it returns to is no return address.
+    // push rbx; ret: does not return to a return address.
     check(&[0x53, 0xc3], &[], &["0 gap"]);
     check(&[0x53, 0xc3], &[START], &["0 gap"]);
-    // push rbx; jz to the return, with what was pushed on the stack
+    // push rbx; jz to the return, with the pushed value on the stack
     check(&[0x53, 0x74, 0x01, 0x5b, 0xc3], &[START], &["0 gap"]);
-    // push rbx; hlt: never returns, so only a symbol says that it is a function.
+    // push rbx; hlt: never returns, so it is a function only with a symbol.
     check(&[0x53, 0xf4], &[], &["0 gap"]);
     check(&[0x53, 0xf4], &[START], &plain[..2]);
-    // An instruction that is none, or is cut off.
+    // An invalid or truncated instruction.
     check(&[0x53, 0x06, 0x5b, 0xc3], &[START], &["0 gap", "2 cfa=r7+8 ra=c-8"][..1]);
     check(&[0x53, 0x48], &[START], &["0 gap"]);
 }
@@ -86,7 +86,7 @@ fn cases_are_found_by_their_table() {
 
 #[test]
 fn any_bytes() {
-    // A generator of bytes that looks at random: each start gives other instructions.
+    // A pseudorandom byte generator: each start gives other instructions.
     let mut seed = 1_u64;
     for len in 0..400 {
         let code: Vec<u8> = (0..len)

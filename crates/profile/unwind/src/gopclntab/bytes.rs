@@ -1,8 +1,8 @@
-//! Reads of the table that stay within it.
+//! Bounds-checked reads of the table.
 
 use object::ReadRef;
 
-/// The bytes of a table, from its first on.
+/// The bytes of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bytes<R> {
     data: R,
@@ -30,7 +30,7 @@ impl<'data, R: ReadRef<'data>> Bytes<R> {
         self.slice(at, 1)?.first().copied()
     }
 
-    /// A number of 4 or 8 bytes.
+    /// An integer of 4 or 8 bytes.
     pub(super) fn word(&self, at: u64, len: u64) -> Option<u64> {
         let bytes = self.slice(at, len)?;
         match len {
@@ -39,7 +39,7 @@ impl<'data, R: ReadRef<'data>> Bytes<R> {
         }
     }
 
-    /// Text up to a zero, of at most so many bytes, and not empty.
+    /// Nonempty text up to a zero byte, of at most `len_max` bytes.
     pub(super) fn text(&self, at: u64, len_max: u64) -> Option<&'data [u8]> {
         if at >= self.len {
             return None;

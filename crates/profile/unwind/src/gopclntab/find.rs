@@ -1,4 +1,4 @@
-//! Where an ELF file has the table.
+//! Finds the table in an ELF file.
 
 use std::{cell::Cell, ops::Range};
 
@@ -9,28 +9,28 @@ use object::{
 
 use super::GoTable;
 
-/// Its section, by how the program was linked.
+/// Its section, depending on how the program was linked.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
-/// Segments that are looked at; Go makes three to five.
+/// Maximum segments to search; Go creates three to five.
 const SEGMENTS_MAX: usize = 16;
-/// Headers for which the file is searched, of those that look like the one of a table.
+/// Maximum possible table headers to try in a file.
 const TRIES_MAX: u32 = 8;
-/// Bytes of a segment that are searched at once.
+/// Bytes of a segment to search at a time.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Tables and words begin at multiples of this.
+/// Alignment of tables and words.
 const ALIGNMENT: usize = 8;
-/// Sections by which a program is known to be of Go. Linkers of C may put the table into a larger section.
+/// Sections that identify a Go program. C linkers may put the table into a larger section.
 const MARKS: [&str; 2] = [".go.buildinfo", ".note.go.buildid"];
-/// The address of the code in the header, in Go 1.18 to 1.25.
+/// Offset of the code address in the header, in Go 1.18 to 1.25.
 const HEADER_TEXT_BYTES: u64 = 24;
-/// The section of what the runtime knows of the program, from Go 1.26 on.
+/// The section with the runtime's module data, since Go 1.26.
 const MODULE: &str = ".go.module";
-/// The address of the code in it, behind 22 words.
+/// Offset of the code address in it, after 22 words.
 const MODULE_TEXT_BYTES: u64 = 22 * 8;
 
 impl<'data, R: ReadRef<'data>> GoTable<R> {
-    /// The table of an ELF file; `None` if it was not made by Go. Where no section header leads to it,
-    /// the segments are searched for it.
+    /// The table of an ELF file; `None` if it is not a Go program. Without a section header for it, the segments
+    /// are searched.
     pub fn find(data: R) -> Option<Self> {
         let object = ElfFile64::<Endianness, R>::parse(data).ok()?;
         let endian = object.endian();
@@ -90,8 +90,8 @@ fn range(start: u64, len: u64) -> Range<u64> {
     start..start.saturating_add(len)
 }
 
-/// What the dynamic linker writes at an address of a program that may lie anywhere, as if it lay where
-/// its file says.
+/// The value that the dynamic linker writes at an address of a position-independent program, as if loaded at its
+/// file's addresses.
 fn relocated<'data, R: ReadRef<'data>>(
     object: &ElfFile64<'data, Endianness, R>,
     address: u64,
@@ -101,8 +101,8 @@ fn relocated<'data, R: ReadRef<'data>>(
     u64::try_from(relocation.addend()).ok().filter(|&text| text != 0)
 }
 
-/// Where the code is, by what the runtime knows of the program (`moduledata` of Go's runtime/symtab.go),
-/// somewhere in a place of the file. It begins with the addresses of the table and of its names.
+/// The address of the code, from the runtime's module data (`moduledata` of Go's runtime/symtab.go) somewhere in a
+/// part of the file. It begins with the addresses of the table and of its names.
 fn text<'data>(data: impl ReadRef<'data>, place: (u64, u64), mark: [u64; 2]) -> Option<u64> {
     let word = |at: u64| {
         let bytes = data.read_bytes_at(at, 8).ok()?;
@@ -118,8 +118,7 @@ fn text<'data>(data: impl ReadRef<'data>, place: (u64, u64), mark: [u64; 2]) -> 
     })
 }
 
-/// Searches a part of a file for words that may be the beginning of something, up to one of which
-/// `take` makes it.
+/// Searches a part of a file for words that match a mark, until `take` accepts one.
 fn search<'data, T>(
     data: impl ReadRef<'data>,
     part: Range<u64>,
@@ -140,7 +139,7 @@ fn search<'data, T>(
     None
 }
 
-/// The beginning of a table: the magic number of some version, zeroes, and the bytes of a pointer.
+/// The start of a table: the magic number of some version, zeros, and the pointer size.
 fn is_mark(bytes: &[u8]) -> bool {
     matches!(bytes, [0xfb | 0xfa | 0xf0 | 0xf1, 0xff, 0xff, 0xff, 0, 0, 1 | 2 | 4, 8])
 }

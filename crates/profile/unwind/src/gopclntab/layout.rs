@@ -1,10 +1,10 @@
-//! The header of the table, and where each version of Go has what.
+//! The table's header, and the layouts of Go versions.
 
 use object::ReadRef;
 
 use super::bytes::Bytes;
 
-/// The version of Go that the layout came with.
+/// Go version that introduced the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Version {
     Go1_2,
@@ -24,25 +24,25 @@ impl Version {
         })
     }
 
-    /// Addresses are offsets of 4 bytes from the beginning of the code, no longer addresses.
+    /// Addresses are 4-byte offsets from the start of the code, instead of absolute.
     pub(super) fn has_offsets(self) -> bool {
         self >= Self::Go1_18
     }
 }
 
-/// Places of the parts of a table, in bytes from its beginning.
+/// Positions of a table's parts, in bytes from its start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) version: Version,
-    /// Bytes by which addresses of instructions differ at least.
+    /// Minimum instruction size, in bytes.
     pub(super) quantum: u64,
     pub(super) functions: u64,
-    /// What addresses count from.
+    /// Base of the addresses.
     pub(super) text: u64,
     pub(super) names: u64,
-    /// Lists of files by unit of compilation.
+    /// Lists of files by compilation unit.
     pub(super) units: u64,
-    /// Before Go 1.16 a list of places, then the paths.
+    /// Before Go 1.16 a list of offsets, then the paths.
     pub(super) files: u64,
     pub(super) values: u64,
     pub(super) descriptions: u64,
@@ -91,27 +91,27 @@ impl Layout {
         Some(layout)
     }
 
-    /// Whether the table does not say what addresses count from.
+    /// Whether the table lacks the base of its addresses.
     pub(super) fn lacks_text(&self) -> bool {
         self.version.has_offsets() && self.text == 0
     }
 
-    /// Bytes of an address.
+    /// Size of an address in bytes.
     pub(super) fn pc_bytes(&self) -> u64 {
         if self.version.has_offsets() { 4 } else { POINTER_BYTES }
     }
 
-    /// Where the list of functions has a function's address.
+    /// Position of a function's address in the list of functions.
     pub(super) fn function_start(&self, number: u64) -> Option<u64> {
         number.checked_mul(2 * self.pc_bytes())?.checked_add(self.list)
     }
 
-    /// Where the list of functions says where a function's description is.
+    /// Position of the offset of a function's description in the list of functions.
     pub(super) fn function_offset(&self, number: u64) -> Option<u64> {
         self.function_start(number)?.checked_add(self.pc_bytes())
     }
 
-    /// The fields of a description are its address, then words of 4 bytes.
+    /// A description has the address, followed by 4-byte words.
     fn field(&self, index: u64) -> u64 {
         self.pc_bytes() + 4 * index
     }
@@ -136,8 +136,7 @@ impl Layout {
         self.field(7)
     }
 
-    /// A byte behind the number of the function's kind, which follows the unit and, from Go 1.20 on, the
-    /// first line.
+    /// Position of the flags: after the function id, which follows the unit and, since Go 1.20, the first line.
     pub(super) fn flags_field(&self) -> u64 {
         let words = match self.version {
             Version::Go1_2 => 7,

@@ -1,4 +1,4 @@
-//! Tables made by hand, of each version, whole and damaged.
+//! Handmade tables of each version, valid and damaged.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const A: u64 = 0x40_1000;
 const B: u64 = A + 16;
 const END: u64 = B + 32;
 
-/// A value's steps: by how much it changes, and for how many instructions it holds.
+/// Steps of a value: the difference, and the number of instructions.
 fn steps(steps: &[(i32, u8)]) -> Vec<u8> {
     let mut bytes: Vec<u8> = steps
         .iter()
@@ -20,14 +20,14 @@ fn steps(steps: &[(i32, u8)]) -> Vec<u8> {
     bytes
 }
 
-/// The parts of a table in one piece, before the header is put in front of it.
+/// The parts of a table, before the header is added.
 struct Parts {
     version: Version,
     bytes: Vec<u8>,
 }
 
 impl Parts {
-    /// Adds a part, and gives its place.
+    /// Adds a part, and returns its position.
     fn add(&mut self, bytes: &[u8]) -> u64 {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         self.bytes.extend(bytes);
@@ -63,13 +63,13 @@ impl Parts {
     fn table(version: Version) -> Vec<u8> {
         let mut parts = Self { version, bytes: vec![0; 0x48] };
         let is_first = version == Version::Go1_2;
-        // The list lies behind the header, and in later versions in front of the descriptions.
+        // The list follows the header; in later versions it precedes the descriptions.
         let list_bytes = 5 * parts.pc(A).len() + 4;
         let list = if is_first { 16 } else { parts.add(&vec![0; list_bytes]) };
         parts.bytes.resize(parts.bytes.len().max(list as usize + list_bytes), 0);
         let names = parts.add(b"main.a\0main.b\0");
         let paths = parts.add(b"a.go\0b.go\0");
-        // Places count from the beginning of their part, in the first version from that of the table.
+        // Offsets count from the start of their part; in the first version, from that of the table.
         let place = |base: u64, at: u64| if is_first { at } else { at - base };
         let files = match is_first {
             true => [2, paths as u32, paths as u32 + 5],
@@ -161,7 +161,7 @@ fn sizes_of_frames_and_flags() {
     }
 }
 
-/// Any byte wrong, any byte missing: an answer or none.
+/// With any byte changed or missing, there is a result or none, but no panic.
 #[test]
 fn damaged_tables() {
     for version in VERSIONS {

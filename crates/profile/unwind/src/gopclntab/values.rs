@@ -1,18 +1,18 @@
-//! Values that change from address to address: lines, files, sizes of frames.
+//! Values by address: lines, files, frame sizes.
 //!
-//! Each step is two numbers of variable length: by how much the value changes, and for how many
-//! instructions it holds (golang.org/s/go12symtab, "PC-Value Table Encoding").
+//! Each step is two variable-length integers: the difference of the value, and the number of instructions that it
+//! applies to (golang.org/s/go12symtab, "PC-Value Table Encoding").
 
 use object::ReadRef;
 
 use super::bytes::Bytes;
 
-/// Bytes that are read at once. Pieces begin at multiples of it, so that a cache has each once.
+/// Bytes per read, which is aligned to this size, so that a cache has each piece once.
 const PIECE_BYTES: u64 = 64;
-/// Bytes of a number of 32 bits.
+/// Maximum bytes of an encoded 32-bit integer.
 const NUMBER_BYTES_MAX: u32 = 5;
 
-/// The values of a function, each with the address where it ends.
+/// The values of a function, each with its end address.
 #[derive(Debug, Clone)]
 pub(crate) struct Values<'data, R> {
     bytes: Bytes<R>,
@@ -20,7 +20,7 @@ pub(crate) struct Values<'data, R> {
     piece: &'data [u8],
     piece_at: u64,
     pc: u64,
-    /// Of the function.
+    /// End of the function.
     end: u64,
     quantum: u64,
     value: i32,
@@ -70,7 +70,7 @@ impl<'data, R: ReadRef<'data>> Values<'data, R> {
 impl<'data, R: ReadRef<'data>> Iterator for Values<'data, R> {
     type Item = (i32, u64);
 
-    /// A step takes at least one instruction, so that a function has no more steps than bytes.
+    /// A step applies to at least one instruction, so a function has no more steps than bytes.
     fn next(&mut self) -> Option<(i32, u64)> {
         if self.pc >= self.end {
             return None;

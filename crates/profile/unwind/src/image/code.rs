@@ -1,5 +1,4 @@
-//! Call frame information of code that is in no file, as a JIT compiler writes it down: an `.eh_frame` for
-//! one piece of code.
+//! Call frame information of code without a file, as written by a JIT compiler: an `.eh_frame` for one piece of code.
 
 use std::ops::Range;
 
@@ -10,12 +9,12 @@ use super::{CODE_BYTES_MAX, CodeRules, Image, ImageError, Section};
 use crate::interpret::Registers;
 
 impl Image {
-    /// Entries of one piece of code at most. Each has to interpret what it shares with others, which costs
-    /// as much as there are bytes.
+    /// Maximum entries for one piece of code. Each interprets the common entry that it refers to, which may be as
+    /// long as the section.
     pub const CODE_ENTRIES_MAX: usize = 1 << 8;
 
-    /// The rules of code in memory, by the `.eh_frame` that would lie at `address`. The machine is by its
-    /// number in ELF, and little-endian. Entries for other code are left out.
+    /// The rules of code in memory, from an `.eh_frame` that would be at `address`. The machine is an ELF number,
+    /// and little-endian. Entries for other code are ignored.
     pub fn of_code(
         machine: u32,
         code: Range<u64>,
@@ -55,8 +54,8 @@ impl Image {
 /// `DW_EH_PE_omit` (Linux Standard Base Core 5.0, 10.5.1).
 const OMITTED: u8 = 0xff;
 
-/// V8 writes that its functions have data for their language (`L`), and that its address is omitted, which
-/// gimli takes for an error. Such a letter becomes another `R`, with the encoding of the `R` that is there.
+/// V8 announces language-specific data (`L`) with an omitted address, which gimli rejects. Replaces the letter
+/// with another `R` of the same encoding.
 fn tell_lsda(bytes: &mut [u8]) {
     let mut rest = bytes;
     while let Some((head, body)) = rest.split_first_chunk_mut::<4>() {
@@ -70,16 +69,16 @@ fn tell_lsda(bytes: &mut [u8]) {
     }
 }
 
-/// The same in one entry behind its length: 0 if others share it, version, letters, alignments of code and
-/// data, register of the return address, how much belongs to the letters, and that (10.6.1.1.1).
+/// Same for one entry after its length: 0 in a common entry, version, letters, alignments of code and data, return
+/// address register, length of the letters' data, and that data (10.6.1.1.1).
 fn tell_lsda_of(entry: &mut [u8]) -> Option<()> {
     let shared = entry.strip_prefix(&[0; 4])?;
     let letters = shared.get(1..)?.strip_prefix(b"z")?;
     let letters_len = letters.iter().position(|&byte| byte == 0)?;
     let first_letter = 4 + 2;
     let mut at = first_letter + letters_len + 1;
-    // Each of these numbers ends with the first byte that is below 128. In version 1, the register is a
-    // byte, and none has such a number.
+    // Each of these numbers ends with the first byte below 128. In version 1 the register is a single byte, which
+    // is lower than that.
     for _ in 0..4 {
         at += entry.get(at..)?.iter().position(|&byte| byte < 0x80)? + 1;
     }
@@ -129,8 +128,8 @@ mod tests {
         check(b"z", &[], (b"z", &[]));
     }
 
-    /// A shared entry, which says `cfa=rsp+8 ra=c-8`, and one for `size` bytes that lie `before` bytes before
-    /// the section, with these instructions.
+    /// A common entry with `cfa=rsp+8 ra=c-8`, and one with these instructions for `size` bytes of code starting
+    /// `before` bytes before the section.
     fn eh_frame(before: i32, size: u32, instructions: [u8; 3]) -> Vec<u8> {
         let shared: [u8; 24] = [
             20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0,

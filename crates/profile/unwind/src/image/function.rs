@@ -1,4 +1,4 @@
-//! The rules of one function, by its entry.
+//! The rules of one function, from its entry.
 
 use std::ops::Range;
 
@@ -8,27 +8,27 @@ use wingbeat_profile_common::unwind::Rule;
 use super::{Entry, Image, Source};
 use crate::interpret::{Bytes, rule_of};
 
-/// An entry for a function, of which some addresses are wanted.
+/// A function entry, with an address range.
 pub(super) struct Function<'a> {
     pub(super) image: &'a Image,
     pub(super) entry: Entry,
     pub(super) bounds: Range<u64>,
 }
 
-/// A function whose rules are not known from some address on.
+/// A function with unknown rules from some address on.
 pub(super) struct Damaged {
     pub(super) from: u64,
     pub(super) to: u64,
 }
 
-/// What the last function shares with others: mostly the next one as well, and then not read again.
+/// The last common entry. The next function mostly uses the same, which is then not parsed again.
 #[derive(Default)]
 pub(super) struct Shared<'a> {
     last: Option<(Source, usize, CommonInformationEntry<Bytes<'a>>)>,
 }
 
 impl<'i> Function<'i> {
-    /// Emits the rules, and gives the address where they end.
+    /// Emits the rules, and returns their end address.
     pub(super) fn rules(
         &self,
         shared: &mut Shared<'i>,
@@ -73,7 +73,7 @@ impl<'i> Function<'i> {
             return Err(Damaged { from: entry.start, to: entry.start });
         };
         let (mut at, end) = (function.initial_address(), function.end_address().min(bound));
-        // An index that says otherwise than the entry it leads to may lead to it from everywhere.
+        // An index that does not match its entry could refer to it from any number of addresses.
         if at != entry.start {
             return Err(Damaged { from: entry.start, to: entry.start });
         }

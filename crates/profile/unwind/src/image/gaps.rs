@@ -1,4 +1,4 @@
-//! The code of a file that no call frame information covers, and where functions in it may begin.
+//! Code of a file without call frame information, and possible function starts in it.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use object::{
 use super::{Entry, Image, Source};
 use crate::interpret::Bytes;
 
-/// In files with no more code, all entries are looked at.
+/// In files with at most this much code, all entries are read.
 const SMALL_CODE_BYTES: u64 = 2 << 20;
-/// And in files that have so much code for each entry.
+/// Also in files with at least this much code per entry.
 const GAP_BYTES_MEAN: u64 = 4096;
 
 impl Image {
-    /// Code that no entry covers and that may be more than what fills up the space between functions.
+    /// Code that no entry covers and that may be more than padding between functions.
     pub(super) fn gaps(&self, parts: &[Range<u64>]) -> Vec<Range<u64>> {
         let mut covered: Vec<Covered> =
             self.entries.iter().map(|entry| self.cover(*entry)).collect();
@@ -42,7 +42,7 @@ impl Image {
         gaps
     }
 
-    /// What an entry covers.
+    /// The code that an entry covers.
     pub(super) fn cover(&self, entry: Entry) -> Covered {
         let nothing = Covered { range: entry.start..entry.start, is_outermost: false };
         match entry.source {
@@ -56,23 +56,23 @@ impl Image {
         }
     }
 
-    /// Is it worth the time to look for code without call frame information? To find it, all entries are
-    /// looked at, for which samples of a large file must not wait: such a file has entries for nearly all
-    /// of its code, or for hardly any.
+    /// Whether looking for code without call frame information is worthwhile. It requires reading all entries, for
+    /// which samples of a large file should not wait: such a file has entries for nearly all of its code, or for
+    /// hardly any.
     pub(super) fn may_have_long_gaps(&self) -> bool {
         let bytes = self.text.end - self.text.start;
         bytes <= SMALL_CODE_BYTES || self.entries.len() as u64 * GAP_BYTES_MEAN < bytes
     }
 }
 
-/// Linkers and assemblers fill up to the next multiple of 16; less is not looked at.
+/// Linkers and assemblers pad to the next multiple of 16; shorter gaps are ignored.
 const PADDING_BYTES_MAX: u64 = 16;
 
-/// `DW_CFA_undefined` of the return address on x86-64: how code without a caller begins.
+/// `DW_CFA_undefined` of the return address on x86-64: the start of code without a caller.
 const OUTERMOST: CallFrameInstruction<usize> =
     CallFrameInstruction::Undefined { register: Register(16) };
 
-/// What an entry covers, and whether it begins as one without a caller.
+/// The code that an entry covers, and whether it begins like code without a caller.
 pub(super) struct Covered {
     pub(super) range: Range<u64>,
     is_outermost: bool,
@@ -96,7 +96,7 @@ fn covered<'a, S: UnwindSection<Bytes<'a>>>(
     }
 }
 
-/// The sections of instructions, if there are sections: executable segments may have data besides.
+/// The code sections, if there are section headers: executable segments may also have data.
 pub(super) fn instructions<'data>(
     object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>,
 ) -> Option<Vec<Range<u64>>> {
@@ -107,7 +107,7 @@ pub(super) fn instructions<'data>(
     (!found.is_empty()).then_some(found)
 }
 
-/// Where a section of this name lies.
+/// Address range of a section, by name.
 pub(super) fn section_range<'data>(
     object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>,
     name: &str,
@@ -116,7 +116,7 @@ pub(super) fn section_range<'data>(
     Some(section.address()..section.address().checked_add(section.size())?)
 }
 
-/// Addresses of functions by the symbol tables.
+/// Function addresses in the symbol tables.
 pub(super) fn functions<'data>(
     object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>,
 ) -> Vec<u64> {

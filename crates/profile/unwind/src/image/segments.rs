@@ -1,4 +1,4 @@
-//! What the program headers of a file lead to, and what its sections hold.
+//! Reads segments and sections of a file.
 
 use std::{io::Read as _, ops::Range};
 
@@ -11,7 +11,7 @@ use object::{
 
 use super::Section;
 
-/// A compressed section that says that it is larger is not believed.
+/// Compressed sections with a larger announced size are rejected.
 const SECTION_BYTES_MAX: u64 = 1 << 30;
 
 type ProgramHeader = <FileHeader64<Endianness> as FileHeader>::ProgramHeader;
@@ -24,7 +24,7 @@ pub(super) struct Segments<'data, R> {
 }
 
 impl<'data, R: ReadRef<'data>> Segments<'data, R> {
-    /// The executable ones, as far as the file has them.
+    /// The executable segments, as far as the file has them.
     pub(super) fn code(&self) -> Vec<Range<u64>> {
         let is_code = |header: &&ProgramHeader| {
             header.p_type(self.endian) == elf::PT_LOAD
@@ -39,7 +39,7 @@ impl<'data, R: ReadRef<'data>> Segments<'data, R> {
         self.headers.iter().filter(is_code).filter_map(range).collect()
     }
 
-    /// `.eh_frame_hdr`, which has a program header of its own.
+    /// `.eh_frame_hdr`, which has its own program header.
     pub(super) fn index(&self) -> Option<Section> {
         let header =
             self.headers.iter().find(|it| it.p_type(self.endian) == elf::PT_GNU_EH_FRAME)?;
@@ -59,7 +59,7 @@ impl<'data, R: ReadRef<'data>> Segments<'data, R> {
         })
     }
 
-    /// What a segment has from an address on.
+    /// The rest of a segment from an address on.
     pub(super) fn section_at(&self, address: u64) -> Option<Section> {
         self.headers.iter().filter(|it| it.p_type(self.endian) == elf::PT_LOAD).find_map(|header| {
             let skipped = address.checked_sub(header.p_vaddr(self.endian))?;
@@ -70,7 +70,7 @@ impl<'data, R: ReadRef<'data>> Segments<'data, R> {
     }
 }
 
-/// What a section holds. Go compresses its `.debug_frame`.
+/// Contents of a section. Go compresses its `.debug_frame`.
 pub(super) fn uncompressed(section: &CompressedData<'_>) -> Option<Vec<u8>> {
     match section.format {
         CompressionFormat::None => Some(section.data.to_vec()),

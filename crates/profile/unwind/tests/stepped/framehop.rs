@@ -1,4 +1,4 @@
-//! The walk of framehop, a library for the same: a second opinion.
+//! Walks with framehop, another unwinding library: a second opinion.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{FRAMES_MAX, Mapping, Tables, process::Stepped};
 pub(crate) struct Framehop {
     unwinder: UnwinderX86_64<Vec<u8>>,
     cache: CacheX86_64,
-    /// Where the files begin that it knows.
+    /// Start addresses of the files added to it.
     known: BTreeSet<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Framehop {
         }
     }
 
-    /// The addresses of a stack, innermost first, as far as it comes.
+    /// The addresses of a stack, innermost first, as far as it gets.
     pub(crate) fn walk(&mut self, stepped: &mut Stepped, tables: &Tables) -> Vec<u64> {
         self.learn(tables);
         let ip = stepped.registers.rip;

@@ -1,5 +1,5 @@
-//! The walk of an interpreter of call frame information that keeps all registers and evaluates all
-//! expressions: a third opinion, by gimli alone.
+//! Walks with an interpreter of call frame information that tracks all registers and evaluates all expressions: a
+//! third opinion, using only gimli.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use wingbeat_profile_common::unwind::{Memory as _, REGISTERS};
 
 use crate::{FRAMES_MAX, Mapping, Tables, process::Stepped};
 
-/// DWARF's numbers on x86-64.
+/// DWARF numbers on x86-64.
 const SP: usize = 7;
 const RETURN_ADDRESS: usize = 16;
 
@@ -21,11 +21,11 @@ const RETURN_ADDRESS: usize = 16;
 struct Frames {
     bytes: Vec<u8>,
     bases: BaseAddresses,
-    /// First address, last, and where the entry is.
+    /// First address, last, and the position of the entry.
     entries: Vec<(u64, u64, usize)>,
 }
 
-/// The row for an address; none if no entry covers it.
+/// The row for an address; `None` if no entry covers it.
 type Row = Option<(UnwindTableRow<usize>, bool)>;
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// The addresses of a stack, innermost first, as far as it comes.
+    /// The addresses of a stack, innermost first, as far as it gets.
     pub(crate) fn walk(&mut self, stepped: &mut Stepped, tables: &Tables) -> Vec<u64> {
         let mut ip = stepped.registers.rip;
         let mut registers = stepped.by_number();
@@ -103,7 +103,7 @@ fn row(frames: &Frames, mapping: &Mapping, address: u64) -> Row {
     Some((row.clone(), function.is_signal_trampoline()))
 }
 
-/// The caller's address, if there is one. Registers become those of the caller.
+/// The caller's address, if there is one. Updates the registers to those of the caller.
 fn caller(
     frames: &Frames,
     row: &UnwindTableRow<usize>,

@@ -10,19 +10,19 @@ use std::{
 
 use wingbeat_profile_common::unwind::{Memory, REGISTERS};
 
-/// A child that stands still between its instructions.
+/// A child that is stopped between its instructions.
 pub(crate) struct Stepped {
     pub(crate) pid: i32,
     pub(crate) memory: File,
     pub(crate) registers: libc::user_regs_struct,
-    /// A piece of the stack, as it is now, and its address.
+    /// A current copy of part of the stack, and its address.
     near: Vec<u8>,
     near_start: u64,
 }
 
-/// Bytes of the stack that are read at once.
+/// Bytes of the stack to read at a time.
 const NEAR_BYTES: usize = 8192;
-/// Of these, below the stack pointer.
+/// Part of these below the stack pointer.
 const RED_ZONE_BYTES: u64 = 256;
 
 impl Stepped {
@@ -35,20 +35,20 @@ impl Stepped {
                 _ => Err(io::Error::last_os_error()),
             }
         };
-        // `waitpid` meets its end.
+        // `waitpid` reaps it.
         #[expect(clippy::zombie_processes, reason = "this file waits by the system call")]
         // SAFETY: the function makes one system call and allocates nothing.
         let child = unsafe { command.pre_exec(trace_me) }.spawn().expect("program");
         let pid = child.id() as i32;
         let memory = File::open(format!("/proc/{pid}/mem")).expect("memory");
-        // SAFETY: plain integers, for which zeroes are values.
+        // SAFETY: plain integers, for which zeros are valid.
         let registers = unsafe { std::mem::zeroed() };
         let mut stepped = Self { pid, memory, registers, near: Vec::new(), near_start: 0 };
         assert!(stepped.wait().is_some(), "the program did not begin");
         stepped
     }
 
-    /// Waits until it stands still, and gives the signal that stopped it; `None` at its end.
+    /// Waits until it stops, and returns the stop signal; `None` at its exit.
     fn wait(&mut self) -> Option<i32> {
         let mut status = 0;
         // SAFETY: writes an integer.
@@ -67,7 +67,7 @@ impl Stepped {
         Some(libc::WSTOPSIG(status))
     }
 
-    /// Executes one instruction; with a signal, that signal's delivery.
+    /// Executes one instruction; with a signal, delivers it.
     pub(crate) fn step(&mut self, signal: i32) -> Option<i32> {
         // SAFETY: a system call without pointers.
         let stepped = unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.pid, 0, signal) };
@@ -99,7 +99,7 @@ impl Memory for Stepped {
 }
 
 impl Stepped {
-    /// All registers, by DWARF's numbers.
+    /// All registers, by DWARF number.
     pub(crate) fn by_number(&self) -> [u64; REGISTERS] {
         let r = &self.registers;
         let known = [

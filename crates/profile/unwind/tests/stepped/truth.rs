@@ -1,15 +1,15 @@
-//! The calls of a process, as its instructions make them.
+//! Tracks the calls of a process from its instructions.
 
 use wingbeat_profile_common::unwind::Memory as _;
 
 use crate::process::Stepped;
 
-/// What an instruction does to the stack of calls.
+/// Effect of an instruction on the call stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     Call,
     Return,
-    /// A jump to an address in a register or in memory: by this `longjmp` leaves functions.
+    /// A jump to an address in a register or in memory: `longjmp` leaves functions by this.
     Jump,
     Other,
 }
@@ -29,16 +29,16 @@ pub(crate) fn effect(code: &[u8]) -> Effect {
     }
 }
 
-/// Something that a function is called from.
+/// The caller of a function.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Caller {
-    /// A return address and where it lies.
+    /// A return address and its location.
     Call { place: u64, return_address: u64 },
     /// Code that a signal interrupted.
     Interrupted { ip: u64 },
 }
 
-/// The calls that have not returned, the outermost first.
+/// The calls in progress, outermost first.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(Vec<Caller>);
 
