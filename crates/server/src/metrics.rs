@@ -95,7 +95,6 @@ fn requests(table: &BTreeMap<(&'static str, String), Requests>) -> String {
     text
 }
 
-/// Resident memory of this process.
 fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -66,7 +66,6 @@ struct SettleArgs {
     store: StoreArgs,
 }
 
-/// Lists or dismisses.
 pub(crate) fn run(args: &AlertsArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     match &args.action {
         None => list(args, quiet)?,
@@ -163,7 +162,6 @@ pub(crate) fn status(alert: &Alert) -> String {
     }
 }
 
-/// The crossed limit.
 fn limit(stored: &StoredAlert) -> Option<f64> {
     let boundary = stored.boundary?;
     match stored.alert.limit {
@@ -239,7 +237,6 @@ struct JsonList<'a> {
     alerts: Vec<Json<'a>>,
 }
 
-/// An alert as JSON.
 #[derive(Serialize)]
 struct Json<'a> {
     uuid: String,

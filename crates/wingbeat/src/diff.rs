@@ -66,7 +66,7 @@ pub(crate) struct DiffArgs {
     store: StoreArgs,
 }
 
-/// Path of a picture.
+/// Parses the path of a picture.
 fn picture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.extension().is_some_and(|extension| extension == "svg") {

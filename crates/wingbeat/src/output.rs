@@ -100,7 +100,6 @@ impl PendingFile {
         }
     }
 
-    /// The destination.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

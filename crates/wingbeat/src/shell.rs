@@ -108,7 +108,6 @@ pub(crate) fn json_text(
     Ok(text + "\n")
 }
 
-/// Writes a JSON document to stdout.
 pub(crate) fn print_json(
     schema_version: u32,
     content: &impl serde::Serialize,

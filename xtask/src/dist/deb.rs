@@ -73,7 +73,6 @@ fn architecture() -> anyhow::Result<&'static str> {
     }
 }
 
-/// Packs a release folder.
 pub(super) fn pack(release: &Path, package: &Path) -> anyhow::Result<()> {
     let out = package.parent().unwrap_or(Path::new("."));
     let staging = tempfile::Builder::new().prefix("deb-").tempdir_in(out);

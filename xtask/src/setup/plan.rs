@@ -100,7 +100,6 @@ pub(crate) struct RustPackages {
     pub(crate) llvm: u32,
 }
 
-/// An action.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// Fetch the package lists.

@@ -22,7 +22,6 @@ pub(super) const PYTHON_FOLDER: &str = "xtask/python";
 pub(crate) struct Tool {
     /// Its name in `PATH`.
     pub(crate) name: &'static str,
-    /// Its package.
     pub(crate) package: &'static str,
     pub(crate) purpose: &'static str,
 }
@@ -46,7 +45,6 @@ pub(super) const TOOLS: [Tool; 11] = [
 /// State of the machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Found {
-    /// Missing tools.
     pub(super) missing: Vec<Tool>,
     /// Whether our runner is built and runs.
     pub(super) runner: bool,

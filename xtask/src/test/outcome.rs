@@ -11,7 +11,6 @@ const QUIET: &str = "[this test needs a quiet machine]";
 /// Prefix of the line appended to the output of a failed program.
 pub(super) const ENDED: &str = "ended with ";
 
-/// Outcome of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
     name: String,

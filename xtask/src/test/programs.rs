@@ -7,7 +7,6 @@ use crate::{
     vm::kernel_suites,
 };
 
-/// A test program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
     /// For display, `wingbeat/profile`.

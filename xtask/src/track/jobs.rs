@@ -52,7 +52,6 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Arguments of `wingbeat`.
     pub(super) fn arguments(&self, side: &Side<'_>) -> Vec<String> {
         let mut words = vec!["run", "--project", "wingbeat"];
         words.extend(side.branch.iter().flat_map(|branch| ["--branch", branch]));

@@ -12,7 +12,7 @@ use crate::{aarch64, setup::Tool};
 pub(super) struct Architecture {
     /// Debian's name, used in package names.
     pub(super) name: &'static str,
-    /// QEMU's name, which for a foreign architecture equals Rust's.
+    /// QEMU's name; for a foreign architecture also Rust's.
     pub(super) processor: &'static str,
     pub(super) emulator: Tool,
     /// QEMU flags: the board, and the emulated processor.

@@ -18,7 +18,6 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// An empty table.
     pub(super) fn new(heading: &str) -> Self {
         Self { heading: heading.to_owned(), ..Self::default() }
     }
@@ -43,7 +42,6 @@ impl Table {
         values.get(at).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Row names, in order.
     pub(super) fn row_names(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().map(|(name, _)| name.as_str())
     }

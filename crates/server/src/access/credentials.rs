@@ -15,7 +15,7 @@ use crate::{
 pub const SESSION_IDLE: Duration = Duration::days(14);
 /// Maximum lifetime of a session.
 const SESSION_MAX: Duration = Duration::days(90);
-/// Minimum age at which a session is renewed, to limit writes.
+/// Minimum extension for which a session is renewed, to limit writes.
 const RENEWAL: Duration = Duration::days(1);
 
 /// Credentials found in a request.

@@ -21,7 +21,6 @@ use crate::{App, access::Right};
 /// Handlers of keys: list, create, view, rename, revoke.
 type Handlers = [MethodRouter<App>; 5];
 
-/// Routes of users and keys.
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let own = Right::Handler;
     let mut all = vec![

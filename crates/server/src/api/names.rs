@@ -115,7 +115,6 @@ pub(super) fn make(
     made.map_err(|conflict| refusal(kind, new.name, conflict))
 }
 
-/// Unarchives a thing.
 pub(super) fn unarchived(
     registry: &Registry,
     thing: Thing,
@@ -141,7 +140,6 @@ pub(super) fn refusal(kind: Kind, name: &str, conflict: Conflict) -> ApiError {
     })
 }
 
-/// Validates a new name of this kind.
 pub(crate) fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
     let checked: Result<(), InvalidName> = match kind {
         Kind::Branch => BranchName::new(name).map(drop),

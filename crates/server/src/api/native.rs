@@ -14,7 +14,6 @@ use axum::{
 
 use crate::access::{Right, Route};
 
-/// Routes of the native API.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::api(Method::POST, "/v1/reports", Right::Handler, post(take_in::take_in)),

@@ -37,7 +37,6 @@ const PROJECT: &str = "profiles";
 /// Pyroscope's tenant header: the project.
 const TENANT: &str = "x-scope-orgid";
 
-/// Maximum profiles per request.
 const PROFILES_MAX: usize = 1000;
 /// Maximum decompressed bytes of all profiles in a request.
 const BYTES_MAX: u64 = 96 << 20;
@@ -155,7 +154,6 @@ impl From<ProfilesError> for ApiError {
     }
 }
 
-/// An error of the Connect protocol.
 #[derive(Debug, Serialize)]
 struct ConnectError {
     code: &'static str,

@@ -114,7 +114,6 @@ fn by_report(visit: &Visit, path: &str, alerts: &[&StoredAlert]) -> Markup {
     }
 }
 
-/// Table of alerts.
 pub(super) fn table(visit: &Visit, alerts: &[&StoredAlert]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Alerts" {
@@ -245,7 +244,6 @@ pub(super) async fn settle(
     Ok(Redirect::to(&visit.at(format_args!("alerts/{id}"))))
 }
 
-/// Active alerts of the same series.
 fn active_of_series(results: &Store, one: &StoredAlert) -> Result<Vec<Uuid>, StoreError> {
     let reports = ReportFilter {
         project: Some(one.project.clone()),

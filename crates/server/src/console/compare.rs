@@ -116,7 +116,6 @@ async fn reports_of(
     read.await
 }
 
-/// Profiles of two reports.
 async fn profiles(visit: &Visit, reports: [Uuid; 2]) -> Result<[Vec<ProfileInfo>; 2], ApiError> {
     let read = visit.read(move |databases, _| {
         let [before, after] = reports.map(|report| databases.results.profiles(report));
@@ -150,7 +149,6 @@ async fn comparison(
     Ok(if is_mirrored { comparison.mirrored() } else { comparison })
 }
 
-/// A side as a heading shows it.
 fn shown(visit: &Visit, side: &str) -> String {
     if let Ok(report) = Uuid::try_parse(side) {
         return format!("report {}", short_id(report));

@@ -93,7 +93,6 @@ impl Page {
         Self { policy: Some(EMBEDDED_POLICY), ..Self::with(title, scripts, &body) }
     }
 
-    /// Sets the status.
     pub(super) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }

@@ -56,7 +56,6 @@ fn filter(visit: &Visit, path: &str, params: &Params, known: &Known) -> Markup {
     }
 }
 
-/// Table of reports.
 pub(super) fn table<'a>(visit: &Visit, reports: impl Iterator<Item = &'a ReportSummary>) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Reports" {

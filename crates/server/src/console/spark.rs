@@ -23,7 +23,7 @@ pub(super) fn spark(values: &[f32], tone: Tone) -> Markup {
     }
 }
 
-/// Positions of the values. A series that varies by less than 4 % is drawn flat.
+/// Positions of the values. The axis spans at least 4 % of their size, so that a steady series looks steady.
 fn points(values: &[f32]) -> Vec<(f32, f32)> {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let (low, high) = finite().fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), value| {

@@ -175,7 +175,6 @@ fn refusal(problem: Option<&ApiError>) -> Markup {
     }
 }
 
-/// The fields of a model.
 fn fields(filled: &Fields) -> Markup {
     let number = |label: &str, field: &str, value: &str, hint: &str| {
         html! { label { span { (label) }

@@ -109,7 +109,6 @@ impl Visit {
         self.app.storage.read(move |databases| job(databases, &project)).await
     }
 
-    /// Writes to the databases.
     pub(super) async fn write<T: Send + 'static, E: Into<StorageError>>(
         &self,
         job: impl FnOnce(&mut Databases) -> Result<T, E> + Send + 'static,

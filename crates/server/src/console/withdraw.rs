@@ -41,7 +41,6 @@ pub(super) struct Fields {
     reason: String,
 }
 
-/// Withdraws a report.
 pub(super) async fn withdraw(
     visit: Visit,
     Path((_, id)): Path<(String, String)>,

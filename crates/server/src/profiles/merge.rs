@@ -25,7 +25,7 @@ pub(super) const FINE_NS: i64 = HOUR_NS + 2 * TEN_MINUTES_NS;
 /// down reading a day.
 const RARE: f64 = 0.0002;
 
-/// Maximum merges per transaction, so that other writers wait for one at most.
+/// Maximum merges per run. Concurrent writers wait for one at most.
 const MERGES_MAX: usize = 100_000;
 
 /// A large block to create.

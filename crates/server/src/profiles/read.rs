@@ -192,7 +192,6 @@ pub(super) enum FileError {
     Add(#[from] AddError),
 }
 
-/// Adds a file to a total.
 pub(super) fn add_file(total: &mut Total, path: &Path) -> Result<(), FileError> {
     let bytes = fs::read(path)?;
     let unpacked = unpacked(&bytes, BYTES_MAX)?;

@@ -200,7 +200,6 @@ fn series(row: &Row<'_>) -> SqlResult<SeriesRow> {
     })
 }
 
-/// Parses a name in a column.
 fn parsed<T>(row: &Row<'_>, column: &str) -> SqlResult<T>
 where
     T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,

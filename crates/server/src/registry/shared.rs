@@ -66,7 +66,6 @@ impl Registry {
         ask().map_err(registry.error("asking for its identifier"))
     }
 
-    /// Size of the database in bytes.
     pub(crate) fn database_bytes(&self) -> Result<u64, RegistryError> {
         let sql = "SELECT pg_database_size(current_database())";
         let ask = || self.connection.query_row(sql, [], |row| row.get::<_, i64>(0));

@@ -54,7 +54,6 @@ impl Writer {
         self.jobs.as_ref().map_or(0, |jobs| jobs.max_capacity() - jobs.capacity())
     }
 
-    /// Runs a job and waits for its result.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Databases) -> T + Send + 'static,

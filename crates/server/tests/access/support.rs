@@ -75,7 +75,6 @@ impl Server {
         self.kept.registry(|registry| registry.create_project(&new, now())).expect("made")
     }
 
-    /// A key with this lifetime.
     pub(crate) fn key(&self, owner: KeyOwner, lifetime: Duration) -> (KeyText, uuid::Uuid) {
         let kind = match owner {
             KeyOwner::User(_) => KeyKind::User,

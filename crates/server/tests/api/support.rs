@@ -49,7 +49,6 @@ impl Server {
         server
     }
 
-    /// Key of a new user.
     pub(crate) fn key_of(&self, name: &str, role: Role) -> String {
         let email = format!("{name}@example.org");
         let new = NewUser { name: name.to_owned(), email, role };
@@ -61,7 +60,6 @@ impl Server {
         self.new_key(KeyOwner::User(user.id), KeyKind::User)
     }
 
-    /// Key of a project.
     pub(crate) fn key_of_project(&self, project: &str) -> String {
         let project = self
             .kept
@@ -225,7 +223,6 @@ impl Answer {
     }
 }
 
-/// Benchmarks of alerts.
 pub(crate) fn benchmarks(alerts: &[JsonAlert]) -> Vec<&str> {
     alerts.iter().map(|alert| alert.benchmark.name.as_str()).collect()
 }

@@ -47,7 +47,6 @@ impl Kept {
     }
 }
 
-/// Opens the databases.
 pub(crate) fn open(settings: Settings) -> App {
     apart(|| App::open(settings).expect("opened"))
 }

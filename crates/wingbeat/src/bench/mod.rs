@@ -103,7 +103,6 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     Ok(exit_code(&done, args.err))
 }
 
-/// The result.
 struct Done {
     report: BenchReport,
     /// The text, if not derived from the report alone.
@@ -113,7 +112,6 @@ struct Done {
     is_worse: bool,
 }
 
-/// Result of a comparison.
 fn compared(found: Comparison, format: report::Format, style: Style) -> anyhow::Result<Done> {
     let text = report::write_comparison(format, &found, style)?;
     let mut measures = found.cases.iter().flat_map(|case| &case.measures);

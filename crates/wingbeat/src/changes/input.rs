@@ -18,7 +18,6 @@ pub(crate) struct Input {
     pub(crate) remark: Option<String>,
 }
 
-/// A series of values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
     /// Non-empty name.

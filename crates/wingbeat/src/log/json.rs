@@ -27,7 +27,6 @@ struct List<'a> {
     reports: Vec<Entry<'a>>,
 }
 
-/// Writes the list to stdout.
 pub(super) fn print<'a>(entries: impl Iterator<Item = &'a super::Entry>) -> anyhow::Result<()> {
     print_json(SCHEMA_VERSION, &List { reports: entries.map(Entry::of).collect() })
 }

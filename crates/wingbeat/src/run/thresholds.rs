@@ -11,7 +11,6 @@ use crate::values::fraction;
 /// Skips a setting.
 const ELISION: &str = "_";
 
-/// The thresholds given by flags.
 pub(super) fn thresholds(args: &ThresholdArgs) -> anyhow::Result<Vec<Threshold>> {
     let count = args.measure.len();
     let lists = [

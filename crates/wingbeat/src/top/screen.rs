@@ -48,7 +48,6 @@ impl Look {
     }
 }
 
-/// Draws everything.
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
     let has_room = frame.area().height >= HEIGHT_WITH_CURVE;
     let has_curve = has_room && !state.report.programs.is_empty();

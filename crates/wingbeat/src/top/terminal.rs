@@ -53,7 +53,6 @@ impl Screen {
         }
     }
 
-    /// Draws a frame.
     pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         self.terminal.draw(picture).map(drop)
     }

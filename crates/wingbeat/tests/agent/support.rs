@@ -145,7 +145,7 @@ impl Engine {
         self.requests.lock().expect("the requests").clone()
     }
 
-    /// Returns its address.
+    /// Stops it; returns its address.
     pub(crate) fn stop(mut self) -> SocketAddr {
         self.is_over.store(true, Ordering::Relaxed);
         let _ = TcpStream::connect(self.address);

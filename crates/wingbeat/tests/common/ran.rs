@@ -97,7 +97,6 @@ impl Ran {
         result(child)
     }
 
-    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn ended_with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self}");

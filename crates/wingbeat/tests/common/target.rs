@@ -230,7 +230,6 @@ pub(crate) fn read_said(text: &str) -> BTreeMap<String, u64> {
 }
 
 impl Run {
-    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn ended_with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{:?}\n{}", self.said, self.stderr);

@@ -93,7 +93,6 @@ pub(crate) fn finished(folder: &Path, output: Output) -> Heap {
 }
 
 impl Heap {
-    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn ended_with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{}", self.stderr);

@@ -34,7 +34,6 @@ pub(crate) struct Server {
     has_ended: bool,
 }
 
-/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

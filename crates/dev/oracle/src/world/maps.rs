@@ -25,7 +25,6 @@ pub(super) const EINVAL: i64 = -22;
 /// Values of queues and stacks, oldest first, by map index.
 pub(super) type Queues = HashMap<usize, VecDeque<Vec<u8>>>;
 
-/// The maps of an object.
 pub(super) struct Maps<'a> {
     pub(super) specs: &'a [MapSpec],
     pub(super) contents: &'a mut dyn Contents,

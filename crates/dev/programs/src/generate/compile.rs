@@ -245,7 +245,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A writable register, this one if possible.
+    /// The register, or another one if it is reserved.
     fn writable(&self, register: u8) -> u8 {
         if self.reserved.has(register) { register % 6 } else { register }
     }

@@ -14,13 +14,11 @@ use wingbeat_track::{
 
 use crate::{ApiError, App, api::request::Asked, registry::Project, storage::Databases};
 
-/// Maximum documents per page.
 const DOCUMENTS_MAX: usize = 100;
 
 /// Page size in bytes after which no further document is added.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Maximum entries per page.
 const ENTRIES_MAX: usize = 10_000;
 
 #[derive(Debug, Default, Deserialize)]

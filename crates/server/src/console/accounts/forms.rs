@@ -42,7 +42,6 @@ pub(super) fn new_password() -> Markup {
     }
 }
 
-/// Why a new password is rejected.
 pub(super) fn new_password_fault(new: &str, again: &str) -> Option<String> {
     match new == again {
         true => password_fault(new),
@@ -92,7 +91,6 @@ pub(super) async fn user_of(app: &App, caller: &Caller) -> Result<User, ApiError
         .ok_or_else(|| ApiError::forbidden("this page is for users, and not for keys of projects"))
 }
 
-/// Display name of a role.
 pub(super) fn role_word(role: Role) -> &'static str {
     match role {
         Role::Reader => "reader",

@@ -26,7 +26,6 @@ const VALUES_MAX: usize = 160_000;
 /// Newest reports of history whose samples are read.
 const SAMPLED_REPORTS: usize = 2;
 
-/// A comparison of two reports.
 #[derive(Debug, Clone)]
 pub(crate) struct Comparison {
     pub(crate) before: Report,

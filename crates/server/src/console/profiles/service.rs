@@ -68,7 +68,6 @@ impl Asked {
         Self { project: visit.project.uuid.to_string(), service, params: params.clone() }
     }
 
-    /// All series of the service.
     pub(super) fn series(&self, app: &App) -> Result<Vec<Series>, ApiError> {
         let all = app.profiles.series(&self.project, Some(&self.service))?;
         if all.is_empty() {

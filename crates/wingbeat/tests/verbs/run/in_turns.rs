@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Prints one benchmark with twelve samples, like hyperfine. It takes the time in the file `work`, up to 2 % more,
-/// multiplied once by the factor in the file of `SPIKE`.
+/// multiplied once by the factor in the file named by `SPIKE`.
 const BENCH: &str = r#"#!/bin/sh
 work=$(cat work)
 spike=$(cat "$SPIKE" 2>/dev/null || echo 1)
