@@ -1,5 +1,5 @@
-// Draws a panel from the data of the page, by the rules of `layout`, `axis` and `svg`, as the picture does. It
-// knows nothing of the page, and tests compare what it draws with the picture: crates/track/tests/plot/script.rs.
+// Draws a panel from the page's data, by the rules of `layout`, `axis` and `svg`, with the same result as the static
+// image. Independent of the page; crates/track/tests/plot/script.rs compares its output with the image.
 const COLOURS = 6, LINES_MAX = 12, TOP = 34, LABEL_HEIGHT = 31, WIDTH = 1120;
 const px = (value) => String(Math.round(value * 10) / 10);
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
@@ -7,7 +7,7 @@ const escape = (text) => String(text).replace(/[&<>"']/g, (c) => escapes[c])
   .replace(/[\t\n\r]/g, " ").replace(/[\0-\x1f\ufffe\uffff]/g, "\ufffd");
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-// Numbers are said as the rest of wingbeat says them: crates/track/src/output/number.
+// Number formats are those of the rest of wingbeat: crates/base/text/src/numbers.rs.
 const minus = (text) => text.replace(/-/g, "−");
 const exponential = (value, digits) => minus(value.toExponential(digits).replace("+", ""));
 function fixed(value, decimals) {
@@ -21,7 +21,7 @@ function rung(units, value) {
   return units.rungs.findLast((one) => size >= one[0] * 0.99995) || units.rungs[0];
 }
 
-// Numbers as base64 of floats; the first character tells their width. Not a number stands for none.
+// Decodes base64 of floats. The first character is their width. NaN means no number.
 function floats(text) {
   if (!text) return null;
   const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", width = text[0] === "d" ? 8 : 4;
@@ -35,7 +35,7 @@ function floats(text) {
   const view = new DataView(bytes.buffer), count = Math.floor(bytes.length / width);
   return Array.from({ length: count }, (_, index) => width === 8 ? view.getFloat64(index * 8, true) : view.getFloat32(index * 4, true));
 }
-// The dots of a line, unpacked when it is drawn first.
+// The dots of a line, unpacked on first use.
 function dotsOf(data, line) {
   if (line.dots) return line.dots;
   const [value, lower, upper, lowerLimit, upperLimit] = line.columns.map(floats);
@@ -51,7 +51,7 @@ function dotsOf(data, line) {
   return line.dots = dots;
 }
 
-// The axis of the dots in a range: numbers, or logarithms of numbers.
+// The axis of the dots in a range: linear or logarithmic.
 function axisOf(data, panel, range) {
   let low = Infinity, high = -Infinity;
   const around = [];
@@ -95,7 +95,7 @@ function logMarks(axis, units) {
     const marks = [];
     for (let power = Math.floor(first / step) * step; power <= last; power += step) {
       for (const digit of digits) {
-        // Below zero a power is not exact, a quotient is.
+        // Negative powers are inexact, quotients are not.
         const value = power < 0 ? digit / base ** -power : digit * base ** power;
         if (value >= 2.3e-308 && value < Infinity && Math.log(value) >= axis.low && Math.log(value) <= axis.high) marks.push(value);
       }
@@ -142,7 +142,7 @@ function visible(dots, range) {
   if (from < 0) from = dots.length;
   return dots.slice(Math.max(Math.min(from, to) - 1, 0), Math.max(from, to) + 1);
 }
-// Of all dots in a column of pixels the first, the lowest, the highest and the last.
+// The first, lowest, highest and last of all dots in a pixel column.
 function thin(dots, column) {
   const kept = [];
   for (let begin = 0; begin < dots.length;) {
@@ -210,7 +210,7 @@ function drawLine(all, line, range, x, y, column) {
   return [out, points];
 }
 
-// Pieces of a curve that pass through a rectangle.
+// Segments of a curve within a rectangle.
 function crossings([left, top, right, bottom], curve) {
   let count = 0;
   for (let index = 1; index < curve.length; index++) {
@@ -221,7 +221,7 @@ function crossings([left, top, right, bottom], curve) {
   }
   return count;
 }
-// The best place for a text beside a step: over no other text, and over as few lines as can be.
+// The best position for a text next to a step: without overlaps, and over as few lines as possible.
 function textPlace(data, panel, curves, taken, x, y, width) {
   const right = Math.max(data.left + data.width, data.left + width), top = TOP + 16, bottom = TOP + panel.height - 5;
   let best = null;
@@ -289,7 +289,7 @@ function drawNews(data, panel, x) {
     last = own;
     out += `<path class="news" d="M${px(left)} ${TOP}V${px(TOP + panel.height)}"/>\n`;
   });
-  // Numbers that would overlap become one: 2–4.
+  // Merges numbers that would overlap: 2–4.
   const badges = [];
   data.notes.forEach(([stamp, number]) => {
     const left = x(stamp - 0.5), before = badges.at(-1);
@@ -303,7 +303,7 @@ function drawNews(data, panel, x) {
   }
   return out;
 }
-// Moves places apart, so that neighbours differ by a label's height, and keeps them between the ends.
+// Spreads positions so that neighbours are at least a label's height apart, and keeps them between the ends.
 function spread(wanted, low, high) {
   const places = [];
   for (const want of wanted) places.push(Math.max(want, places.length ? places.at(-1) + LABEL_HEIGHT : low));
@@ -326,7 +326,7 @@ function drawLabels(data, panel, range, x, y) {
     return `<g class="label ${classOf(line.colour)}"><title>${escape(line.name)}</title>${lead}<text x="${tx}" y="${px(place)}">${escape(name)}</text><text class="value" x="${tx}" y="${px(place + 14)}">${escape(value)}${told}</text></g>\n`;
   }).join("");
 }
-// A panel as an SVG picture of the reports in a range.
+// Draws a panel as SVG for a range of reports.
 function drawPanel(data, index, range) {
   const panel = data.panels[index], axis = axisOf(data, panel, range) || { low: 0, high: 1, scale: 1, isEmpty: true };
   const x = (reports) => data.left + data.width * (reports - range[0]) / (range[1] - range[0]);

@@ -1,10 +1,9 @@
-// Searches panels, moves among their values, and says what there is to say about one. It knows nothing of the
-// page.
+// Searches panels, navigates between their values, and describes one. Independent of the page.
 function significant(value) {
   const size = Math.abs(value);
   if (value === 0) return "0";
   if (size < 1e-6 || size >= 1e12) return exponential(value, 3);
-  // The digits before the point are those after rounding: 999.96 has four.
+  // The digits before the point after rounding: 999.96 has four.
   return fixed(value, clamp(3 - Math.floor(Math.log10(Number(size.toPrecision(4)))), 0, 9));
 }
 function valueText(panel, value) {
@@ -13,12 +12,12 @@ function valueText(panel, value) {
   const number = isWhole && size === 1 ? fixed(value, 0) : significant(value / size);
   return `${number} ${symbol}`.trim() + (isWhole && size !== 1 ? ` (${fixed(value, 0)})` : "");
 }
-// Whether a panel is searched for: each word occurs in its benchmark, its measure or the names of its lines.
+// Whether a panel matches a query: each word occurs in its benchmark, its measure or the names of its lines.
 function isFound(panel, query) {
   const text = [panel.name, ...panel.lines.map((line) => line.name)].join("\n").toLowerCase();
   return query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
-// Where a key leads from a dot of a panel: [line, dot]; nothing if it is no such key.
+// The dot that a key moves to: [line, dot]. Null for other keys.
 function moved(data, panel, [line, dot], key) {
   const dots = dotsOf(data, panel.lines[line]);
   const to = { ArrowLeft: dot - 1, ArrowRight: dot + 1, Home: 0, End: dots.length - 1 }[key];
@@ -29,7 +28,7 @@ function moved(data, panel, [line, dot], key) {
   const distance = (index) => Math.abs(others[index].place - dots[dot].place);
   return [other, others.reduce((best, _, index) => distance(index) < distance(best) ? index : best, 0)];
 }
-// The dot that is nearest to a place in a panel: [line, dot].
+// The dot nearest to a position in a panel: [line, dot].
 function nearest(data, panel, range, at) {
   const axis = axisOf(data, panel, range), y = axis && yOf(panel, axis);
   const scale = data.width / (range[1] - range[0]), target = range[0] + (at.x - data.left) / scale;
@@ -44,7 +43,7 @@ function nearest(data, panel, range, at) {
   });
   return best && best.at;
 }
-// What there is to say about a dot, as markup.
+// Description of a dot, as markup.
 function about(data, panel, [line, index]) {
   const { name } = panel.lines[line], dot = dotsOf(data, panel.lines[line])[index];
   const [seconds, hash, branch, testbed, iterations, news] = data.stamps[dot.stamp];

@@ -1,13 +1,13 @@
-// The page: search, zoom, and what lies under the pointer or the cursor. Without this script the first charts
-// are there as pictures and the others by name; with it each chart is drawn when it comes into sight.
+// The page: search, zoom, and tooltips under the pointer or the cursor. Without this script the first charts are static
+// images and the others only listed by name. With it each chart is drawn when it scrolls into view.
 const data = JSON.parse(document.getElementById("data").textContent);
 const figures = [...document.querySelectorAll("figure")];
 const [tools, search, found, reset, tip] = ["tools", "search", "found", "reset", "tip"].map((id) => document.getElementById(id));
 const all = [-0.5, data.stamps.length - 0.5], right = data.left + data.width;
 let range = all, cursor = null, drag = null;
-// What a page does besides when another range is shown: none of it if all is.
+// Called with the visible range when it changes, or with null if it covers everything.
 let told = () => {};
-// The range that each chart is drawn for. Those of the file show all.
+// The range that each chart is drawn for. The static images show all reports.
 const drawn = new Map(figures.map((_, index) => [index, all]).slice(0, data.pictures));
 const near = new Set();
 
@@ -24,7 +24,7 @@ const observer = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "800px" });
 figures.forEach((figure, index) => {
-  // The room is kept before there is a picture.
+  // Reserves the space before a chart is drawn.
   figure.style.aspectRatio = `${WIDTH} / ${TOP + data.panels[index].height + 44}`;
   observer.observe(figure);
 });
@@ -36,7 +36,7 @@ function filter() {
   hide();
 }
 function show([low, high]) {
-  // A place and its neighbours are the closest look.
+  // The maximum zoom shows a report and its neighbours.
   if (high - low < 2) [low, high] = [(low + high) / 2 - 1, (low + high) / 2 + 1];
   if (high - low >= all[1] - all[0]) range = all;
   else {
@@ -62,7 +62,7 @@ function hide() {
   tip.hidden = true;
   layer.remove();
 }
-// Marks a dot and says what there is to say about it, beside it or beside the pointer.
+// Highlights a dot and shows its description next to it or the pointer.
 function tell(index, at, pointer) {
   draw(index);
   cursor = { index, at };
@@ -82,7 +82,7 @@ function tell(index, at, pointer) {
   tip.style.top = `${clamp(point.y - box.height / 2, 4, Math.max(innerHeight - box.height - 4, 4))}px`;
 }
 
-// Where the pointer is: the chart, and the place in it.
+// The chart under the pointer, and the position in it.
 function place(event) {
   const figure = event.target.closest?.("figure"), svg = figure?.querySelector("svg");
   if (!svg) return null;
@@ -130,14 +130,14 @@ main.addEventListener("keydown", (event) => {
   const index = figures.indexOf(event.target.closest("figure"));
   if (index < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
   const panel = data.panels[index], place = ([line, dot]) => dotsOf(data, panel.lines[line])[dot].place;
-  // The cursor begins at the newest value of the first line, where the first key leads.
+  // The cursor starts at the newest value of the first line, on the first key press.
   const isHere = cursor?.index === index, from = isHere ? cursor.at : [0, dotsOf(data, panel.lines[0]).length - 1];
   const factor = { "+": 0.5, "-": 2 }[event.key], next = factor ? from : moved(data, panel, from, event.key);
   if (!next) return;
   event.preventDefault();
   const at = isHere ? next : from, half = (range[1] - range[0]) / 2;
   if (factor) zoom(factor, place(at));
-  // What is out of sight comes into sight.
+  // Scrolls the dot into view.
   else if (place(at) < range[0] || place(at) > range[1]) show([place(at) - half, place(at) + half]);
   tell(index, at);
 });

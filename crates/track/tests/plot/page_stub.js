@@ -1,4 +1,4 @@
-// As much of a browser as the script of a page asks for.
+// The parts of a browser that the page's script uses.
 var listeners = [];
 function element(id) {
   const own = {
@@ -40,7 +40,7 @@ class DOMPoint {
   matrixTransform() { return this; }
 }
 function addEventListener(type, act) { listeners.push([null, type, act]); }
-// What a reader does.
+// Simulates user input.
 function happen(target, type, more = {}) {
   const event = { target, preventDefault() {}, button: 0, pointerType: "mouse", ...more };
   for (const [own, kind, act] of listeners) {

@@ -37,7 +37,7 @@ CREATE TABLE measure (
     UNIQUE (slug, units, name, direction, kind)
 ) STRICT;
 
--- What is the same in every run on an unchanged machine; the rest is in the report.
+-- Properties that are constant on an unchanged machine. The others are in the report.
 CREATE TABLE environment (
     id INTEGER PRIMARY KEY,
     kernel TEXT,
@@ -86,8 +86,8 @@ CREATE TABLE samples (
     bytes BLOB NOT NULL CHECK (length(bytes) % 8 = 0)
 ) STRICT;
 
--- The rows of a report lie together, so that a history reads one run of pages for each report, and one
--- series is one search for each report. `position` is the order of the output.
+-- The rows of a report are clustered, so that a history reads one contiguous range of pages per report, and one series
+-- takes one search per report. `position` is the order of the output.
 CREATE TABLE metric (
     report INTEGER NOT NULL REFERENCES report,
     benchmark INTEGER NOT NULL REFERENCES benchmark,
@@ -111,7 +111,7 @@ CREATE TABLE failure (
     PRIMARY KEY (report, position)
 ) STRICT, WITHOUT ROWID;
 
--- A verdict and the boundary that it was made by. `has_boundary` tells a boundary without parts from none.
+-- A verdict and its boundary. `has_boundary` distinguishes an empty boundary from none.
 CREATE TABLE verdict (
     report INTEGER NOT NULL,
     benchmark INTEGER NOT NULL,
@@ -136,11 +136,11 @@ CREATE TABLE verdict (
     FOREIGN KEY (report, benchmark, measure, iteration) REFERENCES metric
 ) STRICT, WITHOUT ROWID;
 
--- Few verdicts stand out, and a history asks for those of many reports.
+-- Few verdicts stand out, and a history reads those of many reports.
 CREATE INDEX verdict_that_stands_out ON verdict (report, outcome)
     WHERE outcome IN ('worse', 'better', 'changed', 'moved-together');
 
--- `status` and `reason` are those that the alert was raised with; `alert_change` has what came later.
+-- `status` and `reason` are as the alert was raised; `alert_change` has later changes.
 CREATE TABLE alert (
     uuid BLOB PRIMARY KEY CHECK (length(uuid) = 16),
     report INTEGER NOT NULL,
@@ -155,8 +155,8 @@ CREATE TABLE alert (
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX alert_by_report ON alert (report, position);
 
--- The last change of an alert, by time and then UUID, is its status. The alert may come later than the
--- change, where files are imported in any order.
+-- The last change of an alert, by time and then UUID, is its status. The alert may arrive after the change, because
+-- files are imported in any order.
 CREATE TABLE alert_change (
     uuid BLOB PRIMARY KEY CHECK (length(uuid) = 16),
     alert BLOB NOT NULL CHECK (length(alert) = 16),

@@ -1,6 +1,5 @@
--- Version 2. Each row has a checksum of its other columns: XXH3 of their values in the order of
--- checksum.rs. A report has sums of those of its rows besides, and `total` one of all reports, so that
--- rows that are gone are noticed as well.
+-- Version 2. Each row has a checksum of its other columns: XXH3 of their values in the order of checksum.rs. A report
+-- also has the sums over its rows, and `total` the sum over all reports, so that missing rows are detected as well.
 
 ALTER TABLE project ADD COLUMN checksum INTEGER;
 ALTER TABLE branch ADD COLUMN checksum INTEGER;
@@ -15,17 +14,17 @@ ALTER TABLE verdict ADD COLUMN checksum INTEGER;
 ALTER TABLE alert ADD COLUMN checksum INTEGER;
 ALTER TABLE alert_change ADD COLUMN checksum INTEGER;
 
--- How many rows belong to the report.
+-- Number of rows that belong to the report.
 ALTER TABLE report ADD COLUMN metrics INTEGER;
 ALTER TABLE report ADD COLUMN failures INTEGER;
 ALTER TABLE report ADD COLUMN alerts INTEGER;
--- Sums over all its rows; over what a history reads of its metrics; over what stands out.
+-- Sums over all its rows; over the parts of metrics that a history reads; over what stands out.
 ALTER TABLE report ADD COLUMN content_checksum INTEGER;
 ALTER TABLE report ADD COLUMN values_checksum INTEGER;
 ALTER TABLE report ADD COLUMN marks_checksum INTEGER;
 ALTER TABLE report ADD COLUMN checksum INTEGER;
 
--- Plots and histories show what may be a spike, too. The condition is that of `marks` in past.rs.
+-- Plots and histories also show possible spikes. The condition is that of `marks` in past.rs.
 DROP INDEX verdict_that_stands_out;
 CREATE INDEX verdict_that_stands_out ON verdict (report, outcome)
     WHERE outcome IN ('worse', 'better', 'changed', 'maybe-worse', 'maybe-better', 'maybe-changed',
@@ -44,7 +43,7 @@ CREATE TABLE total (
 ) STRICT;
 INSERT INTO total VALUES (1, 0, 0, 0, 0);
 
--- A wingbeat that had the store open while it was brought to this version knows no checksums.
+-- A wingbeat that had the store open during this migration writes no checksums.
 CREATE TRIGGER report_without_checksum BEFORE INSERT ON report WHEN NEW.checksum IS NULL
 BEGIN
     SELECT RAISE(ABORT, 'a newer wingbeat has brought this store to version 2 meanwhile');

@@ -1,6 +1,6 @@
--- Version 3. A withdrawn report stays in the store, and is in no list, history or plot. A withdrawal is a
--- fact of its own that is only ever added, as a change of an alert; it may come before its report, where
--- files are imported in any order.
+-- Version 3. A withdrawn report stays in the store, but is hidden from all lists, histories and plots. A withdrawal is
+-- a separate record that is only ever added, like a change of an alert. It may arrive before its report, because files
+-- are imported in any order.
 CREATE TABLE withdrawal (
     uuid BLOB PRIMARY KEY CHECK (length(uuid) = 16),
     report BLOB NOT NULL CHECK (length(report) = 16),

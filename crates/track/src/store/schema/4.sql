@@ -1,6 +1,5 @@
--- Version 4. A profile of a benchmark is a fact of its own that is only ever added; it may come before its
--- report. Its content stands once for each hash, and goes when retention says so: then the profile tells that
--- it was there.
+-- Version 4. A profile of a benchmark is a separate record that is only ever added. It may arrive before its report.
+-- Its content is stored once per hash, and deleted by retention, which keeps the record.
 CREATE TABLE profile (
     uuid BLOB PRIMARY KEY CHECK (length(uuid) = 16),
     report BLOB NOT NULL CHECK (length(report) = 16),

@@ -1,10 +1,9 @@
 -- Version 4, the first on PostgreSQL: the tables of SQLite's versions 1 to 4, with the same names and columns.
 --
--- Texts compare by bytes. Whole numbers are as narrow as they may be, and wide columns come first, since a metric
--- takes its width a million times a day. The four tables that grow with metrics are divided by the month of the report,
--- which stands in the upper half of its row number; partitions.rs makes a partition when its first report comes.
--- No reference leads from or to them: each would be a search for each row, and would keep a month from being detached.
--- What is missing is told by checksums.
+-- Texts compare by bytes. Integers are as narrow as possible, and wide columns come first, because padding adds up over
+-- a million metrics a day. The four tables that grow with metrics are partitioned by the month of the report, the upper
+-- half of its row number; partitions.rs creates a partition for its first report. They have no foreign keys in either
+-- direction: each would cost a lookup per row, and would prevent detaching a month. Checksums detect missing rows.
 
 CREATE TABLE project (
     id BIGINT PRIMARY KEY,
@@ -95,7 +94,7 @@ CREATE INDEX report_by_version ON report (branch, epoch, start_time_ns, uuid, ha
 CREATE INDEX report_by_hash ON report (branch, hash, start_time_ns, uuid);
 CREATE INDEX report_that_confirms ON report (confirms) WHERE confirms IS NOT NULL;
 
--- Little-endian 64-bit floats, which compression cannot make smaller.
+-- Little-endian 64-bit floats, which do not compress.
 CREATE TABLE samples (
     id BIGINT PRIMARY KEY,
     checksum INTEGER NOT NULL,
@@ -207,7 +206,7 @@ CREATE INDEX profile_by_report ON profile (report);
 CREATE INDEX profile_by_hash ON profile (hash);
 CREATE INDEX profile_by_time ON profile (time_ns, uuid);
 
--- Profiles are compressed already.
+-- Profiles are already compressed.
 CREATE TABLE profile_content (
     hash BYTEA PRIMARY KEY CHECK (length(hash) = 32),
     pprof BYTEA NOT NULL

@@ -1,5 +1,5 @@
--- Version 5, as in SQLite. Not divided by months: a row is small, and is found without a look at each month. Compression would
--- hardly make it smaller.
+-- Version 5, as on SQLite. Not partitioned by month: rows are small, and are found without a lookup in each month. They
+-- hardly compress.
 CREATE TABLE report_values (
     report BIGINT PRIMARY KEY,
     bytes BYTEA NOT NULL
