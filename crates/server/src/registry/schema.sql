@@ -155,7 +155,7 @@ CREATE TABLE audit (
     what TEXT NOT NULL
 ) STRICT;
 
--- Start point of a branch's next report, if set beforehand. `start` is a name in the results.
+-- Start point of the next report of a branch, if set beforehand. `start` is a name in the results.
 CREATE TABLE branch_start (
     branch INTEGER PRIMARY KEY REFERENCES thing ON DELETE CASCADE,
     start TEXT,

@@ -1,5 +1,5 @@
--- All data besides results, on PostgreSQL: schema.sql and schema/2.sql describe the tables. Integers have SQLite's
--- range; texts sort by bytes.
+-- All data besides results, on PostgreSQL: schema.sql and schema/2.sql describe the tables. Integers have the range of
+-- SQLite; texts sort by bytes.
 
 CREATE TABLE setting (
     name TEXT COLLATE "C" PRIMARY KEY,
