@@ -1,8 +1,8 @@
-//! The system calls that no safe crate offers, and all `unsafe` of this crate.
+//! System calls without a safe crate, and all `unsafe` of this crate.
 //!
-//! Each `bpf(2)` command gets a structure of its own with just the fields that are used, in the order
-//! of `union bpf_attr` (include/uapi/linux/bpf.h, Linux 6.18); the kernel takes a shorter one and reads
-//! the rest as zero. Padding is spelled out, because the kernel insists that it is zero.
+//! Each `bpf(2)` command has its own structure with the fields in use, in the order of `union
+//! bpf_attr` (include/uapi/linux/bpf.h, Linux 6.18); the kernel accepts a shorter one and treats
+//! the rest as zero. Padding is explicit, because the kernel requires it to be zero.
 
 mod child;
 mod info;
@@ -48,25 +48,24 @@ pub(crate) use stop::{let_go, stop_at_exec, wait_for_stop};
 pub(crate) use types::{btf_bytes, load_btf, program_function};
 pub(crate) use user::run_as;
 
-/// `ENOTSUPP`, which has neither a name nor a text in user space (include/linux/errno.h).
+/// `ENOTSUPP`, which has neither name nor message in user space (include/linux/errno.h).
 pub(crate) const ENOTSUPP: i32 = 524;
 
-/// Calls `bpf(2)` for a command that answers by a new descriptor.
+/// Calls `bpf(2)` for a command that returns a new descriptor.
 ///
 /// # Safety
 ///
-/// As [`bpf`], and the command returns a new descriptor.
+/// As for [`bpf`], and the command returns a new descriptor.
 unsafe fn bpf_fd<T>(command: libc::c_long, mut attr: T) -> io::Result<OwnedFd> {
     // SAFETY: as promised by the caller; the answer is a descriptor that nothing else owns.
     unsafe { bpf(command, &mut attr).and_then(|result| owned(result)) }
 }
 
-/// Calls `bpf(2)` for a command that answers by a number, or in `attr`.
+/// Calls `bpf(2)` for a command that returns a number, or a result in `attr`.
 ///
 /// # Safety
 ///
-/// `attr` is a prefix of `union bpf_attr` as `command` reads and writes it, and its pointers are valid
-/// for what the command does with them.
+/// `attr` is a prefix of `union bpf_attr` as `command` reads and writes it, and its pointers are valid for the command.
 unsafe fn bpf<T>(command: libc::c_long, attr: &mut T) -> io::Result<libc::c_long> {
     // SAFETY: as promised by the caller; the kernel reads and writes no more than the size given.
     let result =
@@ -87,22 +86,22 @@ unsafe fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
     }
 }
 
-/// A descriptor in the type that `bpf(2)` uses; an open one is never negative.
+/// A descriptor in the type of `bpf(2)`; an open one is never negative.
 fn number(fd: BorrowedFd<'_>) -> u32 {
     fd.as_raw_fd().cast_unsigned()
 }
 
-/// Address of bytes that the kernel reads; null for none.
+/// Address of bytes that the kernel reads; null if empty.
 fn address(bytes: &[u8]) -> u64 {
     if bytes.is_empty() { 0 } else { bytes.as_ptr().addr() as u64 }
 }
 
-/// Address of bytes that the kernel writes; null for none.
+/// Address of bytes that the kernel writes; null if empty.
 fn address_mut(bytes: &mut [u8]) -> u64 {
     if bytes.is_empty() { 0 } else { bytes.as_mut_ptr().addr() as u64 }
 }
 
-/// A length as the kernel takes it.
+/// A length in the kernel's type.
 fn length(bytes: &[u8]) -> io::Result<u32> {
     u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput.into())
 }

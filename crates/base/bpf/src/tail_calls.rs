@@ -1,7 +1,7 @@
-//! Which programs jump to which: tables of programs (`BPF_MAP_TYPE_PROG_ARRAY`) and what stands in them.
+//! Tail calls between programs: program tables (`BPF_MAP_TYPE_PROG_ARRAY`) and their contents.
 //!
-//! A tail call goes past what counts and times runs: the program that is jumped to has no run of its own,
-//! and its time is in that of the program that jumped.
+//! A tail call bypasses run counts and times: the target has no run of its own, and its time is
+//! included in that of the calling program.
 
 use std::{
     io,
@@ -13,28 +13,27 @@ use crate::{
     sys::{self, LoadedObject},
 };
 
-/// Entries of a table that are looked at.
+/// Maximum number of table entries that are read.
 const ENTRIES_MAX: u32 = 1 << 16;
 
 /// How a program takes part in tail calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TailCalls {
-    /// It uses a table of programs, so it may jump into others.
+    /// It uses a program table, so it may jump to others.
     pub has_table: bool,
-    /// It stands in a table, so others may jump into it.
+    /// It is in a table, so others may jump to it.
     pub is_in_table: bool,
 }
 
 impl TailCalls {
-    /// Looks at all tables of programs that are there now. Fails with `PermissionDenied` without
-    /// `CAP_SYS_ADMIN`.
+    /// Reads all current program tables. Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
     pub fn of(program: BorrowedFd<'_>) -> io::Result<Self> {
         let id = sys::program_info(program)?.id;
         let used = sys::program_maps(program)?;
         let mut found = Self::default();
         for map in sys::ids(LoadedObject::MAP) {
             let map = map?;
-            // It may be gone already.
+            // It may already be gone.
             let Ok(table) = sys::open_id(LoadedObject::MAP, map) else { continue };
             let Ok((kind, entries)) = sys::map_info(table.as_fd()) else { continue };
             if MapType(kind) != MapType::PROG_ARRAY {

@@ -1,4 +1,4 @@
-//! Maps of an object file, in all the ways in which objects describe them.
+//! Maps of an object file, in all definition formats.
 
 mod legacy;
 mod tables;
@@ -14,7 +14,7 @@ use super::{
 use crate::{btf::table::TypeTable, numbers::kernel_numbers};
 
 kernel_numbers! {
-    /// A type of map (`enum bpf_map_type`, include/uapi/linux/bpf.h, Linux 6.18).
+    /// A map type (`enum bpf_map_type`, include/uapi/linux/bpf.h, Linux 6.18).
     MapType {
         0 = UNSPEC "unspec",
         1 = HASH "hash",
@@ -54,7 +54,7 @@ kernel_numbers! {
 }
 
 impl MapType {
-    /// Does user space see one value per CPU?
+    /// Whether user space sees one value per CPU.
     pub fn is_per_cpu(self) -> bool {
         matches!(
             self,
@@ -65,12 +65,12 @@ impl MapType {
         )
     }
 
-    /// Are its keys the indices from 0 up to its size, all of them always there?
+    /// Whether its keys are the indices below its size, all of which always exist.
     pub fn is_array(self) -> bool {
         matches!(self, Self::ARRAY | Self::PERCPU_ARRAY)
     }
 
-    /// Are entries added and removed by key?
+    /// Whether entries are added and removed by key.
     pub fn is_hash(self) -> bool {
         matches!(
             self,
@@ -82,18 +82,18 @@ impl MapType {
         )
     }
 
-    /// Are its values maps?
+    /// Whether its values are maps.
     pub fn has_maps(self) -> bool {
         matches!(self, Self::ARRAY_OF_MAPS | Self::HASH_OF_MAPS)
     }
 
-    /// Has it no keys, but an order?
+    /// Whether it has an order instead of keys.
     pub fn is_queue(self) -> bool {
         matches!(self, Self::QUEUE | Self::STACK)
     }
 
-    /// Does the kernel refuse type information for it (libbpf zeroes it for the same ones,
-    /// tools/lib/bpf/libbpf.c, `bpf_object__create_map`, Linux 6.12)?
+    /// Whether the kernel rejects type information for it (libbpf zeroes it for the same types,
+    /// tools/lib/bpf/libbpf.c, `bpf_object__create_map`, Linux 6.12).
     pub(crate) fn refuses_types(self) -> bool {
         matches!(
             self,
@@ -117,7 +117,7 @@ impl MapType {
     }
 }
 
-/// A map as the object describes it.
+/// A map as defined by the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapSpec {
     /// Symbol, or the section's name for global data.
@@ -126,26 +126,26 @@ pub struct MapSpec {
     pub r#type: MapType,
     pub key_size: u32,
     pub value_size: u32,
-    /// Most entries; 0 where the number of CPUs is meant.
+    /// Maximum entries; 0 stands for the number of CPUs.
     pub entries_max: u32,
     /// `BPF_F_…` flags.
     pub flags: u32,
     pub extra: u64,
-    /// Whether the object wants to share it with others under its name in a bpffs.
+    /// Whether the object shares it by name in a bpffs.
     pub is_pinned_by_name: bool,
     pub initial: Option<Vec<u8>>,
-    /// Whether it holds constants, which the verifier may rely on.
+    /// Whether it holds constants, whose values the verifier may use.
     pub is_constant: bool,
     pub inner: Option<Box<MapSpec>>,
     /// Types of key and value in the object's BTF; 0 for none.
     pub type_ids: (u32, u32),
-    /// What the object wants to be in a table of maps or programs, by index.
+    /// Initial contents of a map or program table, by index.
     pub slots: Vec<(u32, Slot)>,
-    /// What the user wants to be in a table of maps besides: names of maps of the object, by key.
+    /// Additional contents of a map table requested by the user: names of maps of the object, by key.
     pub put_in: Vec<(Vec<u8>, String)>,
 }
 
-/// An entry of a table of maps or programs, by name.
+/// An entry of a map or program table, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slot {
     /// A map of the same object.
@@ -165,7 +165,7 @@ impl Slot {
 }
 
 impl MapSpec {
-    /// A map that nothing is said about but this.
+    /// A map with these properties only.
     pub fn plain(name: &str, r#type: MapType, sizes: (u32, u32), entries_max: u32) -> Self {
         Self {
             name: name.to_owned(),
@@ -200,7 +200,7 @@ impl MapSpec {
 /// `BPF_F_RDONLY_PROG` (include/uapi/linux/bpf.h, Linux 6.18).
 pub(crate) const RDONLY_PROG: u32 = 1 << 7;
 
-/// Where in the file a map is, which is how code refers to it.
+/// Location of a map in the file, by which code refers to it.
 #[derive(Debug, Clone)]
 pub(super) struct MapPlace {
     pub(super) section: usize,
@@ -211,7 +211,7 @@ pub(super) struct MapPlace {
     pub(super) is_data: bool,
 }
 
-/// The maps by name, and where they are.
+/// The maps by name, and their locations.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Maps {
     pub(super) specs: Vec<MapSpec>,
@@ -219,7 +219,7 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    /// Finds the maps, global data and settings of the kernel's build included.
+    /// Finds the maps, including global data and kernel configuration settings.
     pub(super) fn find(
         survey: &Survey<'_>,
         types: Option<&TypeTable>,
@@ -254,8 +254,8 @@ impl Maps {
         Ok(maps)
     }
 
-    /// Makes `.addr_space.1` the beginning of the arena, as libbpf does on kernels whose instructions
-    /// cannot address its end. With several arenas nobody knows which one is meant.
+    /// Places `.addr_space.1` at the beginning of the arena, like libbpf on kernels whose
+    /// instructions cannot address its end. With several arenas it is undefined which one is meant.
     fn put_into_arena(&mut self, survey: &Survey<'_>) {
         let sections = survey.with_role(Role::ArenaData).filter(|(_, section)| section.size > 0);
         let mut arenas = (0..).zip(&mut self.specs).filter(|(_, map)| map.r#type == MapType::ARENA);
@@ -267,14 +267,14 @@ impl Maps {
         }
     }
 
-    /// The map at an offset of a section: that begins there, or, for global data, that holds it.
+    /// The map at an offset of a section: that begins there, or, for global data, that contains it.
     pub(super) fn at(&self, section: usize, offset: u64) -> Option<&MapPlace> {
         self.places
             .iter()
             .find(|place| place.section == section && (place.is_data || place.start == offset))
     }
 
-    /// The names of functions that stand in tables of programs.
+    /// Names of the functions in program tables.
     pub(super) fn in_tables(&self) -> BTreeSet<&str> {
         let slots = self.specs.iter().flat_map(|map| &map.slots);
         let names = slots.filter_map(|(_, slot)| match slot {
@@ -284,7 +284,7 @@ impl Maps {
         names.collect()
     }
 
-    /// The number of the map with the settings of the kernel's build.
+    /// Number of the map with kernel configuration settings.
     pub(super) fn settings(&self) -> Option<usize> {
         self.specs.iter().position(|map| map.name == KCONFIG && map.initial.is_some())
     }
@@ -295,7 +295,7 @@ type Placed = (Option<(usize, u64)>, MapSpec);
 
 fn initial(section: &Section<'_>) -> Vec<u8> {
     let mut bytes = section.data.to_vec();
-    // Those of `.bss` are not in the file. The size has been checked.
+    // `.bss` has no bytes in the file. The size has been checked.
     bytes.resize(usize::try_from(section.size).unwrap_or(bytes.len()), 0);
     bytes
 }

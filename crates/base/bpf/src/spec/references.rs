@@ -1,4 +1,4 @@
-//! What the instructions of a function refer to: functions, maps, global data, and the kernel.
+//! References of a function's instructions: to functions, maps, global data, and the kernel.
 //!
 //! The rules are those of the BPF ELF format (Documentation/bpf/llvm_reloc.rst, Linux 6.18) and of
 //! libbpf (tools/lib/bpf/libbpf.c, `bpf_program__record_reloc`, Linux 6.12).
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::code::{Insn, op};
 
-/// What an instruction refers to; numbers are positions in the lists of [`Spec`].
+/// Target of an instruction; numbers are indices into the lists of [`Spec`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reference {
-    /// A function of the object, called or handed on.
+    /// A function of the object, called or passed as a callback.
     Function(usize),
     Map(usize),
     /// A byte of the value of a map.
@@ -24,15 +24,15 @@ pub(super) enum Reference {
         map: usize,
         offset: u32,
     },
-    /// A function of the kernel, called.
+    /// A call of a kernel function.
     Kfunc(usize),
-    /// Something of the kernel, its address wanted.
+    /// Address of a kernel symbol.
     Extern(usize),
 }
 
 impl Reference {
-    /// Writes the reference into the instruction at an index. `distance` is that of a function's first
-    /// instruction from the one after this. `None` when the instruction cannot hold it.
+    /// Writes the reference to the instruction at an index. `distance` is that of a function's
+    /// first instruction from the one after this. `None` if the instruction cannot hold it.
     pub(super) fn apply(
         self,
         insns: &mut [Insn],
@@ -66,7 +66,7 @@ impl Reference {
 }
 
 impl Spec {
-    /// The references of a function by the index of their instruction. The error is a reason.
+    /// References of a function by instruction index. The error is a reason.
     pub(super) fn references(&self, number: usize) -> Result<BTreeMap<usize, Reference>, String> {
         let Some(function) = self.functions.0.get(number) else { return Ok(BTreeMap::new()) };
         let named = |reason: String| match function.name.as_str() {
@@ -104,7 +104,7 @@ impl Spec {
         }
     }
 
-    /// A call with a relocation: the distance in it is from the symbol.
+    /// A call with a relocation: its distance is from the symbol.
     fn called(&self, insn: &Insn, target: &Target) -> Result<Reference, String> {
         match target {
             Target::Place { section, offset, .. } => {
@@ -129,7 +129,7 @@ impl Spec {
         }
     }
 
-    /// A call without relocation: the distance in it is from the next instruction.
+    /// A call without a relocation: its distance is from the next instruction.
     fn called_nearby(
         &self,
         function: &Function,
@@ -146,7 +146,7 @@ impl Spec {
         self.function(function.section, function.start.checked_add_signed(distance), &target)
     }
 
-    /// An address that is loaded.
+    /// A load of an address.
     fn loaded(&self, insn: &Insn, target: &Target) -> Result<Reference, String> {
         let (section, offset) = match target {
             Target::Place { section, offset, .. } => {

@@ -1,7 +1,7 @@
-//! From the name of a section to the type of the programs in it.
+//! Derives the type of programs from the name of their section.
 //!
-//! Names are those of libbpf (Documentation/bpf/libbpf/program_types.rst, Linux 6.12) and those that
-//! Aya writes (`classifier`, `cgroup_skb/ingress`).
+//! Names are those of libbpf (Documentation/bpf/libbpf/program_types.rst, Linux 6.12) and of Aya
+//! (`classifier`, `cgroup_skb/ingress`).
 
 mod given;
 
@@ -15,31 +15,31 @@ use super::{
 };
 use crate::program_type::ProgramType;
 
-/// A program as the object describes it.
+/// A program as defined by the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramSpec {
     pub name: String,
-    /// Section that it is in, such as `xdp` or `tracepoint/sched/sched_switch`.
+    /// Section that contains it, such as `xdp` or `tracepoint/sched/sched_switch`.
     pub section: String,
     /// Type.
     pub r#type: ProgramType,
-    /// `enum bpf_attach_type` that the program is checked for; 0 where the type has just one.
+    /// `enum bpf_attach_type` for the verifier; 0 if the type has just one.
     pub attach_type: u32,
     /// Flags for `BPF_PROG_LOAD`: `BPF_F_SLEEPABLE`, `BPF_F_XDP_HAS_FRAGS`.
     pub flags: u32,
-    /// The kernel function, tracepoint or hook that it has to be loaded for.
+    /// The attach target: a kernel function, tracepoint or hook.
     pub attachment: Option<Attachment>,
     /// Number of instructions of the entry function alone.
     pub insn_count: usize,
 }
 
 impl ProgramSpec {
-    /// Whether an XDP program says that it can deal with packets in several fragments.
+    /// Whether an XDP program supports packets in several fragments.
     pub fn has_frags(&self) -> bool {
         self.flags & HAS_FRAGS != 0
     }
 
-    /// Whether the kernel runs it on demand. Of XDP programs it does not run those for entries of a map
+    /// Whether the kernel can run it on demand. It cannot run XDP programs for map entries
     /// (`bpf_prog_test_run_xdp` in net/bpf/test_run.c, Linux 6.18).
     pub fn runs_on_demand(&self) -> bool {
         let is_for_entries = matches!(self.attach_type, XDP_DEVMAP | XDP_CPUMAP);
@@ -47,7 +47,7 @@ impl ProgramSpec {
     }
 }
 
-/// What a program has to be loaded for, by name.
+/// Attach target of a program, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attachment {
     Function(String),
@@ -55,9 +55,9 @@ pub enum Attachment {
     Tracepoint(String),
     Hook(String),
     Iterator(String),
-    /// A function of another BPF program, which only a running system knows.
+    /// A function of another BPF program, known only at load time.
     Program(String),
-    /// A function in a structure of the kernel (struct_ops).
+    /// A function in a kernel structure (struct_ops).
     Member {
         /// The structure, such as `tcp_congestion_ops`.
         structure: String,
@@ -72,10 +72,10 @@ const HAS_FRAGS: u32 = 1 << 5;
 const XDP_DEVMAP: u32 = 33;
 const XDP_CPUMAP: u32 = 35;
 
-/// `section name (or what stands before its first '/'), type, attach type, flags`.
+/// `section name (or its part before the first '/'), type, attach type, flags`.
 type Row = (&'static str, ProgramType, u32, u32);
 
-/// Names that are tried as a whole first, then up to their first slash.
+/// Section names, matched as a whole first, then up to their first slash.
 const SECTIONS: &[Row] = &[
     ("socket", ProgramType::SOCKET_FILTER, 0, 0),
     ("sk_reuseport/migrate", ProgramType::SK_REUSEPORT, 40, 0),
@@ -182,7 +182,7 @@ const SECTIONS: &[Row] = &[
     ("netfilter", ProgramType::NETFILTER, 45, 0),
 ];
 
-/// Names that carry a free part after them without a slash, in old objects: `xdp_drop`, `tc_ingress`.
+/// Prefixes with a free suffix without a slash, in old objects: `xdp_drop`, `tc_ingress`.
 const LOOSE: &[&str] = &["socket", "xdp", "tc", "classifier", "action"];
 
 /// Type, attach type, flags and attachment.
@@ -192,8 +192,7 @@ fn row(name: &str) -> Option<&'static Row> {
     SECTIONS.iter().find(|row| row.0 == name)
 }
 
-/// Type, attach type, flags and attachment of programs in `section`; `None` for a name that means no
-/// type.
+/// Type, attach type, flags and attachment of programs in `section`; `None` for unknown names.
 pub(super) fn classify(section: &str) -> Option<Classified> {
     classify_known(section).or_else(|| {
         let section = without_mark(section);
@@ -206,7 +205,7 @@ pub(super) fn classify(section: &str) -> Option<Classified> {
     })
 }
 
-/// The same for names that libbpf knows.
+/// Like `classify`, for names known to libbpf.
 fn classify_known(section: &str) -> Option<Classified> {
     let bare = without_mark(section);
     let mut parts = bare.match_indices('/').map(|(at, _)| &bare[..at]).collect::<Vec<_>>();
@@ -227,27 +226,27 @@ fn classify_known(section: &str) -> Option<Classified> {
     Some((r#type, attach_type, flags, attachment))
 }
 
-/// `?xdp`: the program is not loaded unless asked for.
+/// `?xdp`: the program is only loaded on request.
 fn without_mark(section: &str) -> &str {
     section.strip_prefix('?').unwrap_or(section)
 }
 
-/// Code that is not listed among the programs, and why.
+/// Code other than programs, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OtherCode {
-    /// The section's name means no type; the names of the functions in it.
+    /// The section's name is unknown; names of the functions in it.
     UnknownType {
         section: String,
         /// Functions that would be programs.
         functions: Vec<String>,
     },
-    /// The section has no symbols of functions, so that nothing tells where programs begin.
+    /// The section has no function symbols, so the start of programs is unknown.
     NoFunctions { section: String },
 }
 
-/// The programs, in the order of their sections, each with the number of its function; and what
-/// other code there is. What is `given` for a section goes before what its name tells; `in_tables` are
-/// the names of functions that stand in tables of programs.
+/// The programs in section order, each with the number of its function; and other code. Types
+/// `given` for a section override its name; `in_tables` are the names of functions in program
+/// tables.
 pub(super) fn programs(
     survey: &Survey<'_>,
     functions: &Functions,
@@ -259,11 +258,11 @@ pub(super) fn programs(
         let mut own = functions.in_section(index).peekable();
         let name = || section.name.to_owned();
         if own.peek().is_none() {
-            // Compilers write an empty `.text` in any case, and other sections only with code.
+            // Compilers always write an empty `.text`, and other sections only with code.
             others.extend((section.size > 0).then(|| OtherCode::NoFunctions { section: name() }));
             continue;
         }
-        // What others cannot see is there to be called, or to be jumped to.
+        // Static functions are callees or tail call targets.
         let is_target = |name: &str| in_tables.contains(name) && functions.is_only(name);
         let own = own.filter(|(_, function)| !function.is_local || is_target(&function.name));
         let meaning = given.iter().rfind(|given| given.section == section.name);

@@ -1,9 +1,9 @@
-//! Programs that are the functions of a structure of the kernel (struct_ops): which of which one.
+//! struct_ops programs: resolves which member of which kernel structure they implement.
 //!
-//! The section's name does not tell. A variable in `.struct_ops` is such a structure, filled in: a
-//! relocation puts a program where a member is. The object's own idea of the structure gives the
-//! member's name, by which the kernel's is found, whose members may lie elsewhere (tools/lib/bpf/libbpf.c,
-//! `bpf_object__collect_st_ops_relos`, Linux 6.12).
+//! The section's name does not define this. A variable in `.struct_ops` is such a structure with
+//! initial values: a relocation assigns a program to a member. The object's definition of the
+//! structure provides the member's name, which is looked up in the kernel's definition, where
+//! offsets may differ (tools/lib/bpf/libbpf.c, `bpf_object__collect_st_ops_relos`, Linux 6.12).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{
 use crate::btf::table::{Type, TypeKind, TypeTable};
 use crate::program_type::ProgramType;
 
-/// Sets what the programs of this type are loaded for. One that no structure refers to stays without.
+/// Sets the attach targets of programs of this type. Programs that no structure refers to have none.
 pub(super) fn attach(
     programs: &mut [(ProgramSpec, usize)],
     survey: &Survey<'_>,
@@ -31,8 +31,7 @@ pub(super) fn attach(
     }
 }
 
-/// The members that functions stand for, by the functions' numbers. A function in several structures
-/// is checked for the first, as libbpf has it.
+/// Members implemented by functions, by function number. A function in several structures uses the first, as in libbpf.
 fn members(
     survey: &Survey<'_>,
     types: &TypeTable,
@@ -65,7 +64,7 @@ fn members(
     found
 }
 
-/// Names of the members that are no bit-fields, by their offsets in bytes.
+/// Names of the members other than bit-fields, by their offsets in bytes.
 fn by_offset(structure: Type<'_>) -> BTreeMap<u64, u32> {
     let members = structure.triples().filter_map(|&[name, _, offset]| {
         let (bits, width) = structure.member_bits(offset);
@@ -74,7 +73,7 @@ fn by_offset(structure: Type<'_>) -> BTreeMap<u64, u32> {
     members.collect()
 }
 
-/// The function that a relocation leads to. What stands in its place is added to the symbol's offset.
+/// The function that a relocation refers to. The addend in its place is added to the symbol's offset.
 fn function(
     survey: &Survey<'_>,
     functions: &Functions,
@@ -88,7 +87,7 @@ fn function(
     functions.at(target, symbol.value.checked_add(addend)?)
 }
 
-/// Variants of one structure are told apart by what follows three underscores.
+/// Strips the suffix after three underscores, which distinguishes variants of a structure.
 fn without_flavour(name: &str) -> &str {
     match name.split_once("___") {
         Some((plain, _)) if !plain.is_empty() => plain,

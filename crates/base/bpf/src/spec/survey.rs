@@ -1,8 +1,8 @@
-//! The parts of an ELF file that make an eBPF object: sections, symbols, relocations, all checked.
+//! Reads and validates the ELF parts of an eBPF object: sections, symbols, relocations.
 //!
-//! aya-obj reads ELF files too, but panics on many that are damaged, and refuses whole objects for one
-//! section that it does not know. Here each fault is told with its section, and nothing that comes
-//! later can point outside.
+//! aya-obj reads ELF files too, but panics on many damaged ones, and rejects whole objects for one
+//! unknown section. Here each error names its section, and all references of later stages are in
+//! bounds.
 
 use object::{
     LittleEndian, SectionIndex, SymbolIndex,
@@ -15,15 +15,15 @@ use super::{
     identify::{Header, identify},
 };
 
-/// Largest section of global data, in bytes: its size alone may be in the file, not its contents.
+/// Maximum size of a global data section in bytes: the file may contain only its size, not its contents.
 const DATA_SIZE_MAX: u64 = 64 << 20;
 
-/// What a section is for.
+/// Role of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// Instructions of programs, or of functions that they call (`is_text`).
     Code {
-        /// Whether it holds no programs by its name.
+        /// Whether its name says that it contains no programs.
         is_text: bool,
     },
     /// `.BTF`.
@@ -34,15 +34,15 @@ pub(super) enum Role {
     License,
     /// `version`.
     Version,
-    /// `maps`: definitions as numbers.
+    /// `maps`: numeric definitions.
     LegacyMaps,
-    /// `.maps`: definitions as types.
+    /// `.maps`: typed definitions.
     Maps,
     Data {
         /// Whether programs only read them.
         is_constant: bool,
     },
-    /// `.addr_space.1`: variables that lie in an arena.
+    /// `.addr_space.1`: variables in an arena.
     ArenaData,
     /// Structures of the kernel, filled in with programs: `.struct_ops`, `.struct_ops.link`.
     StructOps,
@@ -63,23 +63,22 @@ pub(super) struct Section<'a> {
     pub(super) role: Role,
     /// Size in bytes, also of one whose bytes are all zero and not in the file.
     pub(super) size: u64,
-    /// Its bytes; empty for [`Role::Other`] and where all are zero.
+    /// Its bytes; empty for [`Role::Other`] and if all are zero.
     pub(super) data: &'a [u8],
     /// For code, `.maps` and `.struct_ops`, ascending by offset.
     pub(super) relocations: Vec<Relocation>,
 }
 
-/// Where a symbol is.
+/// Location of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// In the section with this index.
     Section(usize),
     /// In another object, or in the kernel.
     Undefined,
-    /// Wherever the linker puts it: a variable that is not initialised, of compilers that share these
-    /// between files.
+    /// Allocated by the linker: an uninitialised variable, with compilers that share these between files.
     Common,
-    /// Nowhere: names of files, absolute values.
+    /// None: names of files, absolute values.
     Nowhere,
 }
 
@@ -93,14 +92,14 @@ pub(super) struct Symbol<'a> {
     /// Size in bytes.
     pub(super) size: u64,
     pub(super) is_function: bool,
-    /// Whether it stands for its section.
+    /// Whether it represents its section.
     pub(super) is_section: bool,
     pub(super) is_local: bool,
     pub(super) is_weak: bool,
     pub(super) is_hidden: bool,
 }
 
-/// A place that refers to a symbol.
+/// A location that refers to a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Relocation {
     /// Offset in its section, in bytes.
@@ -109,7 +108,7 @@ pub(super) struct Relocation {
     pub(super) symbol: usize,
 }
 
-/// What was found in a file. Sections and symbols stand at their ELF indices.
+/// Contents of a file. Sections and symbols have their ELF indices.
 #[derive(Debug, Clone)]
 pub(super) struct Survey<'a> {
     pub(super) sections: Vec<Section<'a>>,
@@ -142,12 +141,12 @@ impl<'a> Survey<'a> {
         Ok(Self { sections, symbols, symbols_in })
     }
 
-    /// The sections of a role, with their indices.
+    /// The sections with a role, with their indices.
     pub(super) fn with_role(&self, role: Role) -> impl Iterator<Item = (usize, &Section<'a>)> {
         self.sections.iter().enumerate().filter(move |(_, section)| section.role == role)
     }
 
-    /// The bytes of the only section of a role.
+    /// The bytes of the only section with a role.
     pub(super) fn only(&self, role: Role) -> Result<Option<&'a [u8]>, Flaw> {
         let mut found = self.with_role(role).map(|(_, section)| section);
         let first = found.next();
@@ -159,7 +158,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// The symbols in a section that stand for something in it.
+    /// The symbols in a section that refer to something in it.
     pub(super) fn symbols_in(&self, index: usize) -> impl Iterator<Item = &Symbol<'a>> {
         let those = self.symbols_in.get(index).map_or(&[][..], Vec::as_slice);
         let those = those.iter().filter_map(|&symbol| self.symbols.get(symbol));
@@ -212,7 +211,7 @@ fn sections<'a>(
     Ok(found)
 }
 
-/// What a section of this name is for (libbpf's names, and `maps/…` of old Rust objects).
+/// Role of a section with this name (libbpf's names, and `maps/…` of old Rust objects).
 fn role(name: &str, is_code: bool, is_loaded: bool) -> Role {
     let is = |base: &str| {
         name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -227,7 +226,7 @@ fn role(name: &str, is_code: bool, is_loaded: bool) -> Role {
         "version" => Role::Version,
         ".maps" => Role::Maps,
         _ if is_loaded && is_struct_ops(name) => Role::StructOps,
-        // The last one is how v4l-utils names it (`lirc_mode2/maps`).
+        // The last form is used by v4l-utils (`lirc_mode2/maps`).
         _ if name == "maps" || name.starts_with("maps/") || name.ends_with("/maps") => {
             Role::LegacyMaps
         }
@@ -238,7 +237,7 @@ fn role(name: &str, is_code: bool, is_loaded: bool) -> Role {
     }
 }
 
-/// libbpf's names; with `?` the structure is made only if it is asked for.
+/// libbpf's names; with `?` the structure is only created on request.
 fn is_struct_ops(name: &str) -> bool {
     matches!(name.strip_prefix('?').unwrap_or(name), ".struct_ops" | ".struct_ops.link")
 }
@@ -307,7 +306,7 @@ fn describe<'a>(symbol: &Sym64<LittleEndian>, name: &'a str, place: Place) -> Sy
     }
 }
 
-/// What a symbol stands for lies within its section, and a function is made of instructions.
+/// Checks that a symbol lies within its section, and that a function consists of instructions.
 fn check_symbol(symbol: &Symbol<'_>, sections: &[Section<'_>]) -> Result<(), Flaw> {
     let Place::Section(index) = symbol.place else { return Ok(()) };
     let Some(section) = sections.get(index).filter(|section| section.role != Role::Other) else {
@@ -330,8 +329,8 @@ fn check_symbol(symbol: &Symbol<'_>, sections: &[Section<'_>]) -> Result<(), Fla
     Ok(())
 }
 
-/// Reads the relocations of code, map definitions and structures of programs. Those of other sections are for linkers and
-/// debuggers.
+/// Reads the relocations of code, map definitions and struct_ops. Those of other sections are for
+/// linkers and debuggers.
 fn relocations(
     table: &SectionTable<'_, Header>,
     bytes: &[u8],
@@ -385,7 +384,7 @@ fn relocation(
 ) -> Result<Relocation, Flaw> {
     let flaw = |reason| Flaw::damaged(target.name, reason);
     let size = target.size;
-    // The last instruction's first byte is where a relocation can be at most.
+    // A relocation may refer at most to the first byte of the last instruction.
     if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|end| end > size) {
         let what = format!("a relocation is for offset {offset}, where nothing begins");
         return Err(flaw(format!("{what} ({size} bytes)")));

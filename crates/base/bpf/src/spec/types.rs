@@ -1,4 +1,4 @@
-//! Types of the object, as the kernel is to get them.
+//! Types of the object, prepared for the kernel.
 
 mod prepare;
 
@@ -10,13 +10,13 @@ use crate::code::FunctionInfo;
 
 pub(super) use prepare::prepare;
 
-/// The id of no type, and the place of an argument in a tag on it.
+/// Id of the void type, and the argument index of a tag on it.
 const VOID: u32 = 0;
 const FIRST_ARGUMENT: u32 = 0;
 
-/// What the kernel manages in the values of maps, by the structures and by the tags of pointers
-/// (`btf_get_field_type` and `btf_find_kptr` in kernel/bpf/btf.c, Linux 6.18), save locks, which every
-/// run gives back.
+/// Kernel-managed fields in map values, identified by structures and pointer tags
+/// (`btf_get_field_type` and `btf_find_kptr` in kernel/bpf/btf.c, Linux 6.18). Excludes locks,
+/// which every run releases.
 const MANAGED: [&str; 5] = ["bpf_timer", "bpf_wq", "bpf_task_work", "bpf_list_head", "bpf_rb_root"];
 const MANAGED_POINTERS: [&str; 4] = ["kptr", "kptr_untrusted", "percpu_kptr", "uptr"];
 
@@ -33,18 +33,17 @@ impl ObjectTypes {
         Self { bytes: table.to_bytes(), table: Some(table), own: None }
     }
 
-    /// The bytes for the kernel; empty when the object has no type information.
+    /// The bytes for the kernel; empty if the object has no type information.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether there are none: the kernel takes no empty list.
+    /// Whether there are none: the kernel rejects an empty list.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.as_ref().is_none_or(|table| table.len() == 0)
     }
 
-    /// The string at `offset`, such as a file's name or the text of a source line. What is not UTF-8
-    /// in it is replaced.
+    /// String at `offset`, such as a file name or the text of a source line. Replaces invalid UTF-8.
     pub fn string(&self, offset: u32) -> Option<Cow<'_, str>> {
         self.table.as_ref()?.text_bytes(offset).map(String::from_utf8_lossy)
     }
@@ -54,7 +53,7 @@ impl ObjectTypes {
         self.table.as_ref()?.find(TypeKind::DATASEC, name).map(|found| found.id)
     }
 
-    /// Whether values may hold what the kernel manages, and what functions change without writing to it.
+    /// Whether values may contain kernel-managed fields, which functions change without writing to the map.
     pub(crate) fn have_managed_fields(&self) -> bool {
         let is_managed = |table: &TypeTable, found: Type<'_>| match found.kind {
             TypeKind::STRUCT => MANAGED.contains(&table.name(found)),
@@ -64,11 +63,11 @@ impl ObjectTypes {
         self.table.as_ref().is_some_and(|table| table.all().any(|found| is_managed(table, found)))
     }
 
-    /// Types with more: a copy of each of the function types `ids` that is static. Gives the types and
-    /// the ids of the copies; `None` when one of `ids` is not a function's.
+    /// Adds a static copy of each of the function types `ids`. Returns the types and the ids of the
+    /// copies; `None` if one of `ids` is not a function.
     ///
-    /// The verifier checks a global function on its own and forgets what it knows of the result; a
-    /// static one it follows. A program that a wrapper calls has to be followed.
+    /// The verifier checks a global function separately and knows nothing of its result; it follows
+    /// a static one. It must follow a program that a wrapper calls.
     pub(crate) fn with_static_copies(&self, ids: &[u32]) -> Option<(Self, Vec<u32>)> {
         let mut table = self.table.clone()?;
         let mut copy = |&id: &u32| {
@@ -80,9 +79,9 @@ impl ObjectTypes {
         Some((Self::new(table), copies))
     }
 
-    /// The same types with some of our own behind them: those of functions that an image of several
-    /// programs has besides, and a static copy of each function's type. So one load of types is good for
-    /// maps, programs and images, and for the kernel a structure in one is that in the others.
+    /// Appends our own types: those of additional functions in an image of several programs, and a
+    /// static copy of each function type. So one load of types works for maps, programs and images,
+    /// and the kernel sees the same structures in all of them.
     pub(crate) fn with_own(&self) -> Self {
         let mut table = self.table.clone().unwrap_or_else(TypeTable::empty);
         let known = self.table.as_ref().into_iter().flat_map(TypeTable::all);
@@ -102,26 +101,26 @@ impl ObjectTypes {
         Self { own: Some(OwnTypes { called, alone, copies }), ..Self::new(table) }
     }
 
-    /// The types of our own, if there are any.
+    /// Our own types, if any.
     pub(crate) fn own(&self) -> Option<&OwnTypes> {
         self.own.as_ref()
     }
 }
 
-/// Ids of types of our own.
+/// Ids of our own types.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnTypes {
     /// A global function that gets the program's context and returns a number.
     called: u32,
     /// A static function without arguments.
     alone: u32,
-    /// Static copies of functions' types.
+    /// Static copies of function types.
     copies: BTreeMap<u32, u32>,
 }
 
 impl OwnTypes {
-    /// The type of each of `functions`: those number `called` get the program's context; others keep the
-    /// type that they have, and are static without one.
+    /// Type of each of `functions`: those numbered `called` get the program's context; others keep
+    /// their type, or become static if they have none.
     pub(crate) fn of_image(
         &self,
         functions: &[FunctionInfo],
@@ -135,15 +134,15 @@ impl OwnTypes {
         ids.map(Some).collect()
     }
 
-    /// The static copy of a function's type.
+    /// The static copy of a function type.
     pub(crate) fn copy(&self, id: u32) -> Option<u32> {
         self.copies.get(&id).copied()
     }
 }
 
 impl Spec {
-    /// The object's types, brought into the form that the kernel takes: sizes of global data filled
-    /// in, names that it refuses replaced, externs made variables of their own.
+    /// The object's types, converted for the kernel: fills in sizes of global data, replaces
+    /// rejected names, and turns externs into variables.
     pub fn types(&self) -> ObjectTypes {
         self.kernel_types.clone().map(ObjectTypes::new).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! A child process that does one thing and ends.
+//! A child process that runs one job and exits.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use rustix::{
 
 use super::Mapping;
 
-/// Memory that a child process shares with its parent, zero at first.
+/// Memory shared between a child process and its parent, initially zero.
 #[derive(Debug)]
 pub(crate) struct Shared(Mapping);
 
@@ -24,29 +24,28 @@ impl Shared {
         Mapping::anonymous(len.max(1)).map(Self)
     }
 
-    /// The memory. The child writes to its own view of it, and the parent reads after the child's end.
+    /// The memory. The child writes to its own view of it, and the parent reads after the child has ended.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: it is writable, and parent and child take turns.
+        // SAFETY: it is writable, and parent and child never access it at the same time.
         unsafe { self.0.bytes_mut() }
     }
 }
 
-/// A child process. Dropping it neither ends it nor waits for it.
+/// A child process. Dropping it neither kills it nor waits for it.
 #[derive(Debug)]
 pub(crate) struct Child {
     pidfd: OwnedFd,
 }
 
 impl Child {
-    /// Begins a child process that does `job` and ends. It gets `SIGKILL` when the calling thread ends.
+    /// Forks a child process that runs `job` and exits. It gets `SIGKILL` when the calling thread ends.
     ///
     /// # Safety
     ///
-    /// `job` makes system calls and writes to memory that it has, and nothing else: other threads may
-    /// have held any lock when the process was copied, that of the allocator included.
+    /// `job` only makes system calls and writes to memory that it has: other threads may have held
+    /// any lock at the time of the fork, including that of the allocator.
     pub(crate) unsafe fn fork(job: impl FnOnce()) -> io::Result<Self> {
-        // SAFETY: the child does what the caller promises, and ends without running anything of the
-        // parent's.
+        // SAFETY: the child does what the caller promises, and exits without running any code of the parent.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -62,7 +61,7 @@ impl Child {
         }
     }
 
-    /// Waits so long at most; a signal may end the wait earlier. Whether the child has ended.
+    /// Waits for at most `limit_ns`; a signal may end the wait earlier. Returns whether the child has ended.
     pub(crate) fn wait(&self, limit_ns: i64) -> io::Result<bool> {
         let limit = Timespec { tv_sec: 0, tv_nsec: limit_ns };
         match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&limit)) {
@@ -75,7 +74,7 @@ impl Child {
         }
     }
 
-    /// Asks the kernel to end it, which happens when it next leaves the kernel.
+    /// Sends `SIGKILL`, which takes effect when it next leaves the kernel.
     pub(crate) fn kill(&self) {
         _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }

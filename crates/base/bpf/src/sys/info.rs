@@ -1,4 +1,4 @@
-//! `bpf(2)` about programs, maps and links that are loaded, and the switch for run-time statistics.
+//! `bpf(2)` for loaded programs, maps and links, and for enabling run-time statistics.
 
 use std::{
     ffi::CStr,
@@ -12,7 +12,7 @@ const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_ENABLE_STATS: libc::c_long = 32;
 
-/// What has an id in the kernel: the commands for the id that follows, and for a descriptor.
+/// Kinds of kernel objects with an id: the commands for the next id, and for a descriptor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoadedObject {
     get_next_id: libc::c_long,
@@ -26,7 +26,7 @@ impl LoadedObject {
     pub(crate) const LINK: Self = Self { get_next_id: 31, get_fd_by_id: 30 };
 }
 
-/// The id to begin at or to open, and the answer.
+/// The start id or the id to open, and the result.
 #[repr(C)]
 struct Id {
     id: u32,
@@ -34,7 +34,7 @@ struct Id {
     open_flags: u32,
 }
 
-/// The ids of all objects of a kind, ascending. Those that come and go meanwhile may be missed.
+/// Ids of all objects of a kind, ascending. May miss those that come and go meanwhile.
 pub(crate) fn ids(of: LoadedObject) -> impl Iterator<Item = io::Result<u32>> {
     let mut last = 0;
     std::iter::from_fn(move || {
@@ -44,10 +44,10 @@ pub(crate) fn ids(of: LoadedObject) -> impl Iterator<Item = io::Result<u32>> {
     })
 }
 
-/// The smallest id of an object above `id`; `None` at the end.
+/// Smallest id of an object above `id`; `None` at the end.
 fn next_id(of: LoadedObject, id: u32) -> io::Result<Option<u32>> {
     let mut attr = Id { id, next_id: 0, open_flags: 0 };
-    // SAFETY: the structure is laid out as these commands want it and holds no pointers.
+    // SAFETY: the structure has the layout of these commands and holds no pointers.
     match unsafe { bpf(of.get_next_id, &mut attr) } {
         Ok(_) => Ok(Some(attr.next_id)),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
@@ -55,13 +55,13 @@ fn next_id(of: LoadedObject, id: u32) -> io::Result<Option<u32>> {
     }
 }
 
-/// A descriptor of an object, by its id.
+/// Opens an object by its id.
 pub(crate) fn open_id(of: LoadedObject, id: u32) -> io::Result<OwnedFd> {
-    // SAFETY: the structure holds no pointers, and these commands answer with a descriptor.
+    // SAFETY: the structure holds no pointers, and these commands return a descriptor.
     unsafe { bpf_fd(of.get_fd_by_id, Id { id, next_id: 0, open_flags: 0 }) }
 }
 
-/// `struct bpf_prog_info` (include/uapi/linux/bpf.h, Linux 6.18). Older kernels fill a part of it.
+/// `struct bpf_prog_info` (include/uapi/linux/bpf.h, Linux 6.18). Older kernels fill only a part.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct ProgramInfo {
@@ -108,7 +108,7 @@ pub(crate) struct ProgramInfo {
 
 const _: () = assert!(size_of::<ProgramInfo>() == 232);
 
-/// Asks for what the kernel knows of a program, without its lists.
+/// Queries the kernel's info about a program, without its lists.
 pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     let mut info = ProgramInfo::default();
     // SAFETY: the structure holds plain numbers, its lists are null with a length of 0.
@@ -116,7 +116,7 @@ pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     Ok(info)
 }
 
-/// The ids of the maps that the program uses.
+/// Ids of the maps that the program uses.
 pub(crate) fn program_maps(program: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     let count = program_info(program)?.nr_map_ids;
     let mut ids = vec![0_u32; count as usize];
@@ -125,15 +125,17 @@ pub(crate) fn program_maps(program: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
         map_ids: ids.as_mut_ptr().addr() as u64,
         ..Default::default()
     };
-    // SAFETY: the one list that is asked for has room for as many numbers as it says.
+    // SAFETY: the one requested list has room for as many numbers as it says.
     unsafe { info_by_fd(program, &mut info) }?;
     ids.truncate(info.nr_map_ids as usize);
     Ok(ids)
 }
 
+/// Queries the kernel's info about a descriptor.
+///
 /// # Safety
 ///
-/// `info` is the structure that describes what `fd` is, and its lists have room for what they say.
+/// `info` is the info structure for the kind of `fd`, and its lists have the room that they declare.
 pub(super) unsafe fn info_by_fd<T>(fd: BorrowedFd<'_>, info: &mut T) -> io::Result<()> {
     #[repr(C)]
     struct GetInfo {
@@ -156,13 +158,13 @@ pub(crate) struct LinkInfo {
     pub(crate) id: u32,
     pub(crate) prog_id: u32,
     padding: u32,
-    /// As the type has it; for interfaces the first is the interface's number.
+    /// Type-specific; for interfaces the first is the interface's number.
     pub(crate) details: [u32; 12],
 }
 
 const _: () = assert!(size_of::<LinkInfo>() == 64);
 
-/// Asks for what the kernel knows of a link, without its lists and names.
+/// Queries the kernel's info about a link, without its lists and names.
 pub(crate) fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
     let mut info = LinkInfo::default();
     // SAFETY: the structure holds plain numbers; names and lists, in the union, are null with a length
@@ -171,7 +173,7 @@ pub(crate) fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
     Ok(info)
 }
 
-/// Type and most entries of a map.
+/// Type and maximum entries of a map.
 pub(crate) fn map_info(map: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     /// The beginning of `struct bpf_map_info` (include/uapi/linux/bpf.h, Linux 6.18).
     #[repr(C)]
@@ -190,7 +192,7 @@ pub(crate) fn map_info(map: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     Ok((info.r#type, info.max_entries))
 }
 
-/// Opens what is pinned at `path` of a bpffs: a program, a map or a link.
+/// Opens the object pinned at `path` of a bpffs: a program, a map or a link.
 pub(crate) fn open_pinned(path: &CStr) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct ObjGet {
@@ -199,17 +201,17 @@ pub(crate) fn open_pinned(path: &CStr) -> io::Result<OwnedFd> {
         file_flags: u32,
     }
     let attr = ObjGet { pathname: address(path.to_bytes_with_nul()), bpf_fd: 0, file_flags: 0 };
-    // SAFETY: the structure is laid out as the command wants it; the string outlives the call.
+    // SAFETY: the structure has the command's layout; the string outlives the call.
     unsafe { bpf_fd(BPF_OBJ_GET, attr) }
 }
 
-/// Switches run-time statistics on for all programs, until the descriptor is closed.
+/// Enables run-time statistics of all programs until the descriptor is closed.
 pub(crate) fn enable_statistics() -> io::Result<OwnedFd> {
     const BPF_STATS_RUN_TIME: u32 = 0;
     #[repr(C)]
     struct EnableStats {
         kind: u32,
     }
-    // SAFETY: the structure is laid out as the command wants it and holds no pointers.
+    // SAFETY: the structure has the command's layout and holds no pointers.
     unsafe { bpf_fd(BPF_ENABLE_STATS, EnableStats { kind: BPF_STATS_RUN_TIME }) }
 }

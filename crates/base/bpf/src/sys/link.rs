@@ -1,4 +1,4 @@
-//! `bpf(2)` that attaches programs.
+//! `bpf(2)` for attaching programs.
 
 use std::{
     ffi::CStr,
@@ -12,8 +12,8 @@ const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_ITER_CREATE: libc::c_long = 33;
 
-/// Attaches a raw tracepoint program to tracepoint `name`, or a tracing program to what it was loaded
-/// for. It stays attached until the descriptor is closed.
+/// Attaches a raw tracepoint program to tracepoint `name`, or a tracing program to its target,
+/// until the descriptor is closed.
 pub(crate) fn open_raw_tracepoint(
     name: Option<&CStr>,
     program: BorrowedFd<'_>,
@@ -26,8 +26,8 @@ pub(crate) fn open_raw_tracepoint(
     }
     let name = name.map_or(0, |name| address(name.to_bytes_with_nul()));
     let attr = RawTracepointOpen { name, prog_fd: number(program), padding: 0 };
-    // SAFETY: the structure is laid out as the command wants it; its pointer is null or to a string with
-    // a terminator that outlives the call.
+    // SAFETY: the structure has the command's layout; its pointer is null or to a terminated string
+    // that outlives the call.
     unsafe { bpf_fd(BPF_RAW_TRACEPOINT_OPEN, attr) }
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn link_perf_event(program: BorrowedFd<'_>, event: impl AsFd) -> io::
     link(program, number(event.as_fd()), BPF_PERF_EVENT)
 }
 
-/// Makes an iterator of a program that was loaded as one.
+/// Creates an iterator from an iterator program.
 pub(crate) fn link_iterator(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     const BPF_TRACE_ITER: u32 = 28;
     link(program, 0, BPF_TRACE_ITER)
@@ -52,15 +52,15 @@ fn link(program: BorrowedFd<'_>, target_fd: u32, attach_type: u32) -> io::Result
         flags: u32,
     }
     let attr = LinkCreate { prog_fd: number(program), target_fd, attach_type, flags: 0 };
-    // SAFETY: the structure is laid out as the command wants it and holds no pointers.
+    // SAFETY: the structure has the command's layout and holds no pointers.
     unsafe { bpf_fd(BPF_LINK_CREATE, attr) }
 }
 
 /// `BPF_TRACE_UPROBE_MULTI` of `enum bpf_attach_type` (include/uapi/linux/bpf.h, Linux 6.6).
 pub(crate) const UPROBE_MULTI: u32 = 48;
 
-/// Attaches a program to places in the code of a file, until the descriptor is closed. There is a cookie for each
-/// offset.
+/// Attaches a program to locations in the code of a file, until the descriptor is closed. There is
+/// a cookie for each offset.
 pub(crate) fn link_uprobes(
     program: BorrowedFd<'_>,
     path: &CStr,
@@ -100,12 +100,12 @@ pub(crate) fn link_uprobes(
         pid,
         padding: 0,
     };
-    // SAFETY: the structure is laid out as the command wants it; its pointers are to a string with a terminator and
-    // to lists of the length that it tells, which outlive the call.
+    // SAFETY: the structure has the command's layout; its pointers are to a terminated string and
+    // to lists with the declared length, which outlive the call.
     unsafe { bpf_fd(BPF_LINK_CREATE, attr) }
 }
 
-/// A file that runs the iterator while it is read.
+/// A file that runs the iterator when read.
 pub(crate) fn open_iterator(link: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct IterCreate {

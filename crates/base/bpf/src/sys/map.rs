@@ -1,4 +1,4 @@
-//! `bpf(2)` on maps.
+//! `bpf(2)` for maps.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ const BPF_MAP_FREEZE: libc::c_long = 22;
 const BPF_MAP_LOOKUP_AND_DELETE_BATCH: libc::c_long = 25;
 const BPF_MAP_UPDATE_BATCH: libc::c_long = 26;
 
-/// What a map is created with.
+/// Parameters of a new map.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct MapCreate {
@@ -53,7 +53,7 @@ impl Element {
     }
 }
 
-/// Entries of a map, many at once.
+/// Entries of a map, for batch operations.
 #[repr(C)]
 #[derive(Default)]
 struct Batch {
@@ -61,17 +61,17 @@ struct Batch {
     out_batch: u64,
     keys: u64,
     values: u64,
-    /// Entries that there is room for, or that there are; then, those that it was done to.
+    /// Capacity or number of entries; on return, the number processed.
     count: u32,
     map_fd: u32,
     elem_flags: u64,
     flags: u64,
 }
 
-/// Where the next batch of a hash begins: the number of a bucket.
+/// Position of the next batch of a hash: the number of a bucket.
 pub(crate) type Bucket = u32;
 
-/// Creates a map. `types` are a descriptor of BTF and the types of key and value in it.
+/// Creates a map. `types` are a BTF descriptor and the types of key and value in it.
 pub(crate) fn create_map(
     map: MapCreate,
     inner: Option<BorrowedFd<'_>>,
@@ -81,42 +81,41 @@ pub(crate) fn create_map(
         types.map_or((0, 0, 0), |(fd, key, value)| (number(fd), key, value));
     let inner_map_fd = inner.map_or(0, number);
     let attr = MapCreate { inner_map_fd, btf_fd, btf_key_type_id, btf_value_type_id, ..map };
-    // SAFETY: the structure is laid out as the command wants it and holds no pointers.
+    // SAFETY: the structure has the command's layout and holds no pointers.
     unsafe { bpf_fd(BPF_MAP_CREATE, attr) }
 }
 
 /// Sets a value. `key` is `None` for queues and stacks.
 ///
-/// The slices must be as long as the kernel takes the key and the value to be, which the caller knows
-/// from having created the map or having asked for its sizes.
+/// The slices must have the lengths of the map's key and value, which the caller knows from having
+/// created the map or queried its sizes.
 pub(crate) fn update_element(
     map: BorrowedFd<'_>,
     key: Option<&[u8]>,
     value: &[u8],
 ) -> io::Result<()> {
     let mut attr = Element::new(map, key, address(value));
-    // SAFETY: the structure is laid out as the command wants it; key and value outlive the call and
-    // are only read.
+    // SAFETY: the structure has the command's layout; key and value outlive the call and are only read.
     unsafe { bpf(BPF_MAP_UPDATE_ELEM, &mut attr) }.map(drop)
 }
 
-/// Reads a value into `value`, which must be as long as the map's values are for user space.
+/// Reads a value into `value`, which must have the length of the map's values in user space.
 pub(crate) fn lookup_element(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<()> {
     let mut attr = Element::new(map, Some(key), address_mut(value));
     // SAFETY: as above, and the value has room for what the kernel writes.
     unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &mut attr) }.map(drop)
 }
 
-/// Takes the next value out of a queue or stack into `value`.
+/// Removes the next value of a queue or stack into `value`.
 pub(crate) fn lookup_and_delete(map: BorrowedFd<'_>, value: &mut [u8]) -> io::Result<()> {
     let mut attr = Element::new(map, None, address_mut(value));
     // SAFETY: as above.
     unsafe { bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &mut attr) }.map(drop)
 }
 
-/// Takes entries out of a hash, all of the buckets from `from` on whose entries fit into `keys` and
-/// `values`, with room for `room` of them. Gives the bucket to go on with; `None` at the end. Fails with
-/// `ENOSPC` when a bucket has more entries.
+/// Removes entries from a hash: those of all buckets from `from` on that fit into `keys` and
+/// `values`, with room for `room` entries. Returns the bucket to continue with; `None` at the end.
+/// Fails with `ENOSPC` if a bucket has more entries.
 pub(crate) fn take_entries(
     map: BorrowedFd<'_>,
     from: Option<Bucket>,
@@ -134,9 +133,9 @@ pub(crate) fn take_entries(
         map_fd: number(map),
         ..Batch::default()
     };
-    // SAFETY: the structure is laid out as the command wants it; keys and values have room for so many,
-    // and a hash reads and writes the number of a bucket as a place (`__htab_map_lookup_and_delete_batch`
-    // of kernel/bpf/hashtab.c, Linux 6.18).
+    // SAFETY: the structure has the command's layout; keys and values have room for `room` entries,
+    // and a hash uses a bucket number as position (`__htab_map_lookup_and_delete_batch` of
+    // kernel/bpf/hashtab.c, Linux 6.18).
     match unsafe { bpf(BPF_MAP_LOOKUP_AND_DELETE_BATCH, &mut attr) } {
         Ok(_) => Ok(Some(next)),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
@@ -144,8 +143,7 @@ pub(crate) fn take_entries(
     }
 }
 
-/// Sets `count` values, whose keys and they themselves follow each other; those before the one that it
-/// fails at are set.
+/// Sets `count` values, with concatenated keys and values; on failure, those before the failing one are set.
 pub(crate) fn update_elements(
     map: BorrowedFd<'_>,
     keys: &[u8],
@@ -154,8 +152,7 @@ pub(crate) fn update_elements(
 ) -> io::Result<()> {
     let (keys, values) = (address(keys), address(values));
     let mut attr = Batch { keys, values, count, map_fd: number(map), ..Batch::default() };
-    // SAFETY: the structure is laid out as the command wants it; keys and values outlive the call and
-    // are only read.
+    // SAFETY: the structure has the command's layout; keys and values outlive the call and are only read.
     unsafe { bpf(BPF_MAP_UPDATE_BATCH, &mut attr) }.map(drop)
 }
 
@@ -166,7 +163,7 @@ pub(crate) fn delete_element(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<()> 
     unsafe { bpf(BPF_MAP_DELETE_ELEM, &mut attr) }.map(drop)
 }
 
-/// Writes the key that follows `key` (the first one after `None`) into `next`; `false` at the end.
+/// Writes the key after `key` (the first one for `None`) to `next`; `false` at the end.
 pub(crate) fn next_key(
     map: BorrowedFd<'_>,
     key: Option<&[u8]>,
@@ -181,17 +178,17 @@ pub(crate) fn next_key(
     }
 }
 
-/// Makes a map read-only for user space, so that the verifier may take its values for constants.
+/// Makes a map read-only for user space, so that the verifier may use its values as constants.
 pub(crate) fn freeze_map(map: BorrowedFd<'_>) -> io::Result<()> {
     #[repr(C)]
     struct Freeze {
         map_fd: u32,
     }
-    // SAFETY: the structure is laid out as the command wants it and holds no pointers.
+    // SAFETY: the structure has the command's layout and holds no pointers.
     unsafe { bpf(BPF_MAP_FREEZE, &mut Freeze { map_fd: number(map) }) }.map(drop)
 }
 
-/// A name as the kernel takes it: 15 bytes, of which it allows letters, digits, `_` and `.`.
+/// A name in the kernel's form: 15 bytes of letters, digits, `_` and `.`.
 pub(crate) fn kernel_name(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     let allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.');

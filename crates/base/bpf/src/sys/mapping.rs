@@ -1,4 +1,4 @@
-//! Memory that is mapped: shared with a child process, or with the kernel.
+//! Mapped memory: shared with a child process, or with the kernel.
 
 use std::{
     io,
@@ -9,7 +9,7 @@ use std::{
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// Shared memory. What lies outside of it reads as zero, and is not written.
+/// Shared memory. Out-of-bounds reads return zero, and out-of-bounds writes are ignored.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: *mut u8,
@@ -36,25 +36,25 @@ impl Mapping {
         Ok(Self { start: start.cast(), len, is_writable })
     }
 
-    /// Maps an arena, whole: at `address`, or where the kernel wants it if that is 0. `EEXIST` when
-    /// something else is there.
+    /// Maps a whole arena at `address`, or wherever the kernel chooses if that is 0. Fails with
+    /// `EEXIST` if the address is taken.
     pub(crate) fn of_arena(map: impl AsFd, address: usize, len: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let mut flags = MapFlags::SHARED;
         flags.set(MapFlags::FIXED_NOREPLACE, address != 0);
         let address = ptr::without_provenance_mut(address);
-        // SAFETY: a new mapping, which takes the place of no other.
+        // SAFETY: a new mapping, which replaces no other.
         let start = unsafe { mmap(address, len, access, flags, map, 0) }?;
         Ok(Self { start: start.cast(), len, is_writable: true })
     }
 
-    /// Where it begins in this process.
+    /// Start address in this process.
     pub(crate) fn address(&self) -> u64 {
         self.start.addr() as u64
     }
 
-    /// Writes to its beginning. Memory that the kernel does not give (an arena may forbid it, or be
-    /// full) is an error, not a signal that ends the process.
+    /// Writes to its beginning. If the kernel does not provide the memory (an arena may forbid it,
+    /// or be full) this is an error, rather than a fatal signal.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() > self.len || !self.is_writable {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -65,7 +65,7 @@ impl Mapping {
                 libc::iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() };
             let place = self.start.wrapping_add(done).cast();
             let to = libc::iovec { iov_base: place, iov_len: rest.len() };
-            // SAFETY: `from` is only read, and `to` lies in the mapping, of which nobody has a slice.
+            // SAFETY: `from` is only read, and `to` lies in the mapping, to which no slices exist.
             let written = unsafe { libc::process_vm_writev(libc::getpid(), &from, 1, &to, 1, 0) };
             match usize::try_from(written) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -76,7 +76,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Memory of no file, zero at first.
+    /// Anonymous memory, initially zero.
     pub(super) fn anonymous(len: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: as above.
@@ -84,48 +84,48 @@ impl Mapping {
         Ok(Self { start: start.cast(), len, is_writable: true })
     }
 
-    /// The memory, which nobody else writes to while it is borrowed.
+    /// The memory, which must not be written by others while it is borrowed.
     ///
     /// # Safety
     ///
     /// It is writable, and no other process and no kernel writes to it meanwhile.
     pub(super) unsafe fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping has this length and lives as long as `self`, which is borrowed whole; the
-        // rest is promised by the caller.
+        // SAFETY: the mapping has this length and lives as long as `self`, which is borrowed whole;
+        // the rest is promised by the caller.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 
-    /// The number at `offset`, and all that was written before it.
+    /// Loads the number at `offset`, with acquire ordering.
     pub(crate) fn load_u64(&self, offset: usize) -> u64 {
         let Some(place) = self.place(offset, size_of::<u64>()) else { return 0 };
-        // SAFETY: the place is mapped and aligned, and whoever else uses it does so atomically.
+        // SAFETY: the location is mapped and aligned, and all other accesses are atomic.
         unsafe { AtomicU64::from_ptr(place.cast()) }.load(Ordering::Acquire)
     }
 
-    /// The same of four bytes.
+    /// Loads four bytes in the same way.
     pub(crate) fn load_u32(&self, offset: usize) -> u32 {
         let Some(place) = self.place(offset, size_of::<u32>()) else { return 0 };
         // SAFETY: as above.
         unsafe { AtomicU32::from_ptr(place.cast()) }.load(Ordering::Acquire)
     }
 
-    /// Writes a number, after all that was read before it.
+    /// Stores a number, with release ordering.
     pub(crate) fn store_u64(&self, offset: usize, value: u64) {
         let Some(place) = self.place(offset, size_of::<u64>()).filter(|_| self.is_writable) else {
             return;
         };
-        // SAFETY: as above, and the mapping may be written to.
+        // SAFETY: as above, and the mapping is writable.
         unsafe { AtomicU64::from_ptr(place.cast()) }.store(value, Ordering::Release);
     }
 
-    /// Appends a copy of some bytes to `bytes`; none when they are not all inside.
+    /// Appends a copy of some bytes to `bytes`; nothing if they are not all in bounds.
     pub(crate) fn copy(&self, offset: usize, len: usize, bytes: &mut Vec<u8>) {
         if self.len.checked_sub(offset).is_none_or(|room| room < len) {
             return;
         }
         bytes.reserve(len);
-        // SAFETY: so many bytes are mapped there, and there is room for them behind those of the vector.
-        // The kernel does not change a record that it has handed over; any bytes would be valid.
+        // SAFETY: the source range is mapped, and the vector has the capacity. The kernel does not
+        // change a record that it has handed over; any bytes would be valid.
         unsafe {
             ptr::copy_nonoverlapping(
                 self.start.add(offset),
@@ -136,17 +136,17 @@ impl Mapping {
         }
     }
 
-    /// An aligned place of `len` bytes; mappings begin at a page.
+    /// An aligned location of `len` bytes; mappings begin at a page.
     fn place(&self, offset: usize, len: usize) -> Option<*mut u8> {
         let is_inside = offset.is_multiple_of(len) && self.len.checked_sub(offset)? >= len;
-        // SAFETY: the place lies in the mapping.
+        // SAFETY: the location is within the mapping.
         is_inside.then(|| unsafe { self.start.add(offset) })
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: nobody has a slice of it any more. An error would leave the mapping, no more.
+        // SAFETY: no slices of it exist any more. On error the mapping merely stays.
         _ = unsafe { munmap(self.start.cast(), self.len) };
     }
 }

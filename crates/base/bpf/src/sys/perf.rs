@@ -1,4 +1,4 @@
-//! `perf_event_open(2)`, and what is done with the events.
+//! `perf_event_open(2)`, and operations on events.
 
 use std::{
     io,
@@ -7,8 +7,7 @@ use std::{
 
 use super::owned;
 
-/// `struct perf_event_attr` up to its third extension (`PERF_ATTR_SIZE_VER3`, 96 bytes), in which
-/// `clockid` is.
+/// `struct perf_event_attr` up to its third extension (`PERF_ATTR_SIZE_VER3`, 96 bytes), which contains `clockid`.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct PerfEventAttr {
@@ -54,8 +53,8 @@ const CPU_CLOCK: u64 = 0;
 const PAGE_FAULTS: u64 = 2;
 const DUMMY: u64 = 9;
 
-/// Opens an event of a type and number on `cpu` for all processes, which never fires. Without `is_on` it
-/// counts nothing either.
+/// Opens an event of a type and number on `cpu` for all processes, without triggering. Unless
+/// `is_on` it starts disabled.
 pub(crate) fn open_counter(
     (r#type, config): (u32, u64),
     cpu: libc::c_int,
@@ -65,7 +64,7 @@ pub(crate) fn open_counter(
     open(PerfEventAttr { r#type, config, flags, ..Default::default() }, cpu)
 }
 
-/// Opens the clock of `cpu`, disabled, which fires so often while the CPU is not idle.
+/// Opens the clock of `cpu`, disabled, which triggers with this frequency while the CPU is not idle.
 pub(crate) fn open_clock(cpu: libc::c_int, frequency_hz: u64) -> io::Result<OwnedFd> {
     let attr = PerfEventAttr {
         r#type: SOFTWARE,
@@ -77,7 +76,7 @@ pub(crate) fn open_clock(cpu: libc::c_int, frequency_hz: u64) -> io::Result<Owne
     open(attr, cpu)
 }
 
-/// Opens a counter of page faults on `cpu`, disabled, which fires at each of so many.
+/// Opens a counter of page faults on `cpu`, disabled, which triggers every `period` faults.
 pub(crate) fn open_page_faults(cpu: libc::c_int, period: u64) -> io::Result<OwnedFd> {
     let attr = PerfEventAttr {
         r#type: SOFTWARE,
@@ -89,10 +88,10 @@ pub(crate) fn open_page_faults(cpu: libc::c_int, period: u64) -> io::Result<Owne
     open(attr, cpu)
 }
 
-/// Opens an event on `cpu` that does not count, but writes a record of each executable mapping, name,
-/// `fork` and exit, and of code that the kernel adds or removes. Each record ends with its time
-/// (`CLOCK_MONOTONIC`), and is told at once. With `counts_lost`, a read gives the count, which is 0, and then how many
-/// records found no room; kernels before 6.0 refuse that as invalid.
+/// Opens an event on `cpu` that does not count, but records each executable mapping, name, `fork`
+/// and exit, and code that the kernel adds or removes. Each record ends with its time
+/// (`CLOCK_MONOTONIC`), and wakes up readers at once. With `counts_lost`, a read returns the count,
+/// which is 0, and then the number of lost records; kernels before 6.0 reject that as invalid.
 pub(crate) fn open_process_records(cpu: libc::c_int, counts_lost: bool) -> io::Result<OwnedFd> {
     const PERF_SAMPLE_TIME: u64 = 1 << 2;
     const PERF_FORMAT_LOST: u64 = 1 << 4;
@@ -115,7 +114,7 @@ fn open(attr: PerfEventAttr, cpu: libc::c_int) -> io::Result<OwnedFd> {
     const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
     let (all_processes, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
     let attr = PerfEventAttr { size: size_of::<PerfEventAttr>() as u32, ..attr };
-    // SAFETY: the structure has the length that it names and outlives the call, which only reads it.
+    // SAFETY: the structure has the declared length and outlives the call, which only reads it.
     let result = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -130,7 +129,7 @@ fn open(attr: PerfEventAttr, cpu: libc::c_int) -> io::Result<OwnedFd> {
     unsafe { owned(result) }
 }
 
-/// Has an event run a program whenever it fires, for as long as the event is open.
+/// Runs a program whenever an event triggers, as long as the event is open.
 pub(crate) fn set_program(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     /// `PERF_EVENT_IOC_SET_BPF`.
     const SET_BPF: libc::Ioctl = 0x4004_2408;
@@ -146,7 +145,7 @@ pub(crate) fn switch(event: BorrowedFd<'_>, is_on: bool) -> io::Result<()> {
 }
 
 fn control(event: BorrowedFd<'_>, command: libc::Ioctl, argument: libc::c_int) -> io::Result<()> {
-    // SAFETY: these commands of an event take a number, and no pointer.
+    // SAFETY: these commands take a number, not a pointer.
     let result = unsafe { libc::ioctl(event.as_raw_fd(), command, argument) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

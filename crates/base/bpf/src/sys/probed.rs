@@ -1,13 +1,13 @@
-//! Two functions of this program to attach probes to, whose first instructions the kernel handles differently.
+//! Two functions of this program for attaching probes, whose first instructions the kernel handles differently.
 
-/// Begins with an instruction that the kernel carries out by itself (arch/x86/kernel/uprobes.c, Linux 6.18).
+/// Begins with an instruction that the kernel emulates (arch/x86/kernel/uprobes.c, Linux 6.18).
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub(crate) extern "C" fn emulated(_argument: usize) {
     core::arch::naked_asm!("push rbp", "xor edi, edi", "pop rbp", "ret")
 }
 
-/// Begins with one that the kernel steps over.
+/// Begins with an instruction that the kernel single-steps.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub(crate) extern "C" fn stepped(_argument: usize) {
@@ -21,7 +21,7 @@ pub(crate) extern "C" fn emulated(_argument: usize) {
     core::arch::naked_asm!("nop", "mov x0, xzr", "ret")
 }
 
-/// Begins with one that the kernel steps over.
+/// Begins with an instruction that the kernel single-steps.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 pub(crate) extern "C" fn stepped(_argument: usize) {

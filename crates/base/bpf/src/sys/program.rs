@@ -1,4 +1,4 @@
-//! `bpf(2)` on programs: loading with the verifier's log, and running.
+//! `bpf(2)` for programs: loading with the verifier log, and running.
 
 use std::{
     ffi::CStr,
@@ -15,7 +15,7 @@ const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const FUNC_INFO_SIZE: u32 = 8;
 const LINE_INFO_SIZE: u32 = 16;
 
-/// A type of program that does nothing, as `BPF_PROG_LOAD` wants to know it.
+/// Type of an empty program, in the form of `BPF_PROG_LOAD`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgramKind {
     PerfEvent,
@@ -24,14 +24,14 @@ pub(crate) enum ProgramKind {
     BtfTracepoint(u32),
     /// The entry of a kernel function; its type id.
     Fentry(u32),
-    /// Places in files, by one link.
+    /// Locations in files, with one link.
     Uprobes,
 }
 
-/// A program that does nothing: `r0 = 0; exit`.
+/// An empty program: `r0 = 0; exit`.
 pub(crate) const RETURN_ZERO: [u8; 16] = [0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
 
-/// Loads a program that does nothing.
+/// Loads an empty program.
 pub(crate) fn load_program(kind: ProgramKind) -> io::Result<OwnedFd> {
     let (prog_type, expected_attach_type, attach_btf_id) = match kind {
         ProgramKind::PerfEvent => (7, 0, 0),
@@ -52,7 +52,7 @@ pub(crate) fn load_program(kind: ProgramKind) -> io::Result<OwnedFd> {
     load_verified(request, &mut [])
 }
 
-/// What `BPF_PROG_LOAD` is asked for. The byte slices hold the kernel's own records.
+/// Parameters of `BPF_PROG_LOAD`. The byte slices hold the kernel's own records.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct LoadRequest<'a> {
     pub(crate) prog_type: u32,
@@ -101,8 +101,7 @@ struct ProgLoad {
 
 const _: () = assert!(size_of::<ProgLoad>() == 120);
 
-/// Loads a program. What the verifier says goes to `log`, whether it accepts or not; `ENOSPC` when
-/// `log` is too short for it.
+/// Loads a program. The verifier's output goes to `log`, even on success; fails with `ENOSPC` if `log` is too short.
 pub(crate) fn load_verified(request: LoadRequest<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
     let log = if request.log_level == 0 { &mut [] } else { log };
     let has_functions = request.btf.is_some() && !request.func_info.is_empty();
@@ -132,8 +131,8 @@ pub(crate) fn load_verified(request: LoadRequest<'_>, log: &mut [u8]) -> io::Res
         attach_prog_fd: request.attach_program.map_or(0, number),
         ..Default::default()
     };
-    // SAFETY: the structure is laid out as the command wants it; its pointers are to slices and a
-    // string that outlive the call, with their lengths beside them. Only the log is written to.
+    // SAFETY: the structure has the command's layout; its pointers are to slices and a string that
+    // outlive the call, with their lengths. Only the log is written to.
     unsafe { bpf_fd(BPF_PROG_LOAD, attr) }
 }
 
@@ -147,18 +146,17 @@ pub(crate) struct TestRun<'a> {
     pub(crate) repeat: u32,
 }
 
-/// What `BPF_PROG_TEST_RUN` answers.
+/// Result of `BPF_PROG_TEST_RUN`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TestRunOutcome {
     pub(crate) return_value: u32,
     /// Mean of the runs in whole nanoseconds, truncated; 0 for types that are not timed.
     pub(crate) duration_ns: u32,
-    /// Length of the packet that the program left; more than there was room for if that was too little.
+    /// Length of the resulting packet; exceeds the available room if that was too small.
     pub(crate) data_out_len: u32,
 }
 
-/// Runs a program in the kernel. That a packet has grown beyond the room for it is no error: its
-/// beginning is there.
+/// Runs a program in the kernel. A packet that outgrows the buffer is not an error: its beginning is returned.
 pub(crate) fn test_run(program: BorrowedFd<'_>, run: TestRun<'_>) -> io::Result<TestRunOutcome> {
     #[repr(C)]
     #[derive(Default)]
@@ -192,12 +190,11 @@ pub(crate) fn test_run(program: BorrowedFd<'_>, run: TestRun<'_>) -> io::Result<
         ..Default::default()
     };
     let room = attr.data_size_out;
-    // SAFETY: the structure is laid out as the command wants it; its pointers are null or to slices
-    // that outlive the call, with their lengths beside them, and only those that are mutable here are
-    // written to.
+    // SAFETY: the structure has the command's layout; its pointers are null or to slices that
+    // outlive the call, with their lengths, and only those that are mutable here are written to.
     let done = unsafe { bpf(BPF_PROG_TEST_RUN, &mut attr) };
-    // After the runs the kernel writes all of its answer, then says ENOSPC if the packet had no room
-    // (`bpf_test_finish` in net/bpf/test_run.c, Linux 6.18).
+    // After the runs the kernel writes its whole result, then returns ENOSPC if the packet did not
+    // fit (`bpf_test_finish` in net/bpf/test_run.c, Linux 6.18).
     let has_answer = attr.data_size_out > room;
     let is_whole = |error: &io::Error| has_answer && error.raw_os_error() == Some(libc::ENOSPC);
     if let Err(error) = done

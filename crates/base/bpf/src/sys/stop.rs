@@ -1,19 +1,19 @@
-//! `ptrace(2)`, for a command that is to wait at its first instruction.
+//! `ptrace(2)`, to stop a command at its first instruction.
 
 use std::{io, os::unix::process::CommandExt as _, process::Command};
 
-/// Has a command stop as soon as its program is in memory.
+/// Makes a command stop as soon as its program is in memory.
 pub(crate) fn stop_at_exec(command: &mut Command) {
-    // SAFETY: what runs in the child is one system call.
+    // SAFETY: the child only makes one system call.
     unsafe {
         command.pre_exec(|| checked(libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0)));
     }
 }
 
-/// Waits until such a command has stopped. If it ended instead, that is an error.
+/// Waits until such a command has stopped. Fails if it ended instead.
 pub(crate) fn wait_for_stop(pid: u32) -> io::Result<()> {
     let mut status = 0;
-    // SAFETY: the status is ours to be written.
+    // SAFETY: the status is a local variable.
     checked(unsafe { libc::waitpid(number(pid)?, &raw mut status, libc::__WALL) }.into())?;
     if libc::WIFSTOPPED(status) {
         return Ok(());
@@ -21,9 +21,9 @@ pub(crate) fn wait_for_stop(pid: u32) -> io::Result<()> {
     Err(io::Error::other("it ended before its first instruction"))
 }
 
-/// Lets it go on, and has nothing to do with it any more.
+/// Resumes it and detaches.
 pub(crate) fn let_go(pid: u32) -> io::Result<()> {
-    // SAFETY: no memory is given.
+    // SAFETY: no memory is passed.
     checked(unsafe { libc::ptrace(libc::PTRACE_DETACH, number(pid)?, 0, 0) })
 }
 

@@ -1,4 +1,4 @@
-//! `bpf(2)` about type information: loading it, and reading that of a loaded program.
+//! `bpf(2)` for type information: loading it, and reading that of a loaded program.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use super::{
 
 const BPF_BTF_LOAD: libc::c_long = 18;
 
-/// Type information larger than this is not asked for; that of a whole kernel has some 5 MB.
+/// Maximum size of type information that is read; that of a whole kernel has some 5 MB.
 const BTF_LEN_MAX: u32 = 64 << 20;
 
 /// `struct bpf_btf_info` (include/uapi/linux/bpf.h, Linux 6.18).
@@ -30,8 +30,7 @@ struct BtfInfo {
 
 const _: () = assert!(size_of::<BtfInfo>() == 32);
 
-/// The id of the program's type information and, in it, that of the function that it begins with;
-/// `None` for a program without.
+/// Id of the program's type information and type id of its entry function; `None` for a program without.
 pub(crate) fn program_function(program: BorrowedFd<'_>) -> io::Result<Option<(u32, u32)>> {
     let found = program_info(program)?;
     if found.btf_id == 0 || found.nr_func_info == 0 {
@@ -45,7 +44,7 @@ pub(crate) fn program_function(program: BorrowedFd<'_>) -> io::Result<Option<(u3
         func_info: first.as_mut_ptr().addr() as u64,
         ..Default::default()
     };
-    // SAFETY: the one list that is asked for has room for as many records of that size as it says.
+    // SAFETY: the one requested list has room for as many records of that size as it says.
     unsafe { info_by_fd(program, &mut info) }?;
     let [_, type_id] = first;
     Ok((type_id != 0).then_some((found.btf_id, type_id)))
@@ -64,12 +63,12 @@ pub(crate) fn load_btf(bytes: &[u8]) -> io::Result<OwnedFd> {
         padding: u32,
     }
     let attr = BtfLoad { btf: address(bytes), btf_size: length(bytes)?, ..Default::default() };
-    // SAFETY: the structure is laid out as the command wants it; its pointers are null or to a slice that
-    // outlives the call, with its length beside it.
+    // SAFETY: the structure has the command's layout; its pointers are null or to a slice that
+    // outlives the call, with its length.
     unsafe { bpf_fd(BPF_BTF_LOAD, attr) }
 }
 
-/// Type information by its id, as it was loaded.
+/// Type information by id, as loaded.
 pub(crate) fn btf_bytes(id: u32) -> io::Result<Vec<u8>> {
     let btf = open_id(LoadedObject::TYPES, id)?;
     let btf = btf.as_fd();
@@ -85,7 +84,7 @@ pub(crate) fn btf_bytes(id: u32) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0_u8; size.btf_size as usize];
     let mut info =
         BtfInfo { btf: address_mut(&mut bytes), btf_size: size.btf_size, ..Default::default() };
-    // SAFETY: the one list that is asked for has room for as many bytes as it says.
+    // SAFETY: the one requested list has room for as many bytes as it says.
     unsafe { info_by_fd(btf, &mut info) }?;
     Ok(bytes)
 }

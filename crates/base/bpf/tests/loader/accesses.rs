@@ -1,4 +1,4 @@
-//! Accesses to kernel structures (CO-RE) fit the kernel that runs.
+//! Relocates accesses to kernel structures (CO-RE) for the running kernel.
 
 use wingbeat_bpf::{KernelTypes, loader::LoadError};
 
@@ -8,18 +8,17 @@ use crate::{
     support::{can_load, load_linked, value},
 };
 
-/// Kinds of accesses (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
+/// Access kinds (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
 const BYTE_OFFSET: u32 = 0;
 const BYTE_SIZE: u32 = 1;
 const EXISTS: u32 = 2;
 
-/// What a program returns whose only value is an access to a member that the object believes to be an
-/// integer at offset 0.
+/// Return value of a program that returns an access to a member; the object assumes an integer at offset 0.
 fn accessed(structure: &str, member: &str, kind: u32) -> Result<u32, LoadError> {
     let mut file = ObjectFile::new();
     let int = file.types.int("int", 4);
     let local = file.types.structure(structure, 4, &[(member, int, 0)]);
-    // What the instruction holds is right for the object's types.
+    // The value for the object's types.
     let insns = give(match kind {
         BYTE_OFFSET => 0,
         BYTE_SIZE => 4,
@@ -44,7 +43,7 @@ fn places_of_members() {
     check("task_struct", "pid");
     check("task_struct", "tgid");
     check("sk_buff", "len");
-    // In a structure without a name.
+    // In an anonymous structure.
     check("sk_buff", "skb_iif");
     check("sock_common", "skc_hash");
 }
@@ -60,7 +59,7 @@ fn sizes_and_what_there_is() {
     check("task_struct", "pid", EXISTS, 1);
     check("task_struct", "no_such_member", EXISTS, 0);
     check("no_such_structure", "pid", EXISTS, 0);
-    // What flavour of a structure is meant is for people only.
+    // Flavours of structures are only for people.
     check("task_struct___old", "pid", EXISTS, 1);
 }
 

@@ -1,4 +1,4 @@
-//! Arenas: their variables, where they lie, and what a reset leaves of them.
+//! Arenas: variables, addresses, and the effect of a reset.
 
 use wingbeat_bpf::{
     loader::{Alarm, LoadedMaps, Loader, LoaderOptions},
@@ -20,8 +20,8 @@ fn is_possible() -> Option<()> {
     can_load()
 }
 
-/// `return ++count` of the second variable, and programs that count elsewhere: behind the variables, and
-/// in the third page.
+/// `return ++count` of the second variable, and programs that count elsewhere: behind the
+/// variables, and in the third page.
 fn object(numbers: &[(&str, u32)]) -> Spec {
     let mut file = ObjectFile::new();
     file.types.define_map("arena", numbers, &[]);
@@ -68,11 +68,11 @@ fn a_reset_takes_all_pages_back() {
     };
     check("counting", [42, 43]);
     check("near", [1, 2]);
-    // Nobody has asked for its third page: reads give zero, and writes are lost.
+    // Its third page is not allocated: reads return zero, and writes are lost.
     check("far", [1, 1]);
 }
 
-/// Programs that are measured against each other have an arena each, of the same object.
+/// Programs that are compared each have an arena of the same object.
 #[test]
 fn several_that_want_the_same_place() {
     let Some(()) = is_possible() else { return };
@@ -98,7 +98,7 @@ fn arenas_that_the_kernel_refuses() {
     check(&[("type", 33), ("max_entries", 4)], "an arena needs the flag BPF_F_MMAPABLE");
     check(&[usual[0], usual[1], ("max_entries", 1 << 21)], "2097152 pages are more");
     check(&[usual[0], usual[1], ("max_entries", 1), ("map_extra", 7)], "7 (map_extra) is not one");
-    // Whoever writes there from outside would be ended by a signal.
+    // A write from outside would terminate the process with a signal.
     let strict = [("type", 33), ("map_flags", MMAPABLE | SEGV_ON_FAULT), ("max_entries", 4)];
     check(&strict, "BPF_F_SEGV_ON_FAULT");
 }

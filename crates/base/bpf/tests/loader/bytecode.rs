@@ -1,13 +1,14 @@
-//! An assembler for programs that are written by hand.
+//! An assembler for hand-written programs.
 
 use wingbeat_bpf::{
     code::{Insn, op},
     helpers,
 };
 
-/// Instructions with semicolons between them, written as the disassembler writes them. Maps have
-/// numbers: `r1 = map 0` is the map, `r1 = value 0 + 4` a place in its one value. An object has to name
-/// what `r1 = function` is. `r1 = arena r1` makes a pointer of user space one that programs can follow.
+/// Assembles instructions separated by semicolons, in the disassembler's syntax. Maps are numbered:
+/// `r1 = map 0` is the map, `r1 = value 0 + 4` a location in its one value. An object has to define
+/// the target of `r1 = function`. `r1 = arena r1` converts a user space pointer to one that
+/// programs can dereference.
 pub(crate) fn asm(text: &str) -> Vec<Insn> {
     text.split(';').map(|one| one.split_whitespace().collect::<Vec<_>>()).flat_map(insns).collect()
 }
@@ -89,7 +90,7 @@ fn compare(comparison: &str) -> u8 {
     }
 }
 
-/// Size, register and offset of `*(u32 *)(r1 + 4)`.
+/// Parses size, register and offset of `*(u32 *)(r1 + 4)`.
 fn memory(size: &str, base: &str, sign: &str, offset: &str) -> (u8, u8, i16) {
     let size = match size {
         "*(u8" => op::B,
@@ -101,7 +102,7 @@ fn memory(size: &str, base: &str, sign: &str, offset: &str) -> (u8, u8, i16) {
     (size, register(base.trim_start_matches("*)(")), offset as i16)
 }
 
-/// What an operand makes of the operation, its register, and its number.
+/// Source bit, register and immediate of an operand.
 fn operand(text: &str) -> (u8, u8, i32) {
     if text.starts_with('r') { (op::X, register(text), 0) } else { (0, 0, number(text)) }
 }

@@ -32,7 +32,7 @@ fn target() -> Loaded {
     loaded(&file.spec(), "main", None).expect("the target loads")
 }
 
-/// A replacement in a section called so.
+/// A replacement in a section with this name.
 fn replacement(section: &str) -> Spec {
     let mut file = ObjectFile::new();
     let type_id = with_type(&mut file, "inner");
@@ -56,7 +56,7 @@ fn functions_are_replaced_or_the_kernel_says_why_not() {
     let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
     let works = fentry.expect("it is looked for").status == FindingStatus::Works;
     let target = target();
-    // A section that is just called `freplace` means the function of the same name.
+    // A section called just `freplace` refers to the function of the same name.
     for section in ["freplace/inner", "freplace"] {
         match loaded(&replacement(section), "inner", Some(&target)) {
             Ok(extension) => {

@@ -1,4 +1,4 @@
-//! What depends on types: spin locks, timers, callbacks, and functions that are checked on their own.
+//! Features that depend on types: spin locks, timers, callbacks, and functions that are verified separately.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{
     support::{can_load, load_linked, run, value},
 };
 
-/// An array with one value of a structure: 8 bytes to count in behind what the kernel keeps in it.
+/// An array with one value of a structure: 8 bytes for counting behind the kernel-managed field.
 fn with_map(mut file: ObjectFile, kept: (&str, u32, u32), functions: &[(&str, &[Insn])]) -> Spec {
     let (name, size, alignment) = kept;
     let word = file.types.int("unsigned long", 8);
@@ -71,7 +71,7 @@ fn callback_type(file: &mut ObjectFile, name: &str) -> u32 {
     file.types.taking(name, STATIC, int, &[("map", any), ("key", any), ("value", any)])
 }
 
-/// `r6 = &state[0]`, or the end.
+/// `r6 = &state[0]`, or exit.
 const LOOKUP: &str = "*(u32 *)(r10 - 4) = 0; r1 = map 0; r2 = r10; r2 += -4; call map_lookup_elem; \
                       if r0 != 0 goto +2; r0 = -1; exit; r6 = r0";
 
@@ -95,11 +95,12 @@ fn a_spin_lock() {
     assert!(text.contains("map 'state' has to have BTF in order to use bpf_spin_lock"), "{text}");
 }
 
-/// `-ENOMEM`, as a program returns it.
+/// `-ENOMEM`, as the return value of a program.
 const NO_MEMORY: u32 = (-12_i32).cast_unsigned();
 
-/// Whether the processor has what memory for timers takes since Linux 7.0: `kmalloc_nolock` of mm/slub.c gives
-/// none without it. Guests are emulated without, see `xtask/src/vm/architecture.rs`.
+/// Whether the processor supports what memory for timers requires since Linux 7.0: without it
+/// `kmalloc_nolock` of mm/slub.c always fails. Emulated guests lack it, see
+/// `xtask/src/vm/architecture.rs`.
 fn has_cmpxchg16b() -> bool {
     let text = fs::read_to_string("/proc/cpuinfo").expect("a file of the kernel");
     let flags = text.lines().find(|line| line.starts_with("flags"));
@@ -109,7 +110,7 @@ fn has_cmpxchg16b() -> bool {
 #[test]
 fn a_timer() {
     let Some(()) = can_load() else { return };
-    // On CLOCK_MONOTONIC; then the callback, then at once.
+    // On CLOCK_MONOTONIC; then the callback, then immediate expiry.
     let insns = asm(&format!(
         "{LOOKUP}; r1 = r6; r2 = map 0; r3 = 1; call timer_init; r7 = r0; r1 = r6; r2 = function; \
          call timer_set_callback; r1 = r6; r2 = 0; r3 = 0; call timer_start; r0 = r7; exit"
@@ -133,7 +134,7 @@ fn a_timer() {
     rejection(load_linked(&spec, "only", true).expect_err("the timer is not known"));
 }
 
-/// A timer that waits reads as nothing, and is there all the same.
+/// A pending timer reads as zero, but exists.
 #[test]
 fn a_timer_that_waits_is_gone_after_a_reset() {
     let Some(()) = can_load() else { return };
@@ -150,13 +151,13 @@ fn a_timer_that_waits_is_gone_after_a_reset() {
         assert_eq!([run_tc(&loaded), run_tc(&loaded)], [0, busy]);
         maps.reset(&Alarm::never()).expect("it is reset");
     }
-    // What was taken away does not expire.
+    // The removed timer must not expire.
     thread::sleep(Duration::from_millis(1_200));
     let state = RawMap { fd: maps.all()[0].as_fd(), key_len: 4, value_len: 24 };
     assert_eq!(state.lookup(&[0; 4]).expect("read"), [0; 24]);
 }
 
-/// `only` calls `seven`, which returns 7, and reads as much of the stack as it returns.
+/// `only` calls `seven`, which returns 7, and reads as many stack bytes as it returns.
 fn trusting(linkage: u32) -> Spec {
     let mut file = ObjectFile::new();
     let only = file.types.program("only");
@@ -184,10 +185,10 @@ fn a_global_function_is_checked_on_its_own() {
         load_linked(&trusting(GLOBAL), "only", false).expect_err("it may return anything"),
     );
     assert!(text.contains("R2"), "{text}");
-    // Without types nothing tells the two from each other.
+    // Without types the two cannot be distinguished.
     load_linked(&trusting(GLOBAL), "only", true).expect("the verifier follows the call");
 
-    // One that does not trust what it gets.
+    // One that validates the result.
     let mut file = ObjectFile::new();
     let only = file.types.program("only");
     let int = file.types.int("int", 4);

@@ -1,4 +1,4 @@
-//! Programs found by id, by name, by tag and by pin, and what the kernel tells of them.
+//! Finds programs by id, name, tag and pin, and checks the kernel's info about them.
 
 use std::io::ErrorKind;
 
@@ -34,7 +34,7 @@ fn by_id_name_and_tag() {
         let opened = program::open(id).expect("it is open");
         assert_eq!(ProgramInfo::of(&opened).expect("info"), loaded.info);
     }
-    // Other tests load and let go of programs meanwhile.
+    // Other tests load and unload programs meanwhile.
     let infos = || ids.iter().filter_map(|&id| ProgramInfo::of(program::open(id).ok()?).ok());
     let with_name: Vec<_> =
         infos().filter(|info| info.name == "found_two").map(|info| info.id).collect();
@@ -49,7 +49,7 @@ fn by_id_name_and_tag() {
 
     let gone = other.info.id;
     drop(other);
-    // The kernel takes its time to let go of it.
+    // The kernel unloads it asynchronously.
     for _ in 0..500 {
         match program::open(gone) {
             Ok(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
@@ -97,7 +97,7 @@ fn figures_of_a_program_that_is_not_rewritten() {
     assert!(info.loaded_at_ns > 0);
     assert_eq!(raw::record_counts(&loaded), (0, 0));
 
-    // The kernel turns offsets of a context into its own, and knows of maps.
+    // The kernel translates offsets of a context, and resolves maps.
     let map = LoadedMap::notebook(8).expect("a map");
     let insns = asm("r2 = value 0; r0 = *(u32 *)(r1 + 4); r0 = 0; exit");
     let maps = [std::os::fd::AsFd::as_fd(&map)];

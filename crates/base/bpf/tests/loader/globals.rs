@@ -1,4 +1,4 @@
-//! Global variables that are set before a program is loaded change what it does.
+//! Global variables set before loading change the behaviour of a program.
 
 use wingbeat_bpf::{
     loader::{Alarm, Loader, LoaderOptions, ResetError},
@@ -27,7 +27,7 @@ fn object() -> Spec {
     file.spec()
 }
 
-/// What the program returns, with variables set.
+/// Return value of the program with these variables set.
 fn product(set: &[(&str, u32)]) -> u32 {
     let mut spec = object();
     for (name, number) in set {

@@ -1,4 +1,4 @@
-//! Runs that signals interrupt: they are made again, counted, and shortened if that does not help.
+//! Runs interrupted by signals: they are repeated, counted, and shortened if that does not help.
 
 use std::{
     io, mem, ptr,
@@ -23,8 +23,8 @@ use crate::{
 /// Runs that take some hundredths of a second.
 const RUNS: u32 = 3_000_000;
 
-/// Counts its runs in the first bytes of the packet, and returns how many that were: each call begins
-/// with a fresh packet, so what comes back counts the runs of the last call alone.
+/// Counts its runs in the first bytes of the packet and returns the count. Each call begins with a
+/// fresh packet, so the result counts only the runs of the last call.
 fn counter() -> Loaded {
     let insns = asm(
         "r2 = *(u32 *)(r1 + 0); r3 = *(u32 *)(r1 + 4); r4 = r2; r4 += 4; r0 = 0; if r4 > r3 goto +3; \
@@ -33,7 +33,7 @@ fn counter() -> Loaded {
     load_program(&program(ProgramType::XDP), &insns, &[]).expect("it loads")
 }
 
-/// Runs the counter while another thread sends signals to this one: so many, every so often.
+/// Runs the counter while another thread sends this many signals to this one, at this interval.
 fn run_in_storm(signals: u32, every: Duration) -> (ProgramRun, u32) {
     static HANDLER: Once = Once::new();
     HANDLER.call_once(install_handler);
@@ -58,23 +58,23 @@ fn run_in_storm(signals: u32, every: Duration) -> (ProgramRun, u32) {
     (found.expect("it runs"), sent.into_inner())
 }
 
-/// A handler that does nothing, and after which system calls are not begun anew.
+/// Installs an empty handler, after which system calls are not restarted.
 fn install_handler() {
     extern "C" fn nothing(_signal: libc::c_int) {}
     // SAFETY: all zero is a valid structure: no flags, no signals blocked.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
-    // SAFETY: the structure is whole, and the handler does nothing that a handler must not do.
+    // SAFETY: the structure is complete, and the handler is async-signal-safe.
     let result = unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, ptr::null_mut()) };
     assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }
 
-/// The batch that is told is the one that came to its end.
+/// Checks that the reported batch is the one that finished.
 fn check_batch(found: &ProgramRun) {
     assert_eq!(found.return_value, found.runs, "runs of the last call");
     assert_eq!(found.data[..4], found.runs.to_le_bytes());
     assert_eq!(found.data.len(), 64);
-    // The kernel's mean is of time that passed, whether or not this thread was the one that ran.
+    // The kernel's mean is of elapsed time, whether or not this thread was running.
     let batch_ns = u64::from(found.mean_ns) * u64::from(found.runs);
     assert!(batch_ns > 0 && found.elapsed_ns >= batch_ns, "{found:?}");
 }
@@ -101,7 +101,7 @@ fn signals_that_never_cease_make_batches_shorter() {
 #[test]
 fn a_thread_that_blocks_signals_is_not_interrupted() {
     let Some(()) = can_load() else { return };
-    // For this thread alone, which ends with the test.
+    // Only for this thread, which ends with the test.
     Alarm::never().settle().expect("blocked");
     let (found, sent) = run_in_storm(u32::MAX, Duration::from_millis(1));
     check_batch(&found);

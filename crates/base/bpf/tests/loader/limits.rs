@@ -1,4 +1,4 @@
-//! Limits of the verifier, each run into by a program that is as small as can be.
+//! Verifier limits, each exceeded by a program as small as possible.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::{
     support::{can_load, code, program, since},
 };
 
-/// How long telling of a rejection may take; the longest log takes some seconds.
+/// Maximum time to report a rejection; the longest log takes some seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn check(insns: &[Insn], starts: &[u32], limit: Option<VerifierLimit>, reason: &str) {
@@ -47,7 +47,7 @@ fn pending_branches() {
     let Some(()) = can_load() else { return };
     let count: i16 = 9000;
     let mut insns = asm("r2 = *(u32 *)(r1 + 0)");
-    // Each may be taken or not, for all that the verifier knows.
+    // The verifier cannot know whether each is taken.
     insns.extend((0..count).flat_map(|at| asm(&format!("if r2 == {at} goto {}", count - 1 - at))));
     insns.extend(give(0));
     check(&insns, &[0], Some(VerifierLimit::Jumps), "jumps is too complex");
@@ -61,15 +61,15 @@ fn stack() {
     check_access(&over, Some(VerifierLimit::Stack), "invalid write to stack R10 off=-520 size=8");
     let over = asm("r0 = *(u64 *)(r10 - 520); exit");
     check_access(&over, Some(VerifierLimit::Stack), "invalid read from stack R10 off=-520 size=8");
-    // An unknown place on the stack, of which some are beyond the limit. Not by a negation: before 6.17
-    // the verifier forgot all bounds at one.
+    // An unknown stack offset, partly beyond the limit. Without negation: before 6.17 the verifier
+    // lost all bounds there.
     let somewhere = asm("r2 = *(u32 *)(r1 + 0); r2 &= 0xfff; r2 += -4096; r3 = r10; r3 += r2; \
                          *(u8 *)(r3 - 8) = 0; r0 = 0; exit");
     check_access(&somewhere, None, "invalid variable-offset write to stack R3");
-    // Above the frame, and not yet written: wrong, but not for want of room.
+    // Above the frame, and uninitialised: an error, but not due to the limit.
     let above = asm("*(u64 *)(r10 + 0) = 0; r0 = 0; exit");
     check_access(&above, None, "invalid write to stack R10 off=0 size=8");
-    // Two functions that fit alone, and not together.
+    // Two functions that fit separately, but not together.
     let two = asm("*(u64 *)(r10 - 272) = 1; call +1; exit; *(u64 *)(r10 - 272) = 2; r0 = 0; exit");
     check(&two, &[0, 3], Some(VerifierLimit::Stack), "combined stack size of 2 calls is ");
 }
@@ -78,7 +78,7 @@ fn stack() {
 fn call_frames() {
     let Some(()) = can_load() else { return };
     let frames = if since(7, 2, "room for sixteen frames") { 16 } else { 8 };
-    // Each calls the next one; one more than there is room for, beside the program itself.
+    // Each calls the next one; one more than allowed, not counting the program itself.
     let mut insns = asm("call +1; exit").repeat(frames + 1);
     insns.extend(give(0));
     let starts: Vec<u32> = (0..frames as u32 + 2).map(|number| 2 * number).collect();

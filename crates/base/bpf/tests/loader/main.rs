@@ -1,8 +1,8 @@
-//! The loader on the real kernel: programs loaded, rejected, run, found and measured; maps created
-//! and restored.
+//! The loader on the real kernel: programs loaded, rejected, run, found and measured; maps created and reset.
 //!
-//! Programs are bytecode that is written here, so that every figure is known beforehand. Tests are
-//! skipped only when the kernel refuses this process the least program; with `CI` set that is a failure.
+//! Programs are hand-written bytecode, so that every figure is known beforehand. Tests are skipped
+//! only if the kernel does not even let this process load a minimal program; with `CI` set that is
+//! a failure.
 
 mod accesses;
 mod arena;

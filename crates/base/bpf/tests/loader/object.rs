@@ -1,5 +1,4 @@
-//! Object files with types, lines, maps, variables and accesses: made here, so that no compiler is
-//! needed.
+//! Builds object files with types, lines, maps, variables and accesses, without a compiler.
 
 use wingbeat_bpf::{code::Insn, spec::Spec};
 
@@ -22,13 +21,13 @@ pub(crate) struct Function<'a> {
 }
 
 impl<'a> Function<'a> {
-    /// One that others see; its type is 0 for none.
+    /// A global function; `type_id` is 0 for none.
     pub(crate) fn global(name: &'a str, insns: &'a [Insn], type_id: u32) -> Self {
         Self { name, insns, type_id, is_global: true }
     }
 }
 
-/// An object file that grows.
+/// An object file under construction.
 pub(crate) struct ObjectFile {
     object: Object,
     pub(crate) types: Types,
@@ -42,7 +41,7 @@ impl ObjectFile {
         file
     }
 
-    /// One that declares no licence.
+    /// An object without a licence.
     pub(crate) fn unlicensed() -> Self {
         let (object, types, extension) = (Object::new(), Types::new(), Extension::default());
         Self { object, types, extension }
@@ -82,12 +81,12 @@ impl ObjectFile {
         self.code(section, &[Function::global(name, insns, type_id)])
     }
 
-    /// A function that is there.
+    /// An existing function.
     pub(crate) fn function(&self, name: &str) -> usize {
         self.object.symbols.iter().position(|symbol| symbol.name == name).expect("it is there")
     }
 
-    /// Source lines of a section: index of the first instruction, number, text.
+    /// Source lines of a section: index of the first instruction, line number, text.
     pub(crate) fn lines(&mut self, section: &str, lines: &[(u32, u32, &str)]) {
         let (section, file) = (self.types.text(section), self.types.text(SOURCE));
         let record = |&(insn_index, number, text): &(u32, u32, &str)| {
@@ -119,7 +118,7 @@ impl Types {
         self.integer(name, size, 0)
     }
 
-    /// A function with its prototype; gives the id of the function.
+    /// A function with its prototype; returns the id of the function.
     pub(crate) fn taking(
         &mut self,
         name: &str,
@@ -145,7 +144,7 @@ impl Types {
         self.data_section(section, size, &[[variable, 0, size]]);
     }
 
-    /// The definition of a map in `.maps`: properties that are numbers, and those that are types.
+    /// Definition of a map in `.maps`: numeric properties, and type properties.
     pub(crate) fn define_map(
         &mut self,
         name: &str,

@@ -1,5 +1,4 @@
-//! Maps that an object wants to share under their name: nothing is pinned, and nothing that is pinned
-//! is used.
+//! Maps that an object shares by name: nothing is pinned, and existing pins are not used.
 
 use std::{
     fs,
@@ -21,10 +20,10 @@ use crate::{
     support::{can_load, load_linked, value},
 };
 
-/// Where programs look for pins.
+/// The default bpffs.
 const BPFFS: &str = "/sys/fs/bpf";
 
-/// An empty bpffs at the usual place, for this thread alone.
+/// An empty bpffs at the default path, for this thread alone.
 pub(crate) struct PrivateBpffs(());
 
 impl PrivateBpffs {
@@ -44,7 +43,7 @@ impl PrivateBpffs {
         Path::new(BPFFS)
     }
 
-    /// Everything in it, folders included.
+    /// All entries, including folders.
     fn list(&self) -> Vec<PathBuf> {
         let (mut found, mut folders) = (Vec::new(), vec![self.path().to_owned()]);
         while let Some(folder) = folders.pop() {
@@ -59,7 +58,7 @@ impl PrivateBpffs {
     }
 }
 
-/// Returns what is in a map that is to be pinned, and leaves 7 there. The map is described by types.
+/// Returns the value of a map with pinning, and sets it to 7. The map has a typed definition.
 fn by_types() -> Spec {
     let mut file = ObjectFile::new();
     let properties =
@@ -68,7 +67,7 @@ fn by_types() -> Spec {
     program_with_map(file, ".maps", &[0; 40])
 }
 
-/// The same, described by numbers as Aya has it: type, sizes, entries, flags, id, pinning.
+/// The same with a numeric definition in Aya's format: type, sizes, entries, flags, id, pinning.
 fn by_numbers() -> Spec {
     program_with_map(ObjectFile::new(), "maps", &bytes(&[2, 4, 8, 1, 0, 0, 1]))
 }
@@ -88,7 +87,7 @@ fn program_with_map(mut file: ObjectFile, section: &str, definition: &[u8]) -> S
 fn nothing_is_pinned_and_no_pin_is_used() {
     let Some(()) = can_load() else { return };
     let bpffs = PrivateBpffs::enter();
-    // What another program would have left there, under the names that loaders go by.
+    // A map as left by another program, under the names that loaders use.
     let theirs = LoadedMap::notebook(8).expect("a map");
     let theirs = RawMap { fd: theirs, key_len: 4, value_len: 8 };
     theirs.update(&[0; 4], &99_u64.to_ne_bytes()).expect("set");
@@ -96,7 +95,7 @@ fn nothing_is_pinned_and_no_pin_is_used() {
     let folder = bpffs.path().join("by_hand");
     fs::create_dir(&folder).expect("a folder");
     raw::pin(&theirs.fd, &folder.join("shared")).expect("pinned");
-    // The kernel may put something of its own there.
+    // The kernel may have entries of its own there.
     let before = bpffs.list();
     assert!(before.len() >= 3 && before.contains(&folder.join("shared")), "{before:?}");
 

@@ -1,4 +1,4 @@
-//! Calls of `bpf(2)` that the crate has no use for: what the tests change and look at behind its back.
+//! Calls of `bpf(2)` that the crate does not need: for tests that change and inspect state independently.
 
 use std::{
     ffi::CString,
@@ -18,13 +18,13 @@ const OBJ_PIN: libc::c_long = 6;
 const MAP_LOOKUP_AND_DELETE: libc::c_long = 21;
 const OBJ_GET_INFO: libc::c_long = 15;
 
-/// Calls `bpf(2)` with a prefix of `union bpf_attr`, in words of 64 bits.
+/// Calls `bpf(2)` with a prefix of `union bpf_attr`, in 64-bit words.
 ///
 /// # Safety
 ///
-/// Pointers among the words are valid for what the command does with them.
+/// Pointers among the words are valid for the command.
 unsafe fn bpf(command: libc::c_long, attr: &[u64]) -> io::Result<()> {
-    // SAFETY: as promised; these commands write to no part of the structure that is looked at again.
+    // SAFETY: as promised; these commands do not write to any part of the structure that is read later.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_ptr(), size_of_val(attr)) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -37,7 +37,7 @@ fn address(bytes: &[u8]) -> u64 {
     if bytes.is_empty() { 0 } else { bytes.as_ptr().addr() as u64 }
 }
 
-/// A map, with the sizes of key and value in bytes as user space sees them.
+/// A map, with the sizes of key and value in user space, in bytes.
 pub(crate) struct RawMap<F> {
     pub(crate) fd: F,
     pub(crate) key_len: usize,
@@ -66,7 +66,7 @@ impl<F: AsFd> RawMap<F> {
         unsafe { bpf(MAP_LOOKUP, &[number(&self.fd), address(key), at, 0]) }.map(|()| value)
     }
 
-    /// All keys and values, in ascending order.
+    /// All keys and values, ascending.
     pub(crate) fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let (mut entries, mut key) = (Vec::new(), Vec::new());
         let mut next = vec![0_u8; self.key_len];
@@ -78,7 +78,7 @@ impl<F: AsFd> RawMap<F> {
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => break,
                 Err(error) => panic!("the next key: {error}"),
             }
-            // Tables of maps and programs have empty slots.
+            // Map and program tables have empty slots.
             if let Ok(value) = self.lookup(&key) {
                 entries.push((key.clone(), value));
             }
@@ -87,7 +87,7 @@ impl<F: AsFd> RawMap<F> {
         entries
     }
 
-    /// Takes everything out of a queue or stack, in its order.
+    /// Removes everything from a queue or stack, in order.
     pub(crate) fn drain(&self) -> Vec<Vec<u8>> {
         let mut values = Vec::new();
         loop {
@@ -110,13 +110,13 @@ pub(crate) fn pin(fd: impl AsFd, path: &Path) -> io::Result<()> {
     unsafe { bpf(OBJ_PIN, &[address(path.as_bytes_with_nul()), number(fd)]) }
 }
 
-/// Numbers of function records and of line records that the kernel has of a program
-/// (`nr_func_info`, `nr_line_info` of `struct bpf_prog_info`, include/uapi/linux/bpf.h, Linux 6.18).
+/// Numbers of function records and line records of a program in the kernel (`nr_func_info`,
+/// `nr_line_info` of `struct bpf_prog_info`, include/uapi/linux/bpf.h, Linux 6.18).
 pub(crate) fn record_counts(program: impl AsFd) -> (u32, u32) {
     const LEN: usize = 232;
     let mut info = [0_u8; LEN];
     let at = info.as_mut_ptr().addr() as u64;
-    // SAFETY: `info` has the length that is given, and asks for no lists.
+    // SAFETY: `info` has the declared length, and requests no lists.
     unsafe { bpf(OBJ_GET_INFO, &[number(program) | (LEN as u64) << 32, at]) }.expect("info");
     let word = |at: usize| u32::from_ne_bytes(info[at..at + 4].try_into().expect("four bytes"));
     (word(144), word(148))

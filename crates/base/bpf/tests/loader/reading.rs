@@ -1,4 +1,4 @@
-//! Maps and ring buffers as user space reads them.
+//! Reads maps and ring buffers from user space.
 
 use std::{
     process::Command,
@@ -50,7 +50,7 @@ fn a_ring_buffer_gives_each_record_once() {
     reader.drain(|record| panic!("nothing is left, and there is {record:?}"));
 }
 
-/// Does waiting for a reader end at once?
+/// Whether waiting for a reader ends at once.
 fn is_woken(reader: &RingReader) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(reader, PollFlags::IN)], Some(&at_once)).expect("poll") == 1
@@ -72,7 +72,7 @@ fn only_who_wakes_up_a_reader_wakes_it_up() {
         for flag in flags {
             run(&output, xdp, &vec![0; 14 + flag], 1).expect("it runs");
         }
-        // The kernel wakes up from an interrupt of its own, a little later.
+        // The kernel wakes up from a deferred interrupt, a little later.
         let deadline = Instant::now() + Duration::from_secs(5);
         while expected && !is_woken(&reader) && Instant::now() < deadline {
             thread::yield_now();
@@ -121,7 +121,7 @@ fn records_of_processes_that_find_no_room_are_counted() {
     let mut buffers: Vec<_> = cpus.iter().map(open).collect();
     let lost = |buffers: &[ProcessRecords]| buffers.iter().map(ProcessRecords::lost).sum();
     let Some(before) = lost(&buffers) else { return }; // Linux before 6.0.
-    // A process makes at least a fork, a name, a mapping and an exit, of some 400 bytes together.
+    // A process causes at least a fork, a name, a mapping and an exit record, some 400 bytes in total.
     for _ in 0..20 * cpus.len() {
         Command::new("true").status().expect("run true");
     }

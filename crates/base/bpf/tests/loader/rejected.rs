@@ -1,4 +1,4 @@
-//! Programs that the verifier does not accept, and what it says of those that it does.
+//! Programs that the verifier rejects, and its statistics for accepted ones.
 
 use wingbeat_bpf::{
     ProgramType,
@@ -12,7 +12,7 @@ use crate::{
     support::{can_load, code, load as load_program, load_linked, program, since},
 };
 
-/// What a rejected program's error holds, and its text.
+/// The rejection in an error, and the error's text.
 pub(crate) fn rejection(error: LoadError) -> (Rejection, String) {
     let text = error.to_string();
     match error {
@@ -34,14 +34,14 @@ fn where_and_why() {
             format!("the verifier rejects by_hand: {reason}\n  the end of the verifier's log:\n");
         assert!(text.starts_with(&begin), "{text}");
         assert!(text.ends_with(&format!("\n    {reason}")), "{text}");
-        // The statistics are for the log only.
+        // The statistics are only for the log.
         assert!(rejection.log.contains("processed ") && !text.contains("processed "), "{text}");
     };
     check("r1 = 0; r0 = *(u32 *)(r1 + 0); exit", Some(1), "R1 invalid mem access 'scalar'");
     check("exit", Some(0), "R0 !read_ok");
     let beyond = "invalid bpf_context access off=300 size=4";
     check("r0 = *(u32 *)(r1 + 300); exit", Some(0), beyond);
-    // Unknown helpers, and code that nothing leads to, are told before anything is followed.
+    // Unknown helpers and unreachable code are reported before paths are explored.
     check("call 9999; exit", Some(0), "invalid func unknown#9999");
     check("exit; exit", None, "unreachable insn 1");
     check("r0 = 0", None, "last insn is not an exit or jmp");
@@ -53,7 +53,7 @@ fn where_and_why() {
     check(out_of_packet, Some(1), reason);
 }
 
-/// An object with a program of two lines, the second of which is wrong.
+/// An object with a program of two lines, the second of which is invalid.
 fn with_lines(insns: &[Insn], lines: &[(u32, u32, &str)]) -> Result<VerifierStatistics, LoadError> {
     let mut file = ObjectFile::new();
     file.program("xdp", "wrong", insns);
@@ -68,7 +68,7 @@ fn the_source_line() {
     let lines = [(0, 3, "int found = 7;"), (1, 5, "  found = *(int *)0;"), (3, 6, "return found;")];
     let (rejection, text) = rejection(with_lines(&insns, &lines).expect_err("no pointer"));
     assert_eq!(rejection.insn_index, Some(2));
-    // Linux 6.12 tells the file too, 6.1 does not.
+    // Linux 6.12 also reports the file, 6.1 does not.
     let source = match since(6, 12, "the file in the verifier's log") {
         true => "found = *(int *)0; @ by_hand.c:5",
         false => "found = *(int *)0;",
@@ -113,13 +113,13 @@ fn statistics_of_programs_that_are_accepted() {
     };
     check("r0 = 0; exit", &[0], 2, &[0]);
     check("*(u64 *)(r10 - 24) = 1; r0 = 0; exit", &[0], 3, &[24]);
-    // Both branches of a condition that nothing is known of, and what follows once for each.
+    // Both branches of an unknown condition, and the code after them once for each.
     let branches = "r2 = *(u32 *)(r1 + 0); r3 = *(u32 *)(r1 + 16); if r3 == 1 goto +1; r3 = r2; r0 = 0; \
                     exit";
     check(branches, &[0], 8, &[0]);
-    // A function with a stack of its own.
+    // A function with its own stack frame.
     let calls = "*(u64 *)(r10 - 8) = 1; call +1; exit; *(u64 *)(r10 - 32) = 2; r0 = 0; exit";
     check(calls, &[0, 3], 6, &[8, 32]);
-    // Turns of a loop are followed one by one, and states are kept on the way.
+    // Iterations of a loop are followed one by one, with states kept on the way.
     check("r0 = 0; r0 += 1; if r0 < 1000 goto -2; exit", &[0], 2 + 2 * 1000, &[0]);
 }

@@ -1,4 +1,4 @@
-//! What is loaded otherwise than the object says: without a licence, with types that the kernel refuses.
+//! Programs loaded differently than the object says: without a licence, or with types that the kernel rejects.
 
 use wingbeat_bpf::{
     ProgramType,
@@ -19,7 +19,7 @@ fn load(loader: &Loader, spec: &Spec, name: &str) -> Result<(), LoadError> {
     loader.load(&linked.program, &linked.code, &[]).map(drop)
 }
 
-/// `free` in section xdp, and in tc `bound`, which calls what the kernel gives to GPL programs alone.
+/// `free` in section xdp, and in tc `bound`, which calls a GPL-only helper.
 fn two_programs(mut file: ObjectFile) -> Spec {
     file.program("xdp", "free", &give(2));
     let print = "*(u64 *)(r10 - 8) = 0; r1 = r10; r1 += -8; r2 = 8; call trace_printk; exit";
@@ -35,7 +35,7 @@ fn an_object_without_a_licence_has_none_unless_it_needs_one() {
         let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
         load(&loader, &spec, "free").expect("it is free");
         assert_eq!(loader.remarks(), Remarks::default());
-        // Once more, as forms of a program are.
+        // Again, like other forms of a program.
         let bound = load(&loader, &spec, "bound").and_then(|()| load(&loader, &spec, "bound"));
         bound.map(|()| loader.remarks().as_gpl)
     };
@@ -61,7 +61,7 @@ fn types_that_the_kernel_refuses_are_left_out() {
     if !since(6, 8, "a context as an argument of a function") {
         return;
     }
-    // An image gets types of its own then: neither ids nor lines of the object's mean anything.
+    // The image then gets generated types: neither ids nor lines of the object are valid.
     let function = |insn_index, type_id| FunctionInfo {
         insn_index,
         name: format!("function_{insn_index}"),

@@ -1,4 +1,4 @@
-//! Maps go back to what they were after they had been filled, whatever programs did to them.
+//! Maps are reset to the state after filling, whatever programs did to them.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -35,7 +35,7 @@ pub(crate) fn raw<'a>(maps: &'a LoadedMaps, spec: &MapSpec) -> RawMap<BorrowedFd
     RawMap { fd: map.as_fd(), key_len, value_len: map.value_len() }
 }
 
-/// `map[key] = value` for a key of 8 bytes and values of 8 bytes, in a program.
+/// A program with `map[key] = value`, for 8-byte keys and values.
 pub(crate) fn updates(entries: &[(u64, i32)]) -> Vec<Insn> {
     let update = |&(key, value): &(u64, i32)| {
         let [low, high] = [key as u32, (key >> 32) as u32].map(u32::cast_signed);
@@ -53,14 +53,14 @@ fn disturb(insns: &[Insn], maps: &LoadedMaps) -> u32 {
     value(&loaded.expect("it loads"))
 }
 
-/// A map of keys and values of 8 bytes with two entries: a program changes one and adds two more,
-/// user space removes the other.
+/// A map with 8-byte keys and values and two entries: a program changes one and adds two more, user
+/// space removes the other.
 fn check_keyed(kind: MapType, flags: u32) {
     let mut spec = MapSpec::plain("keyed", kind, (8, 8), 16);
     spec.flags = flags;
     let mut maps = created(&spec);
     let len = maps.all()[0].value_len();
-    // A trie's keys begin with the number of bits that count.
+    // Keys of a trie begin with the number of significant bits.
     let key = |number: u64| if kind == MapType::LPM_TRIE { 32 | number << 32 } else { number };
     let filled: Entries = [(key(1), 11_u8), (key(2), 22)]
         .map(|(key, value)| (key.to_ne_bytes().to_vec(), vec![value; len]))
@@ -89,7 +89,7 @@ fn maps_with_keys() {
     check_keyed(MapType::LPM_TRIE, NO_PREALLOC);
 }
 
-/// More entries than were asked for fit where each CPU has a list of its own.
+/// Per-CPU lists have room for more entries than requested.
 #[test]
 fn maps_that_are_full() {
     let Some(()) = can_load() else { return };
@@ -137,12 +137,12 @@ fn arrays() {
         let mut maps = created(&spec);
         let len = maps.all()[0].value_len();
         let entry = |index: u32, value: u8| (index.to_ne_bytes().to_vec(), vec![value; len]);
-        // What was filled in last counts.
+        // The last fill counts.
         let filled = [entry(1, 7), entry(1, 8), entry(4, 9)];
         maps.get_mut("array").expect("the map").fill(&filled, &Alarm::never()).expect("filled");
         let before = raw(&maps, &spec).entries();
         assert_eq!(before, [entry(0, 0), entry(1, 8), entry(2, 0), entry(3, 0), entry(4, 9)]);
-        // The program sees four bytes of the key; the upper half is nothing to it.
+        // The program sees four bytes of the key and ignores the upper half.
         disturb(&updates(&[(1, 99), (2, 99)]), &maps);
         raw(&maps, &spec).update(&4_u32.to_ne_bytes(), &vec![1; len]).expect("changed");
         let changed = raw(&maps, &spec).entries();
@@ -171,7 +171,7 @@ fn queues_and_stacks() {
         }
         let expected = expected.map(|value| value.to_ne_bytes().to_vec());
         assert_eq!(raw(&maps, &spec).drain(), expected, "{kind}");
-        // Taken out by user space.
+        // Removed by user space.
         maps.reset(&Alarm::never()).expect("it is reset");
         assert_eq!(raw(&maps, &spec).drain(), expected, "{kind}");
     };
@@ -186,11 +186,11 @@ fn ring_buffers() {
     let maps = created(&spec);
     let output = asm("*(u64 *)(r10 - 8) = 3; r1 = map 0; r2 = r10; r2 += -8; r3 = 8; r4 = 0; \
                       call ringbuf_output; exit");
-    // Bytes that nobody has read.
+    // Unread bytes.
     let query = asm("r1 = map 0; r2 = 0; call ringbuf_query; exit");
     let load = |insns| load_program(&program(ProgramType::XDP), insns, &maps.descriptors());
     let (output, query) = (load(&output).expect("it loads"), load(&query).expect("it loads"));
-    // A record of 8 bytes has 8 more in front. More of them than fit, in all.
+    // A record of 8 bytes has an 8-byte header. In total more records than fit.
     for _ in 0..3 {
         for count in 1..=100 {
             assert_eq!((value(&output), value(&query)), (0, 16 * count));
@@ -198,7 +198,7 @@ fn ring_buffers() {
         maps.reset(&Alarm::never()).expect("it is reset");
         assert_eq!(value(&query), 0);
     }
-    // Full: what does not fit is refused, and there is room again afterwards.
+    // Full: further records are rejected, and there is room again afterwards.
     while value(&output) == 0 {}
     maps.reset(&Alarm::never()).expect("it is reset");
     assert_eq!((value(&query), value(&output)), (0, 0));
@@ -275,7 +275,7 @@ fn tables_of_programs() {
     assert_eq!([0, 1, 2].map(call_slot), [1000, 77, 1000]);
     maps.reset(&Alarm::never()).expect("it is reset");
     assert_eq!([0, 1, 2].map(call_slot), [1000, 77, 1000]);
-    // Programs of a table are all of one type.
+    // All programs of a table have the same type.
     let other = load_program(&program(ProgramType::SCHED_CLS), &give(0), &[]).expect("it loads");
     let error = maps.fill_programs(|_| Some(other.as_fd())).expect_err("another type");
     assert!(error.to_string().starts_with("cannot fill map table (prog_array): "), "{error}");
@@ -300,7 +300,7 @@ fn tables_for_redirection() {
     check(MapType::XSKMAP, None);
 }
 
-/// User space cannot read these; that resetting them does no harm is all there is to see.
+/// User space cannot read these; this only checks that resetting them does no harm.
 #[test]
 fn tables_that_cannot_be_read() {
     let Some(()) = can_load() else { return };
@@ -331,6 +331,6 @@ fn maps_that_have_to_be_created_anew() {
     check(MapType::BLOOM_FILTER, (0, 8), 8);
     check(MapType::SOCKMAP, (4, 4), 8);
     check(MapType::SOCKHASH, (4, 4), 8);
-    // Restoring it would take longer than creating it.
+    // Resetting it would take longer than recreating it.
     check(MapType::ARRAY, (4, 4096), 257);
 }

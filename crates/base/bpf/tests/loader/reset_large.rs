@@ -1,4 +1,4 @@
-//! Maps with many entries or large values: brought back in time, or left alone where no program can write.
+//! Maps with many entries or large values: reset in time, or skipped if no program can write to them.
 
 use std::{sync::atomic::AtomicBool, time::Instant};
 
@@ -15,15 +15,15 @@ use crate::{
     support::{can_load, load as load_program, program},
 };
 
-/// Puts keys of 8 bytes in, from 0 on.
+/// Adds 8-byte keys, from 0 on.
 fn fill(maps: &LoadedMaps, keys: std::ops::Range<u64>) {
     let map = &maps.all()[0];
     let value = vec![1; map.value_len()];
     keys.for_each(|key| map.set(&key.to_ne_bytes(), &value).expect("set"));
 }
 
-/// Clearing a map with many buckets looks at each of them once, not once for each entry, which takes
-/// seconds. The fastest of three, since others are at work too.
+/// Clearing a map with many buckets visits each bucket once, not once per entry, which takes
+/// seconds. Takes the minimum of three, because of other load.
 #[test]
 fn clearing_takes_time_that_is_linear() {
     let Some(()) = can_load() else { return };
@@ -44,7 +44,7 @@ fn clearing_takes_time_that_is_linear() {
     check(MapType::LRU_HASH, 0);
 }
 
-/// More entries than are taken out at a time.
+/// More entries than are removed at a time.
 #[test]
 fn maps_with_many_entries() {
     let Some(()) = can_load() else { return };
@@ -75,7 +75,7 @@ fn maps_with_many_entries() {
     check(MapType::LPM_TRIE, NO_PREALLOC);
 }
 
-/// Entries that share a bucket, however few are taken out at a time.
+/// Entries that share a bucket, however few are removed at a time.
 #[test]
 fn large_values() {
     let Some(()) = can_load() else { return };
@@ -86,7 +86,7 @@ fn large_values() {
     assert_eq!(raw(&maps, &spec).entries(), []);
 }
 
-/// A map that no program can write to is left as it is, whatever user space puts there.
+/// A map that no program can write to is not reset, whatever user space writes to it.
 #[test]
 fn hashes_that_programs_only_read() {
     let Some(()) = can_load() else { return };

@@ -1,5 +1,4 @@
-//! `BPF_PROG_TEST_RUN` of every type that has a handler: the value that the program computes, the runs
-//! that it counts, the packet that it leaves.
+//! `BPF_PROG_TEST_RUN` of every type with a handler: return value, run count, and resulting packet.
 
 use std::os::fd::AsFd as _;
 
@@ -14,12 +13,12 @@ use crate::{
     support::{can_load, load as load_program, program, since},
 };
 
-/// Where the packet's begin and end are in `struct __sk_buff`.
+/// Offsets of the packet's start and end in `struct __sk_buff`.
 const SKB: (i16, i16) = (76, 80);
 /// The same in `struct xdp_md`.
 const XDP: (i16, i16) = (0, 4);
 
-/// One packet for all: 60 bytes that say to be no IP, each its own place.
+/// A common packet: 60 bytes, not IP, each byte equal to its index.
 fn frame() -> Vec<u8> {
     let mut frame: Vec<u8> = (0..60).collect();
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);
@@ -35,12 +34,12 @@ fn ip_packet() -> Vec<u8> {
     packet
 }
 
-/// Counts the run in map 0; leaves r1 as it is.
+/// Counts the run in map 0; preserves r1.
 fn counting(body: &[Insn]) -> Vec<Insn> {
     [&asm("r2 = value 0; r3 = 1; lock *(u64 *)(r2 + 0) += r3"), body].concat()
 }
 
-/// `return *(u32 *)context`: the length, of a socket buffer.
+/// `return *(u32 *)context`: the length, for a socket buffer.
 fn first_word() -> Vec<Insn> {
     asm("r0 = *(u32 *)(r1 + 0); exit")
 }
@@ -55,7 +54,7 @@ fn packet_len((begin, end): (i16, i16)) -> Vec<Insn> {
     asm(&format!("r2 = *(u32 *)(r1 + {begin}); r0 = *(u32 *)(r1 + {end}); r0 -= r2; exit"))
 }
 
-/// Adds one to byte `at` of the packet and returns it.
+/// Increments byte `at` of the packet and returns it.
 fn add_one((begin, end): (i16, i16), at: i16) -> Vec<Insn> {
     asm(&format!(
         "r2 = *(u32 *)(r1 + {begin}); r3 = *(u32 *)(r1 + {end}); r4 = r2; r4 += {}; r0 = 255; \
@@ -64,7 +63,7 @@ fn add_one((begin, end): (i16, i16), at: i16) -> Vec<Insn> {
     ))
 }
 
-/// How a program is run, and what is to come of it.
+/// How a program is run, and the expected result.
 struct Case<'a> {
     r#type: ProgramType,
     attach_type: u32,
@@ -108,7 +107,7 @@ fn programs_that_see_the_whole_frame() {
     let check = |r#type, attach_type, insns, value, left: &[u8]| {
         Case { r#type, attach_type, insns, data: &frame, context: &[], value, left }.check();
     };
-    // Each run goes on with what the one before has left.
+    // Each run continues with the output of the previous one.
     let mut counted = frame.clone();
     counted[20] += RUNS as u8;
     let last = 20 + RUNS;
@@ -121,7 +120,7 @@ fn programs_that_see_the_whole_frame() {
     check(ProgramType::FLOW_DISSECTOR, 17, packet_len(SKB), 60, &[]);
 }
 
-/// The kernel takes the Ethernet header away from these, and gives one of zeros back.
+/// The kernel removes the Ethernet header for these, and returns one of zeros.
 #[test]
 fn programs_that_see_what_is_behind_the_ethernet_header() {
     let Some(()) = can_load() else { return };
@@ -146,7 +145,7 @@ fn programs_that_see_what_is_behind_the_ethernet_header() {
 #[test]
 fn packets_that_grow() {
     let Some(()) = can_load() else { return };
-    // 16 bytes more in front, all of which the kernel had left as they were; the last one is set.
+    // 16 more bytes in front, all left unchanged by the kernel; the last one is set.
     let insns = asm(
         "r6 = r1; r2 = -16; call xdp_adjust_head; r2 = *(u32 *)(r6 + 0); r3 = *(u32 *)(r6 + 4); \
          r4 = r2; r4 += 16; r0 = 0; if r4 > r3 goto +5; *(u64 *)(r2 + 0) = 0x1111; \
@@ -180,7 +179,7 @@ fn programs_that_see_a_packet_of_the_network_layer() {
 fn programs_that_see_a_context_only() {
     let Some(()) = can_load() else { return };
     let check = |r#type, attach_type, insns, context: &[u8], value| {
-        // Bytes of a packet are nothing that they take; they are left out.
+        // These do not take packet bytes, which are left out.
         Case { r#type, attach_type, insns, data: &[1; 60], context, value, left: &[] }.check();
     };
     // The default: to port 8080, at offset 60 of `struct bpf_sk_lookup`.
@@ -189,7 +188,7 @@ fn programs_that_see_a_context_only() {
     let mut other = ProgramType::SK_LOOKUP.default_context();
     other[60..62].copy_from_slice(&8081_u16.to_ne_bytes());
     check(ProgramType::SK_LOOKUP, 36, word_is(60, 8081), &other, 1);
-    // It returns what it was given, and writes something else, which the next run must not see.
+    // It returns its input, and writes another value, which the next run must not see.
     let takes = asm("r0 = *(u64 *)(r1 + 0); r2 = 99; *(u64 *)(r1 + 0) = r2; exit");
     check(ProgramType::SYSCALL, 0, takes, &41_u64.to_ne_bytes(), 41);
     let adds = asm("r0 = *(u64 *)(r1 + 0); r1 = *(u64 *)(r1 + 8); r0 += r1; exit");
@@ -211,11 +210,11 @@ fn a_packet_that_grows_with_each_run() {
         assert!(found.data.starts_with(&frame));
     };
     check(1, 1060);
-    // Far beyond what it was.
+    // Far beyond its old size.
     check(12, 12_060);
 }
 
-/// Runs an empty program of a type under the rules of `rules`; the kernel goes by the program.
+/// Runs an empty program of a type under the rules of `rules`; the kernel uses the program's.
 fn outcome(r#type: ProgramType, rules: ProgramType) -> Option<Result<(), RunError>> {
     let mut spec = program(r#type);
     spec.attach_type = match r#type {
@@ -232,7 +231,7 @@ fn outcome(r#type: ProgramType, rules: ProgramType) -> Option<Result<(), RunErro
     Some(run(&loaded, rules, RunInput { data, context: &[] }, 1).map(drop))
 }
 
-/// Types of which this kernel runs some programs only, and none that are like those here.
+/// Types of which this kernel runs only some programs, unlike those here.
 const ONLY_OWN: [ProgramType; 2] = [ProgramType::TRACING, ProgramType::STRUCT_OPS];
 
 #[test]
@@ -249,7 +248,7 @@ fn the_table_of_handlers_is_that_of_the_kernel() {
             assert!(matches!(ran, Some(Ok(()))), "{type} should be run: {ran:?}");
             continue;
         }
-        // Without a handler: refused here, and the kernel would refuse it too.
+        // Without a handler: rejected here, and the kernel would reject it too.
         let Some(found) = outcome(r#type, r#type) else { continue };
         let error = found.expect_err("there is no handler");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Run-time statistics: exact while they are held, and nothing is left behind.
+//! Run-time statistics: exact while enabled, and restored afterwards.
 
 use std::{
     env, fs,
@@ -19,18 +19,18 @@ use crate::{
     support::{can_load, load as load_program, program, run, turn},
 };
 
-/// Set in the process that holds statistics until it is killed.
+/// Set in the process that keeps statistics enabled until it is killed.
 const MARK: &str = "WINGBEAT_TEST_HOLDS_STATISTICS";
 
-/// What it says when it holds them.
+/// Printed once it has enabled them.
 const HELD: &str = "statistics are held";
 
-/// The switch for all, which holding does not touch.
+/// The global switch, which a descriptor does not change.
 fn switch() -> String {
     fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").expect("the switch")
 }
 
-/// Waits until nobody holds statistics; other processes may for a while.
+/// Waits until statistics are off; other processes may enable them for a while.
 fn wait_until_off(ruler: &Ruler) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while ruler.are_statistics_on().expect("it runs") {
@@ -58,7 +58,7 @@ fn runs_are_counted_exactly_while_they_are_on() {
         assert!(later.run_time_ns > earlier.run_time_ns, "{count}");
         assert_eq!(later.recursion_misses, 0);
     }
-    // Two hold them: one may go.
+    // With two holders, one may go.
     drop(StatisticsOn::new().expect("statistics"));
     runs(10);
     assert_eq!(info().run_count, expected + 10);
@@ -68,7 +68,7 @@ fn runs_are_counted_exactly_while_they_are_on() {
         wait_until_off(&Ruler::load().expect("a ruler"));
         let earlier = info();
         runs(10);
-        // Should somebody else have begun to hold them since, it says nothing.
+        // Check only if nobody else has enabled them since.
         if !Ruler::load().and_then(|ruler| ruler.are_statistics_on()).expect("it runs") {
             assert_eq!(info().run_count, earlier.run_count);
         }
@@ -81,7 +81,7 @@ fn a_process_that_is_killed_leaves_them_off() {
     if env::var_os(MARK).is_some() {
         let _on = StatisticsOn::new().expect("statistics");
         println!("\n{HELD}");
-        // Until it is killed; at the latest when nobody listens any more.
+        // Until it is killed; at the latest when its stdin is closed.
         drop(io::stdin().lines().next());
         panic!("nobody has killed this process");
     }

@@ -1,4 +1,4 @@
-//! Programs of struct_ops, loaded for the members that they are.
+//! struct_ops programs, loaded for the members that they implement.
 
 use wingbeat_bpf::{
     KernelTypes,
@@ -13,7 +13,7 @@ use crate::{
     support::{can_load, load_linked},
 };
 
-/// The program `own`, in a structure called so, as the member called so, which is its second one.
+/// The program `own` as the second member of a structure, with these names.
 fn object(structure: &str, member: &str, insns: &[Insn]) -> Spec {
     let mut file = ObjectFile::new();
     file.code("struct_ops/own", &[Function::global("own", insns, 0)]);
@@ -48,9 +48,9 @@ fn members_of_the_kernels_structures() {
     }
     let ssthresh = loaded("tcp_congestion_ops", "ssthresh", &give(2)).expect("it loads");
     assert_eq!(ssthresh.verifier.processed_instructions, Some(2));
-    // A variant of the structure is the structure.
+    // A variant matches the structure.
     loaded("tcp_congestion_ops___mine", "undo_cwnd", &give(2)).expect("it loads");
-    // That it is checked as this member shows by its arguments: the second is a number.
+    // The arguments show that it is verified as this member: the second is a number.
     let second = asm("r0 = *(u64 *)(r1 + 8); exit");
     loaded("tcp_congestion_ops", "set_state", &second).expect("it has two arguments");
     let error = loaded("tcp_congestion_ops", "ssthresh", &second).expect_err("it has one");

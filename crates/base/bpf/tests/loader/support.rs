@@ -1,4 +1,4 @@
-//! Whether there are the rights, turns, and programs without an object.
+//! Privilege checks, mutual exclusion, and programs without an object.
 
 use std::{
     io,
@@ -18,14 +18,14 @@ use wingbeat_bpf::{
 
 use crate::bytecode::give;
 
-/// One at a time of those tests that something common to all processes would disturb.
+/// Serializes tests that share global state of the machine.
 static TURN: Mutex<()> = Mutex::new(());
 
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the kernel takes the least program of this process; that it does not is a failure in CI.
+/// Whether the kernel lets this process load a minimal program; a failure in CI if not.
 pub(crate) fn can_load() -> Option<()> {
     match load(&program(ProgramType::XDP), &give(0), &[]) {
         Ok(_) => Some(()),
@@ -38,7 +38,7 @@ pub(crate) fn can_load() -> Option<()> {
     }
 }
 
-/// Whether the kernel is of this version or newer; what is left out if it is not is told.
+/// Whether the kernel has at least this version; prints what is skipped if not.
 pub(crate) fn since(major: u32, minor: u32, what: &str) -> bool {
     let is_new = Kernel::running().is_at_least(major, minor);
     if !is_new {
@@ -47,7 +47,7 @@ pub(crate) fn since(major: u32, minor: u32, what: &str) -> bool {
     is_new
 }
 
-/// A program of a type, for which nothing else has to be said.
+/// A program of a type, with defaults.
 pub(crate) fn program(r#type: ProgramType) -> ProgramSpec {
     ProgramSpec {
         name: "by_hand".to_owned(),
@@ -60,7 +60,7 @@ pub(crate) fn program(r#type: ProgramType) -> ProgramSpec {
     }
 }
 
-/// Code without types and lines, of functions that begin at `starts`.
+/// Code without types and lines, with functions that begin at `starts`.
 pub(crate) fn code(insns: &[Insn], starts: &[u32]) -> Code {
     let functions = starts.iter().map(|&insn_index| FunctionInfo {
         insn_index,
@@ -105,12 +105,12 @@ pub(crate) fn run(
     wingbeat_bpf::loader::run(program, r#type, RunInput { data, context: &[] }, repeat)
 }
 
-/// What an XDP program gives back for an empty packet.
+/// Return value of an XDP program for an empty packet.
 pub(crate) fn value(program: &Loaded) -> u32 {
     run(program, ProgramType::XDP, &[0; 14], 1).expect("it runs").return_value
 }
 
-/// Whether an error is the kernel's for rights that are missing.
+/// Whether an error is due to missing privileges.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EPERM)
 }

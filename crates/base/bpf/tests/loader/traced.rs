@@ -1,4 +1,4 @@
-//! Programs at the entry and the exit of another program, what perf counts, and who jumps to whom.
+//! Tracers at the entry and the exit of another program, perf counters, and tail calls.
 
 use std::os::fd::AsFd as _;
 
@@ -20,7 +20,7 @@ use crate::{
     support::{can_load, load as load_program, program},
 };
 
-/// Adds one to the word of a per-CPU notebook.
+/// Increments the word of a per-CPU notebook.
 fn count() -> Vec<Insn> {
     asm("*(u32 *)(r10 - 4) = 0; r1 = map 0; r2 = r10; r2 += -4; call map_lookup_elem; \
          if r0 == 0 goto +3; r1 = *(u64 *)(r0 + 0); r1 += 1; *(u64 *)(r0 + 0) = r1; r0 = 0; exit")

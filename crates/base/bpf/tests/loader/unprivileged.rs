@@ -1,4 +1,4 @@
-//! Without rights, or with some of them: the refusal says what to do next, and nothing panics.
+//! Without privileges, or with some of them: errors say what to do next, and nothing panics.
 
 use std::{env, io::ErrorKind, process::Command, thread};
 
@@ -16,15 +16,15 @@ use crate::{
     support::{can_load, is_refusal, load as load_program, program as program_spec},
 };
 
-/// Set in the process that gives up its rights.
+/// Set in the process that drops its privileges.
 const MARK: &str = "WINGBEAT_TEST_WITHOUT_RIGHTS";
 
-/// What the refusal of a program says.
+/// Error of loading a program.
 const PROGRAM_HINT: &str = "cannot load by_hand: the kernel refuses (Operation not permitted (os \
                             error 1)) before verifying it; this needs CAP_BPF, CAP_PERFMON for \
                             tracing and CAP_NET_ADMIN for the network: run it with sudo. See \
                             `wingbeat doctor`";
-/// That of a map.
+/// Error of creating a map.
 const MAP_HINT: &str = "cannot create map notebook (array): Operation not permitted (os error 1); it needs CAP_BPF, and \
                         CAP_NET_ADMIN for maps of the network: run it with sudo";
 
@@ -40,7 +40,7 @@ fn a_process_of_nobody() {
         return without_rights();
     }
     let Some(()) = can_load() else { return };
-    // Rights belong to the whole process here, so it has to be another one.
+    // Privileges belong to the whole process here, so this needs another one.
     let output = Command::new(env::current_exe().expect("this program"))
         .args(["unprivileged::a_process_of_nobody", "--exact", "--nocapture"])
         .env(MARK, "1")
@@ -51,7 +51,7 @@ fn a_process_of_nobody() {
     assert!(text.contains("1 passed"), "{text}");
 }
 
-/// Everything that takes rights, in a process that has none.
+/// All privileged operations, in a process without privileges.
 fn without_rights() {
     for r#type in [ProgramType::XDP, ProgramType::SYSCALL, ProgramType::RAW_TRACEPOINT] {
         let error = load_program(&program_spec(r#type), &give(0), &[]).expect_err("no rights");
@@ -61,7 +61,7 @@ fn without_rights() {
     let error = LoadedMap::notebook(8).expect_err("no rights");
     assert_eq!(error.to_string(), MAP_HINT);
 
-    // An object with types: that the kernel does not take them is told with the program.
+    // An object with types: their rejection is reported with the program.
     let mut file = ObjectFile::new();
     file.program("xdp", "by_hand", &give(0));
     let spec = file.spec();
@@ -82,7 +82,7 @@ fn without_rights() {
     check("links", links::all().expect_err("no rights"));
 }
 
-/// Gives this thread only these capabilities, and tries to load programs of some types.
+/// Restricts this thread to these capabilities, and tries to load programs of some types.
 fn with_only(held: CapabilitySet) -> Vec<(ProgramType, Result<(), LoadError>)> {
     let types = [ProgramType::SOCKET_FILTER, ProgramType::XDP, ProgramType::RAW_TRACEPOINT];
     let tries = move || {
@@ -93,7 +93,7 @@ fn with_only(held: CapabilitySet) -> Vec<(ProgramType, Result<(), LoadError>)> {
         };
         set_capabilities(None, sets).expect("fewer capabilities");
         let load = |r#type| {
-            // The value that a socket filter returns has no limits.
+            // The return value of a socket filter is unrestricted.
             (r#type, load_program(&program_spec(r#type), &give(0), &[]).map(drop))
         };
         types.map(load).into()
@@ -111,7 +111,7 @@ fn some_capabilities() {
         for (r#type, result) in found {
             let Err(error) = result else { continue };
             assert!(matches!(error, LoadError::Refused { .. }), "{type}: {error:?}");
-            // It is still root, whom `sudo` gives nothing.
+            // It is still root, so `sudo` does not help.
             let (before, _) = PROGRAM_HINT.split_once("run it").expect("a hint");
             let expected = format!("{before}this process is root, but has no CAP_");
             assert!(error.to_string().starts_with(&expected), "{type}: {error}");

@@ -1,4 +1,4 @@
-//! Accesses to kernel structures by name (CO-RE), fitted to kernels that are made up.
+//! Accesses to kernel structures by name (CO-RE), relocated for synthetic kernels.
 
 use wingbeat_bpf::{
     KernelTypes,
@@ -12,7 +12,7 @@ use crate::support::{
     main, parse,
 };
 
-/// Kinds of accesses (`enum bpf_core_relo_kind`).
+/// Access kinds (`enum bpf_core_relo_kind`).
 const FIELD_OFFSET: u32 = 0;
 const FIELD_SIZE: u32 = 1;
 const FIELD_EXISTS: u32 = 2;
@@ -24,7 +24,7 @@ const TYPE_SIZE: u32 = 9;
 const VARIANT_EXISTS: u32 = 10;
 const VARIANT_VALUE: u32 = 11;
 
-/// What a program is left with where the kernel has nothing to access.
+/// Replaces accesses that the kernel lacks.
 const UNRESOLVED: Insn = Insn::new(op::CALL, 0, 0, 0, 0x0bad_2310);
 
 /// The types of the object. 1: int; 2: unsigned int; 3: struct task { int state; unsigned pid; int
@@ -52,8 +52,8 @@ fn object(insns: &[Insn], (id, path, kind): (u32, &str, u32)) -> Object {
     object
 }
 
-/// A kernel with one `task` of these members (name, type, offset in bytes), or none, and the enumeration
-/// `kind` with B alone. Types 1 to 5: int, unsigned, unsigned long, int[9], pointer.
+/// A kernel with one `task` of these members (name, type, offset in bytes), or none, and the
+/// enumeration `kind` with B alone. Types 1 to 5: int, unsigned, unsigned long, int[9], pointer.
 fn kernel(size: u32, members: Option<&[(&str, u32, u32)]>) -> Types {
     let mut types = Types::new();
     let int = types.integer("int", 4, SIGNED);
@@ -89,7 +89,7 @@ fn fields_that_lie_elsewhere() {
     check(&[load(2, 1, 20)], (3, "0:2:3", FIELD_OFFSET), &moved, &[load(2, 1, 36)]);
     // The second of an array of tasks.
     check(&[load(2, 1, 28)], (3, "1:1", FIELD_OFFSET), &moved, &[load(2, 1, 72)]);
-    // As a number, and as one of 64 bits.
+    // As a number, and as a 64-bit one.
     check(&[set(2, 4)], (3, "0:1", FIELD_OFFSET), &moved, &[set(2, 8)]);
     check(&linked(2, 0, 4, 0), (3, "0:1", FIELD_OFFSET), &moved, &linked(2, 0, 8, 0));
 }
@@ -101,11 +101,11 @@ fn fields_of_another_size() {
     let expected = Insn::new(op::LDX | op::MEM | op::DW, 2, 1, 8, 0);
     check(&[sized(op::W)], (3, "0:1", FIELD_OFFSET), &wide, &[expected]);
     check(&[set(2, 4)], (3, "0:1", FIELD_SIZE), &wide, &[set(2, 8)]);
-    // A signed one would read something else.
+    // A signed one would be read incorrectly.
     let signed = kernel(24, Some(&[("state", 3, 0)]));
     check(&[load(2, 1, 0)], (3, "0:0", FIELD_OFFSET), &signed, &[UNRESOLVED]);
     check(&[set(2, 1)], (3, "0:0", FIELD_SIGNED), &signed, &[set(2, 0)]);
-    // A pointer is no integer at all.
+    // A pointer is not an integer.
     let pointer = kernel(24, Some(&[("pid", 5, 0)]));
     check(&[load(2, 1, 4)], (3, "0:1", FIELD_OFFSET), &pointer, &[UNRESOLVED]);
 }

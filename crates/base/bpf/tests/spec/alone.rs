@@ -1,4 +1,4 @@
-//! Extensions without the program that they are for.
+//! Extensions without their target program.
 
 use wingbeat_bpf::{ProgramType, spec::Attachment};
 
@@ -9,8 +9,8 @@ use crate::support::{
     parse,
 };
 
-/// An object with the extension `own` in a section of that name, whose arguments are pointers to these
-/// structures, and an XDP program of another name.
+/// An object with the extension `own` in a section of that name, whose arguments are pointers to
+/// these structures, and an XDP program of another name.
 fn object(section: &str, arguments: &[&str], other: &str) -> Vec<u8> {
     let (mut object, mut types) = (Object::new(), Types::new());
     let int = types.integer("int", 4, 1);
@@ -58,9 +58,9 @@ fn extensions_that_stay_what_they_are() {
         let spec = parse(&object(section, arguments, other));
         assert!(spec.with_extensions_alone().is_none(), "{section} {arguments:?} {other}");
     };
-    // What it is for is in the object.
+    // The object contains its target.
     check("freplace/main", &["xdp_md"], "main");
-    // Nobody could run it.
+    // It cannot be run.
     check("freplace/replaced", &[], "main");
     check("freplace/replaced", &["unknown"], "main");
     check("freplace/replaced", &["xdp_md", "xdp_md"], "main");

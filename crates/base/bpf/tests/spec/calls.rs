@@ -1,4 +1,4 @@
-//! Calls between functions of an object, and functions that are handed on.
+//! Calls between functions of an object, and callbacks.
 
 use wingbeat_bpf::code::{Insn, op};
 
@@ -28,8 +28,7 @@ fn calling(functions: &[(&str, &[&str])]) -> Object {
     object
 }
 
-/// Names of functions in their order, each with the names of those that it calls, as the linked
-/// instructions have it.
+/// Names of functions in order, each with its callees, according to the linked instructions.
 fn called(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
     let code = link(bytes, "main").code;
     let at = |index: usize| {
@@ -61,16 +60,16 @@ fn functions_follow_in_the_order_in_which_they_are_called() {
     }
     check(&[("main", &[])], &["main"]);
     check(&[("a", &[]), ("main", &["a"])], &["main", "a"]);
-    // Twice called, once there; and one that nobody calls.
+    // Called twice, included once; and one that is never called.
     check(&[("a", &[]), ("b", &[]), ("main", &["b", "b"])], &["main", "b"]);
     // A chain, against the order of the file.
     check(&[("c", &[]), ("b", &["c"]), ("a", &["b"]), ("main", &["a"])], &["main", "a", "b", "c"]);
-    // A rhombus.
+    // A diamond.
     check(
         &[("c", &[]), ("a", &["c"]), ("b", &["c"]), ("main", &["b", "a"])],
         &["main", "b", "a", "c"],
     );
-    // Circles, which the verifier refuses, and linking does not mind.
+    // Recursion, which the verifier rejects, but linking allows.
     check(&[("a", &["a"]), ("main", &["a"])], &["main", "a"]);
     check(&[("a", &["b"]), ("b", &["a"]), ("main", &["a", "b"])], &["main", "a", "b"]);
     check(&[("a", &["main"]), ("main", &["a"])], &["main", "a"]);
@@ -112,7 +111,7 @@ fn callbacks_are_functions_too() {
     let (text, xdp) = (object.code(".text"), object.code("xdp"));
     object.static_function(text, "one", &give(1));
     object.static_function(text, "two", &give(2));
-    // By the section, the distance in bytes; the same function twice, and called besides.
+    // By section and distance in bytes; the same function twice, and also called.
     let [load_0, load_1] = address(2, 16);
     object.function(xdp, "main", &[load_0, load_1, call(1), load_0, load_1, EXIT]);
     let section = object.section_symbol(text);
@@ -153,7 +152,7 @@ fn helpers_are_left_as_they_are() {
     assert_eq!(link(&object.write(), "main").code.insns, [helper, EXIT]);
 }
 
-/// The instruction tells what a relocation is for; libbpf does not look at its type either.
+/// The instruction determines the meaning of a relocation; libbpf does not check its type either.
 #[test]
 fn types_of_relocations_do_not_matter() {
     let mut object = calling(&[("a", &[]), ("main", &["a"])]);

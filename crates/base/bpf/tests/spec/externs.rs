@@ -1,4 +1,4 @@
-//! What objects take from the kernel by name, and what of it is no such thing.
+//! Kernel symbols that objects use by name, and invalid ones.
 
 use wingbeat_bpf::{
     code::op,
@@ -12,7 +12,7 @@ use crate::support::{
     link, link_refusal, main, parse,
 };
 
-/// An object with externs: those of the list, declared by the types that `declare` gives.
+/// An object with externs in the data section `list`, declared by the types that `declare` returns.
 fn object(list: &str, names: &[&str], declare: impl Fn(&mut Types, &str) -> u32) -> Object {
     let (mut object, _) = main(&give(0));
     let mut types = Types::new();
@@ -131,7 +131,7 @@ fn symbols_of_the_kernel_by_their_declarations() {
     assert_eq!(kinds(&other), [unclear(reason)]);
 }
 
-/// A program that calls the function `f` of the kernel and takes the address of `v`.
+/// A program that calls the kernel function `f` and takes the address of `v`.
 fn user(binding: u8) -> Object {
     let [first, second] = address(1, 0);
     let mut object = object(".ksyms", &["f", "v"], |types, name| match name {

@@ -1,4 +1,4 @@
-//! Global variables: what code refers to, and values that are set before loading.
+//! Global variables: references in code, and values set before loading.
 
 use wingbeat_bpf::{code::op, spec::Spec};
 
@@ -41,7 +41,7 @@ fn what_cannot_be_set() {
     check("", &[0; 4], all);
     check("limit", &[0; 8], "it has 4 bytes, and 8 were given");
     check("limit", &[], "it has 4 bytes, and 0 were given");
-    // A map, a function, a setting of the kernel.
+    // A map, a function, a kernel configuration setting.
     check("counts", &[0; 32], all);
     check("first", &[0; 64], all);
     check("CONFIG_HZ", &[0; 4], all);
@@ -59,7 +59,7 @@ fn values_are_written_by_type() {
     assert_eq!(value(&changed, ".data"), [7, 0, 0, 0, 254, 255, 255, 255]);
     assert_eq!(value(&changed, ".bss"), [4, 3, 2, 1]);
     assert_eq!(value(&changed, ".rodata"), [1, 2, 3, 4, 5, 6, 7, 8]);
-    // The last one counts, and the spec itself stays as it was.
+    // The last one counts, and the spec itself does not change.
     assert_eq!(value(&set(&["limit=1", "limit=2"]).unwrap(), ".data")[4..], [2, 0, 0, 0]);
     assert_eq!(value(&spec, ".bss"), [0; 4]);
     let check = |setting: &str, expected: &str| {
@@ -73,8 +73,8 @@ fn values_are_written_by_type() {
     check("table=hex:00", "it has 8 bytes, and 1 were given");
 }
 
-/// An object with `struct { u32 a; struct { u16 b[3]; char c; }; u32 d : 4; } st[2]` in `.data`, and
-/// `char name[8]` behind it.
+/// An object with `struct { u32 a; struct { u16 b[3]; char c; }; u32 d : 4; } st[2]` in `.data`,
+/// followed by `char name[8]`.
 fn with_parts() -> Spec {
     let (mut object, _) = main(&[EXIT]);
     let data = object.data(".data", &[0; 40]);
@@ -157,7 +157,7 @@ fn static_variables_of_one_name() {
     let text = spec.set_global("same", &[9]).unwrap_err().to_string();
     let reason = "the object has 2 static variables of this name";
     assert_eq!(text, format!("a.o: cannot set the global \"same\": {reason}"));
-    // One that others see is meant first.
+    // A global one takes precedence.
     object.variable(data, "same", 2, 1);
     let mut spec = parse(&object.write());
     spec.set_global("same", &[9]).unwrap();
@@ -181,7 +181,7 @@ fn code_refers_to_bytes_of_a_section() {
     check(".bss", 24, |object, data| object.section_symbol(data), 24);
     check(".bss", 0, |object, data| object.variable(data, "a", 8, 8), 8);
     check(".bss", 4, |object, data| object.variable(data, "a", 8, 8), 12);
-    // Compilers fold the lower end of an array that does not begin with 0.
+    // Compilers fold the lower bound of an array that does not begin with 0.
     check(".bss", -8, |object, data| object.variable(data, "a", 8, 8), 0);
     check(".bss.percpu_like", 1, |object, data| object.section_symbol(data), 1);
     check(".rodata.str1.1", 3, |object, data| object.section_symbol(data), 3);
@@ -225,7 +225,7 @@ fn references_that_lead_nowhere() {
     );
 }
 
-/// An object with so many arenas, and a program that refers to the second variable of one.
+/// An object with these arenas, and a program that refers to the second variable of one.
 fn in_arena(arenas: &[&str]) -> Object {
     let [first, second] = address(4, 4);
     let (mut object, xdp) = main(&[first, second, EXIT]);

@@ -1,4 +1,4 @@
-//! Files that are no objects of eBPF, and what they are told to be.
+//! Files other than eBPF objects, and how they are described.
 
 use std::io;
 
@@ -79,7 +79,7 @@ fn headers_that_are_damaged() {
     changed(6, 2, header);
 }
 
-/// Compilers wrote no machine before eBPF had a number, and libbpf takes such objects.
+/// Compilers wrote no machine before eBPF had a number, and libbpf accepts such objects.
 #[test]
 fn objects_without_a_machine() {
     let mut sample = Sample::new();
@@ -97,7 +97,7 @@ fn files_that_cannot_be_read() {
     assert_eq!(source.kind(), io::ErrorKind::NotFound);
     let error = Spec::read(folder.path()).unwrap_err();
     assert!(matches!(error, SpecError::Unreadable { .. }), "{error}");
-    // Files of 256 MiB and a byte that take no room.
+    // Sparse files of 256 MiB and a byte.
     let huge = |name: &str, start: &[u8]| {
         let path = folder.path().join(name);
         std::fs::write(&path, start).expect("a file");

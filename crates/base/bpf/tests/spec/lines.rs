@@ -1,4 +1,4 @@
-//! What `.BTF.ext` tells about code: functions' types and lines, where there are any.
+//! Metadata of code in `.BTF.ext`: function types and lines.
 
 use wingbeat_bpf::code::Code;
 
@@ -10,12 +10,12 @@ use crate::support::{
     sample::{BTF, EXTENSION, Sample, TEXT, XDP},
 };
 
-/// Instruction and number of each line.
+/// Instruction and line number of each line.
 fn lines(code: &Code) -> Vec<(u32, u32)> {
     code.lines.iter().map(|line| (line.insn_index, line.line())).collect()
 }
 
-/// A program `main` of four instructions and a function behind it, with lines: instruction, number.
+/// A program `main` of four instructions followed by a function, with lines: instruction, number.
 fn with_lines(given: &[(u32, u32)]) -> Object {
     let mut object = Object::new();
     let xdp = object.code("xdp");
@@ -40,7 +40,7 @@ fn lines_ascend_and_each_instruction_has_one() {
     check(&[(3, 9), (2, 2), (0, 1)], &[(0, 1), (2, 2), (3, 9)]);
     // Of two for one instruction the first is kept.
     check(&[(0, 1), (0, 5), (2, 2)], &[(0, 1), (2, 2)]);
-    // Lines of code that is not there.
+    // Lines of nonexistent code.
     check(&[(0, 1), (70, 2)], &[(0, 1)]);
     check(&[(0, 0)], &[(0, 0)]);
     check(&[(0, 0x3f_ffff)], &[(0, 0x3f_ffff)]);
@@ -52,7 +52,7 @@ fn lines_of_functions_that_are_not_called_are_left_out() {
     let mut sample = Sample::new();
     let code = link(&sample.bytes(), "first").code;
     assert_eq!(lines(&code), [(0, 10), (6, 11), (8, 40), (10, 30)]);
-    // `first` calls nobody any more.
+    // `first` makes no calls any more.
     sample.object.at(XDP).data[..64].fill(0);
     for insn in 0..8 {
         let exit = 8 * insn..8 * insn + 8;
@@ -76,7 +76,7 @@ fn objects_without_type_information_have_neither() {
     };
     let spec = bare(&|object| object.at(EXTENSION).name = ".other".to_owned());
     assert!(!spec.types().bytes().is_empty());
-    // Without types what `.BTF.ext` says has no meaning. Maps would need them.
+    // Without types `.BTF.ext` has no meaning. Maps would need them.
     let spec = bare(&|object| {
         object.at(EXTENSION).name = ".BTF.ext".to_owned();
         object.at(BTF).name = ".other".to_owned();
@@ -125,7 +125,7 @@ fn records_that_are_wrong() {
     assert_eq!(refusal(&sample.bytes()), expected);
 }
 
-/// Records belong to sections by name, so that two of one name cannot have any.
+/// Records belong to section names, so sections with the same name cannot have any.
 #[test]
 fn two_sections_of_code_with_one_name() {
     let mut sample = Sample::new();

@@ -1,5 +1,5 @@
-//! Object files as specs, by objects made for it: sound ones of every style, and damaged ones, which
-//! must be refused with the reason and never lead to a panic. It takes no kernel and no rights.
+//! Parses generated object files: valid ones of every style, and damaged ones, which must be
+//! rejected with the reason and never cause a panic. Needs neither kernel nor privileges.
 
 mod accesses;
 mod alone;

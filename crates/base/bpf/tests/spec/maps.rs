@@ -1,4 +1,4 @@
-//! Definitions of maps, as types and as numbers.
+//! Typed and numeric map definitions.
 
 use wingbeat_bpf::{
     code::op,
@@ -12,7 +12,7 @@ use crate::support::{
     link, link_refusal, main, parse, refusal,
 };
 
-/// An object with one map `m`, defined by the type that `define` gives; 64 bytes long.
+/// An object with one map `m`, 64 bytes long, defined by the type that `define` returns.
 fn typed(define: impl FnOnce(&mut Types, u32) -> u32) -> Object {
     let (mut object, _) = main(&give(0));
     let maps = object.data(".maps", &[0; 64]);
@@ -41,10 +41,10 @@ fn numbers_are_lengths_of_arrays() {
     let expected =
         MapSpec { flags: 1, is_pinned_by_name: true, ..plain(MapType::LPM_TRIE, (0, 0), 0) };
     check(&flags, expected.clone());
-    // How cilium/ebpf marks a pin that it replaces.
+    // cilium/ebpf's mode for a pin that it replaces.
     check(&[("type", 11), ("map_flags", 1), ("pinning", 16)], expected);
     check(&[("type", 30), ("map_extra", 5)], MapSpec { extra: 5, ..plain(MapType(30), (0, 0), 0) });
-    // What is not known yet is for the kernel to judge.
+    // The kernel decides about unknown properties.
     check(&[("type", 77), ("something_new", 9)], plain(MapType(77), (0, 0), 0));
 }
 
@@ -76,7 +76,7 @@ fn wide_numbers_are_values_of_an_enumeration() {
     assert_eq!(parse(&object.write()).maps()[0].extra, 1 << 32 | 7);
 }
 
-/// A map of maps `m` whose values are declared by a pointer to the type that `inner` gives.
+/// A map of maps `m` whose values are declared by a pointer to the type that `inner` returns.
 fn nested(inner: impl FnOnce(&mut Types, u32) -> u32) -> Object {
     typed(|types, int| {
         let (number, keys) = (types.number(int, 12), types.number(int, 4));
@@ -92,7 +92,7 @@ fn nested(inner: impl FnOnce(&mut Types, u32) -> u32) -> Object {
 fn maps_in_maps() {
     let inner = [("type", 2), ("key_size", 4), ("value_size", 8), ("max_entries", 1)];
     let mut object = nested(|types, int| types.map(int, &inner));
-    // The second entry is a map, which here is the map itself.
+    // The second entry is a map, here the map itself.
     let symbol = object.symbols.iter().position(|symbol| symbol.name == "m").expect("the map");
     object.at(2).relocations.push(Relocation { offset: 24, symbol, kind: R_BPF_64_ABS64 });
     let expected = MapSpec {
@@ -111,14 +111,14 @@ fn tables_of_programs() {
     let spec = parse(&object.write());
     assert_eq!(spec.maps()[0].slots, [(0, Slot::Program("main".to_owned()))]);
     assert_eq!((spec.maps()[0].value_size, &spec.maps()[0].inner), (4, &None));
-    // One that is only declared is known by its name.
+    // A declared one is known by its name.
     let symbol = object.undefined("elsewhere");
     object.at(2).relocations[0].symbol = symbol;
     let spec = parse(&object.write());
     assert_eq!(spec.maps()[0].slots, [(0, Slot::Program("elsewhere".to_owned()))]);
 }
 
-/// An object with a table of programs `m` and a static function `target`, which is tagged so.
+/// An object with a program table `m` and a static function `target` with this tag.
 fn tagged(text: &str) -> Object {
     let mut object = typed(|types, int| {
         let prototype = types.prototype(int);
@@ -135,7 +135,7 @@ fn tables_of_programs_by_tags() {
     let check = |text: &str, expected: &[(u32, Slot)]| {
         let spec = parse(&tagged(text).write());
         assert_eq!(spec.maps()[0].slots, expected, "{text}");
-        // A static function is a program if something is to jump to it.
+        // A static function is a program if it is a tail call target.
         assert_eq!(spec.program("target").is_ok(), !expected.is_empty(), "{text}");
     };
     check("tail:m/7", &[(7, Slot::Program("target".to_owned()))]);
@@ -259,7 +259,7 @@ fn a_map_of_another_object_is_passed_over() {
     assert_eq!(parse(&object.write()).maps(), []);
 }
 
-/// An object with maps as numbers in a section: name, offset and words of each.
+/// An object with numeric map definitions in a section: name, offset and words of each.
 fn legacy(section: &str, maps: &[(&str, &[u32])]) -> Object {
     let (mut object, _) = main(&give(0));
     let section = object.data(section, &[]);
@@ -284,7 +284,7 @@ fn definitions_as_numbers() {
     let pinned = MapSpec { is_pinned_by_name: true, ..plain.clone() };
     check(&[1, 4, 8, 16, 0], plain.clone());
     check(&[1, 4, 8, 16, 2], MapSpec { flags: 2, ..plain.clone() });
-    // The id of iproute2, and how it is to be pinned.
+    // iproute2's id, and its pinning mode.
     check(&[1, 4, 8, 16, 0, 99], plain.clone());
     check(&[1, 4, 8, 16, 0, 99, 0], plain);
     check(&[1, 4, 8, 16, 0, 0, 1], pinned.clone());
@@ -305,10 +305,10 @@ fn maps_in_maps_as_numbers() {
     let with_id = [2, 4, 8, 1, 0, 77, 0, 0, 0];
     check(&with_id, &[12, 4, 4, 9, 0, 1, 0, 77, 0], Some("inner"));
     check(&with_id, &[13, 4, 4, 9, 0, 1, 0, 78, 0], None);
-    // Itself, or no map of maps at all.
+    // Itself, or not a map of maps.
     check(&with_id, &[12, 4, 4, 9, 0, 1, 0, 1, 0], None);
     check(&with_id, &[1, 4, 4, 9, 0, 1, 0, 77, 0], None);
-    // By position: of the kernel's samples.
+    // By index: the kernel's samples.
     check(&[2, 4, 8, 1, 0], &[12, 4, 4, 9, 0, 0, 0], Some("inner"));
     check(&[2, 4, 8, 1, 0], &[12, 4, 4, 9, 0, 2, 0], Some("x"));
     check(&[2, 4, 8, 1, 0], &[12, 4, 4, 9, 0, 1, 0], None);
@@ -366,7 +366,7 @@ fn code_refers_to_maps_by_their_place() {
             ),
         }
     }
-    // By name `a` comes first, which lies second.
+    // By name `a` comes first, although it is second in the section.
     let object = legacy("maps", &[("b", words), ("a", words)]);
     check(&object, 0, |_| 0, Ok(1));
     check(&object, 0, |_| 1, Ok(0));

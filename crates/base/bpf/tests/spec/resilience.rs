@@ -9,7 +9,7 @@ use crate::support::{
     sample::Sample,
 };
 
-/// What reading anything may take at most, far above what it takes.
+/// Maximum time to read anything, far above the normal time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -46,7 +46,7 @@ fn every_byte_changed() {
     }
 }
 
-/// A generator of numbers that are always the same (xorshift64*).
+/// A deterministic random number generator (xorshift64*).
 struct Numbers(u64);
 
 impl Numbers {
@@ -69,7 +69,7 @@ fn several_places_changed_at_once() {
             match numbers.below(4) {
                 0 => bytes[at] ^= 1 << numbers.below(8),
                 1 => bytes[at] = numbers.below(256) as u8,
-                // A word, which mostly leads somewhere.
+                // A word, which is mostly a valid reference.
                 2 => {
                     let word = (numbers.below(200) as u32).to_le_bytes();
                     let at = at / 4 * 4;

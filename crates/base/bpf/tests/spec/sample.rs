@@ -1,4 +1,4 @@
-//! An object with a bit of everything, from its file to linked programs.
+//! A small object with every feature, from its file to linked programs.
 
 use wingbeat_bpf::{
     ProgramType,
@@ -60,7 +60,7 @@ fn what_is_wanted_from_the_kernel() {
     assert_eq!(found, expected);
 }
 
-/// Names of functions and where they begin.
+/// Names of functions and their starts.
 fn functions(code: &Code) -> Vec<(&str, u32)> {
     code.functions.iter().map(|found| (found.name.as_str(), found.insn_index)).collect()
 }
@@ -68,7 +68,7 @@ fn functions(code: &Code) -> Vec<(&str, u32)> {
 #[test]
 fn calls_and_maps_are_linked() {
     let code = parse(&bytes()).link_program("first", None).unwrap().code;
-    // `counts` is the fifth map. `count` is called twice, and is there once.
+    // `counts` is the fifth map. `count` is called twice, and included once.
     let expected = [
         linked(1, op::PSEUDO_MAP_FD, 4, 0).as_slice(),
         &[call(5), call(4)],
@@ -90,7 +90,7 @@ fn data_settings_and_functions_of_the_kernel_are_linked() {
     let expected = [
         // Byte 4 of `.data`.
         linked(1, op::PSEUDO_MAP_VALUE, 1, 4).as_slice(),
-        // Where that kernel has the `pid`.
+        // The offset of `pid` in that kernel.
         &[load(2, 1, 12)],
         &linked(3, op::PSEUDO_MAP_VALUE, 2, 0),
         &[kfunc, set(0, 2), EXIT],

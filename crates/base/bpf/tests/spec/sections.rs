@@ -1,4 +1,4 @@
-//! Sections: what their names mean, what is passed over, licence and version.
+//! Sections: meaning of names, ignored sections, licence and version.
 
 use wingbeat_bpf::{
     ProgramType,
@@ -83,7 +83,7 @@ fn types_that_are_given() {
     assert_eq!(check(&["odd=sched_cls"], &[odd, xdp]), Ok(()));
     let maps = ("p1", ProgramType::KPROBE);
     assert_eq!(check(&["odd=tc", "maps=kprobe"], &[odd, maps, xdp]), Ok(()));
-    // What is given goes before what the name tells, and the last before others.
+    // Given types override the name, and later ones earlier ones.
     let given = ["xdp=tc", "xdp=socket_filter"];
     assert_eq!(check(&given, &[("p3", ProgramType::SOCKET_FILTER)]), Ok(()));
     let expected = "a.o has no code in a section \"eve\", for which a type is given; there is some in \
@@ -142,7 +142,7 @@ fn what_is_not_for_programs_is_passed_over() {
     }
     object.section(".bpf", SHT_NOBITS, SHF_ALLOC | SHF_EXECINSTR, &[]);
     object.section(".group", 17, 0, &[1, 0, 0, 0]);
-    // Relocations of what is passed over may be anything.
+    // Relocations of ignored sections may be invalid.
     object.at(2).relocations.push(Relocation { offset: u64::MAX, symbol: 99, kind: 3 });
     let spec = parse(&object.write());
     assert_eq!(spec.programs(), expected.programs());

@@ -1,4 +1,4 @@
-//! Programs of struct_ops: which member of which structure they are.
+//! struct_ops programs: which member of which structure they implement.
 
 use wingbeat_bpf::{
     ProgramType,
@@ -12,11 +12,11 @@ use crate::support::{
     parse,
 };
 
-/// Bytes of the structure.
+/// Size of the structure in bytes.
 const SIZE: u64 = 24;
 
-/// `struct congestion___mine { int key; void *init; void *done; }`, and two variables of it in `section`
-/// where `fill` puts programs: offset and symbol, and the bytes that stand there before.
+/// `struct congestion___mine { int key; void *init; void *done; }`, and two variables of it in
+/// `section` where `fill` assigns programs: offset and symbol, and the addend there.
 fn object(section: &str, fill: impl Fn(&mut Object, &[usize]) -> Vec<(u64, usize, u64)>) -> Spec {
     let mut object = Object::new();
     let symbols: Vec<_> = ["init", "done", "orphan"]
@@ -83,7 +83,7 @@ fn members_by_relocations() {
 #[test]
 fn members_by_the_section_of_the_function() {
     let spec = object(".struct_ops", |object, _| {
-        // Behind the first function of its section.
+        // After the first function of its section.
         let code = object.code("struct_ops/two");
         object.function(code, "before", &give(0));
         let section = object.section_symbol(code);
@@ -97,6 +97,6 @@ fn members_by_the_section_of_the_function() {
 #[test]
 fn what_is_no_member() {
     let key = |_: &mut Object, it: &[usize]| vec![(SIZE, it[0], 0), (16, it[1], 8)];
-    // `key` is a member, though of no function; the kernel has the last word on that.
+    // `key` is a member, although not a function; the kernel decides about that.
     check(&object(".struct_ops", key), [Some("key"), None, None]);
 }

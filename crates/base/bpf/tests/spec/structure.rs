@@ -1,4 +1,4 @@
-//! Objects whose sections, symbols and relocations contradict each other, each with its message.
+//! Objects with inconsistent sections, symbols and relocations, each with its message.
 
 use crate::support::{
     code::{EXIT, call, give},
@@ -7,7 +7,7 @@ use crate::support::{
     sample::{BSS, LICENSE, STRTAB, SYMTAB, Sample, XDP},
 };
 
-/// Changes the file of the sample.
+/// Modifies the file of the sample.
 #[track_caller]
 fn check_file(change: impl FnOnce(&mut Vec<u8>), expected: &str) {
     let mut bytes = Sample::new().bytes();
@@ -15,7 +15,7 @@ fn check_file(change: impl FnOnce(&mut Vec<u8>), expected: &str) {
     assert_eq!(refusal(&bytes), format!("a.o is damaged: {expected}"));
 }
 
-/// Changes the sample before it is written.
+/// Modifies the sample before it is written.
 #[track_caller]
 fn check(change: impl FnOnce(&mut Object), expected: &str) {
     let mut sample = Sample::new();
@@ -23,7 +23,7 @@ fn check(change: impl FnOnce(&mut Object), expected: &str) {
     assert_eq!(refusal(&sample.bytes()), format!("a.o is damaged: {expected}"));
 }
 
-/// The number of the section with the relocations of `xdp`.
+/// Number of the section with the relocations of `xdp`.
 const RELOCATIONS: usize = 10;
 
 #[test]
@@ -128,13 +128,13 @@ fn relocations_lead_from_somewhere_to_somewhere() {
     check(with(0, 0), "section xdp: two relocations are for the same place, offset 0");
 }
 
-/// The first symbol of every table stands for none; a relocation to it is to nothing.
+/// The first symbol of every table is null; so is the target of a relocation to it.
 #[test]
 fn a_relocation_to_no_symbol() {
     let (mut object, xdp) = main(&[call(-1), EXIT]);
     object.call(xdp, 0, 0);
     let mut bytes = object.write();
-    // The number of the symbol is in the upper half of the second word.
+    // The symbol number is in the upper half of the second word.
     let entry = [0_u64, 1 << 32 | 10].into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>();
     let at = bytes.windows(16).position(|window| window == entry).expect("the entry");
     bytes[at + 12] = 0;
@@ -170,7 +170,7 @@ fn two_functions_of_one_name() {
     }
     let expected = "a.o is damaged: two functions are called \"main\", in sections xdp and tc";
     assert_eq!(refusal(&object.write()), expected);
-    // Static ones may be called the same.
+    // Static ones may share a name.
     object.symbols[1].binding = 0;
     assert_eq!(parse(&object.write()).programs().len(), 1);
 }
@@ -184,7 +184,7 @@ fn data_without_end() {
     assert_eq!(refusal(&sample.bytes()), expected);
 }
 
-/// What is no function is not looked at so closely.
+/// Symbols other than functions are checked less strictly.
 #[test]
 fn labels_may_be_anywhere() {
     let (mut object, xdp) = main(&give(0));

@@ -1,4 +1,4 @@
-//! Objects to be read, made here byte by byte, and short ways to read them.
+//! Builds objects byte by byte, and helpers to read them.
 
 pub(crate) mod btf;
 pub(crate) mod code;
@@ -29,7 +29,7 @@ pub(crate) fn refusal(bytes: &[u8]) -> String {
     }
 }
 
-/// An object with the program `main`, which is of XDP, and the number of its section.
+/// An object with the XDP program `main`, and the number of its section.
 pub(crate) fn main(insns: &[Insn]) -> (Object, usize) {
     let mut object = Object::new();
     let section = object.code("xdp");
@@ -56,8 +56,7 @@ pub(crate) fn kernel() -> KernelTypes {
     KernelTypes::parse(&sample::kernel().bytes()).unwrap_or_else(|reason| panic!("{reason}"))
 }
 
-/// Does with an object everything that can be done without a kernel. Errors are as good as results,
-/// as long as they say something.
+/// Runs all operations on an object that need no kernel. Errors are fine, as long as they have a message.
 pub(crate) fn exercise(bytes: &[u8], kernel: &KernelTypes) {
     let spec = match Spec::parse(FILE, bytes) {
         Ok(spec) => spec,

@@ -1,6 +1,6 @@
-//! Objects as the compilers make them: of Rust, by the kernel half of an example, and of C, by clang.
+//! Objects from compilers: Rust, from the kernel half of an example, and C, from clang.
 //!
-//! Without clang the tests of C are skipped; with `CI=true` that is a failure.
+//! Without clang the C tests are skipped; with `CI=true` that is a failure.
 
 use std::{
     env, fs,
@@ -19,7 +19,7 @@ use crate::support::{
     exercise, kernel, parse,
 };
 
-/// The object that clang makes of a file in `c`; `None` without clang.
+/// Compiles a file in `c` with clang; `None` without clang.
 fn compile(source: &str, flags: &[&str]) -> Option<Vec<u8>> {
     let version = Command::new("clang").arg("--version").stdout(Stdio::null()).status();
     if version.is_err() {
@@ -45,14 +45,14 @@ fn functions(code: &Code) -> Vec<&str> {
     code.functions.iter().map(|function| function.name.as_str()).collect()
 }
 
-/// Texts of the lines of a program, each once, as they come.
+/// Texts of a program's lines, without duplicates, in order.
 fn lines(spec: &Spec, code: &Code) -> Vec<String> {
     let types = spec.types();
     let texts = code.lines.iter().filter_map(|line| types.string(line.text_offset));
     texts.map(|text| text.trim().to_owned()).collect()
 }
 
-/// A kernel whose `task` has its `pid` and its `info` elsewhere than the object thinks.
+/// A kernel whose `task` has other offsets of `pid` and `info` than the object.
 fn other_kernel() -> KernelTypes {
     let mut types = Types::new();
     let int = types.integer("int", 4, SIGNED);
@@ -132,7 +132,7 @@ fn accesses_and_callbacks_of_clang() {
     let at = callback.expect("the address of the callback");
     let target = at as i64 + 1 + i64::from(code.insns[at].immediate);
     assert_eq!(target, i64::from(code.functions[1].insn_index));
-    // Both fields are where that kernel has them.
+    // Both fields have the offsets of that kernel.
     let holds = |value: i32| {
         let is_set = |opcode: u8| opcode & op::CLASS == op::ALU64;
         code.insns.iter().any(|insn| is_set(insn.opcode) && insn.immediate == value)
@@ -191,7 +191,7 @@ fn damaged_objects_of_compilers() {
     objects.extend(compile("style.bpf.c", &[]));
     let kernel = kernel();
     for object in objects {
-        // A prime, to come by all kinds of places.
+        // A prime, to hit all kinds of places.
         for at in (0..object.len()).step_by(97) {
             let mut changed = object.clone();
             changed[at] ^= 0x41;

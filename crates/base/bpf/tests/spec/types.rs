@@ -1,4 +1,4 @@
-//! Type information (`.BTF`): what of it is refused, and what the kernel gets.
+//! Type information (`.BTF`): rejected input, and the result for the kernel.
 
 use wingbeat_bpf::KernelTypes;
 
@@ -27,7 +27,7 @@ fn types_that_contradict_themselves() {
         change(&mut bytes);
         let expected_of_object = format!("a.o is damaged: section .BTF: {expected}");
         assert_eq!(refusal(&object(&bytes)), expected_of_object);
-        // The types of kernels are read in the same way.
+        // Kernel types are parsed by the same code.
         let error = KernelTypes::parse(&bytes).unwrap_err().to_string();
         assert_eq!(error, format!("the types are damaged: {expected}"));
     }
@@ -81,7 +81,7 @@ fn ids_and_names_that_lead_nowhere() {
     check(|types| _ = types.add(6, "e", 1, 4, &[99, 1]), "its name, at 99, is not in the strings");
 }
 
-/// Circles are fine, for structures are full of them; nothing may follow them for ever.
+/// Cycles are valid, since structures are full of them; nothing may follow them forever.
 #[test]
 fn circles_of_types() {
     let mut types = Types::new();
@@ -122,7 +122,7 @@ fn the_kernel_gets_sizes_and_offsets_of_data() {
     let [a, b] = ["a", "b"].map(|name| types.variable(name, GLOBAL, int));
     let c = types.variable("c", STATIC, int);
     let before = types.words.len();
-    // Compilers know the offsets of static variables alone.
+    // Compilers only know the offsets of static variables.
     types.data_section(".data", 0, &[[a, 0, 4], [b, 0, 4], [c, 8, 4]]);
     object.note(".BTF", &types.bytes());
     let found = words(parse(&object.write()).types().bytes());
@@ -141,7 +141,7 @@ fn the_kernel_gets_names_that_it_takes() {
     let name = |at: usize| ready.string(found[at]).expect("a name").into_owned();
     // The integer has four words, the pointer three.
     assert_eq!(found[4], 0);
-    // A parameter needs a name, what stands for `...` must not have one.
+    // A parameter must have a name, and `...` must not.
     assert_eq!((name(10).as_str(), found[12..14].to_vec()), ("argument", vec![0, 0]));
     assert_eq!(name(14), "maps.counts");
 }
@@ -174,7 +174,7 @@ fn the_kernel_gets_variables_for_what_it_has_itself() {
     let ready = KernelTypes::parse(spec.types().bytes());
     assert!(ready.is_ok());
     let (before, after) = (Sample::new().types, words(spec.types().bytes()));
-    // Ids stay as they are: what was there lies where it lay, and two types are added.
+    // Ids do not change: existing types keep their positions, and two types are added.
     assert_eq!(after.len(), before.words.len() + 8);
     let added = &after[before.words.len()..];
     let name = |offset| spec.types().string(offset).expect("a name").into_owned();

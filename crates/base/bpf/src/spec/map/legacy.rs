@@ -1,9 +1,9 @@
-//! Maps as numbers in a section `maps`: libbpf's first way, Aya's, and iproute2's.
+//! Numeric map definitions in a section `maps`: libbpf's old format, Aya's, and iproute2's.
 //!
-//! Five numbers are the same for all: type, sizes of key and value, entries, flags. Behind them iproute2
-//! has an id, a way of pinning, and the id of the map that is in this one (include/bpf_elf.h, iproute2
-//! 6.1); the kernel's samples the position of that map, and a NUMA node (samples/bpf/bpf_load.h, Linux
-//! 5.10); Aya an id and a way of pinning.
+//! All share five numbers: type, sizes of key and value, entries, flags. Then iproute2 has an id, a
+//! pinning mode, and the id of the inner map (include/bpf_elf.h, iproute2 6.1); the kernel's
+//! samples the index of the inner map, and a NUMA node (samples/bpf/bpf_load.h, Linux 5.10); Aya an
+//! id and a pinning mode.
 
 use super::{MapSpec, MapType, Placed, tables};
 use crate::spec::{
@@ -11,13 +11,13 @@ use crate::spec::{
     survey::{Section, Survey, Symbol},
 };
 
-/// Numbers that a definition has at least.
+/// Minimum length of a definition.
 const NUMBERS_MIN: usize = 5;
 
-/// Numbers of the kernel's samples.
+/// Length of the definitions in the kernel's samples.
 const NUMBERS_SAMPLES: usize = 7;
 
-/// The maps of a section: each symbol is one.
+/// Maps of a section, one per symbol.
 pub(super) fn maps(
     survey: &Survey<'_>,
     index: usize,
@@ -27,7 +27,7 @@ pub(super) fn maps(
     symbols.sort_by_key(|symbol| symbol.value);
     let mut found = Vec::with_capacity(symbols.len());
     for (at, symbol) in symbols.iter().enumerate() {
-        // Compilers before LLVM 9 give their symbols no size.
+        // Compilers before LLVM 9 give these symbols no size.
         let next = symbols.iter().skip(at).map(|it| it.value).find(|start| *start > symbol.value);
         let end = match symbol.size {
             0 => next.unwrap_or(section.size),
@@ -45,14 +45,14 @@ pub(super) fn maps(
     let maps = found.iter().map(|(start, numbers, map)| {
         let inner = match numbers.len() {
             _ if !map.r#type.has_maps() => None,
-            // By its place in the section.
+            // By index in the section.
             NUMBERS_SAMPLES => usize::try_from(numbers[5]).ok().and_then(|place| found.get(place)),
             // By its id.
             _ => numbers
                 .get(7)
                 .and_then(|id| found.iter().find(|(_, numbers, _)| numbers.get(5) == Some(id))),
         };
-        // Maps nest once.
+        // Maps nest only once.
         let inner = inner.filter(|(_, _, inner)| !inner.r#type.has_maps());
         let inner = inner.map(|(_, _, inner)| Box::new(inner.clone()));
         (Some((index, *start)), MapSpec { inner, ..map.clone() })
@@ -82,7 +82,7 @@ fn definition(survey: &Survey<'_>, name: &str, numbers: &[u32]) -> Result<MapSpe
     let id = rest.first().filter(|_| r#type == MapType::PROG_ARRAY);
     Ok(MapSpec {
         flags,
-        // iproute2 tells two places apart, one for all and one for each object; others have more.
+        // iproute2 has two scopes of pins, global and per object; others have more.
         is_pinned_by_name: rest.get(1).is_some_and(|&pinning| pinning != 0),
         slots: id.map(|&id| tables::in_sections(id, survey)).unwrap_or_default(),
         ..MapSpec::plain(name, r#type, (key_size, value_size), entries_max)

@@ -1,15 +1,15 @@
-//! What loaders other than libbpf put into tables of programs, by names in the object.
+//! Contents of program tables that loaders other than libbpf derive from names in the object.
 //!
-//! Cilium tags the function: `__attribute__((btf_decl_tag("tail:MAP/SLOT")))` (bpf/include/bpf/tailcall.h,
-//! Cilium 1.17). iproute2 reads the name of the function's section, `ID/SLOT`, where ID stands in the
-//! definition of the map (lib/bpf_legacy.c, `bpf_fill_prog_arrays`, iproute2 6.1). A slot that the table
-//! does not have is for the kernel to refuse.
+//! Cilium tags the function: `__attribute__((btf_decl_tag("tail:MAP/SLOT")))`
+//! (bpf/include/bpf/tailcall.h, Cilium 1.17). iproute2 parses the name of the function's section,
+//! `ID/SLOT`, with the ID of the map's definition (lib/bpf_legacy.c, `bpf_fill_prog_arrays`,
+//! iproute2 6.1). The kernel rejects slots that the table does not have.
 
 use super::Slot;
 use crate::btf::table::{TypeKind, TypeTable};
 use crate::spec::survey::{Role, Survey, Symbol};
 
-/// Functions that are tagged to stand in the table `map`.
+/// Functions with a tag for the table `map`.
 pub(super) fn tagged(map: &str, types: &TypeTable) -> Vec<(u32, Slot)> {
     let tags = types.all().filter(|found| found.kind == TypeKind::DECL_TAG);
     let slots = tags.filter_map(|tag| {
@@ -21,14 +21,14 @@ pub(super) fn tagged(map: &str, types: &TypeTable) -> Vec<(u32, Slot)> {
     slots.collect()
 }
 
-/// Functions in sections whose names say that they stand in the table with this id.
+/// Functions in sections whose names refer to the table with this id.
 pub(super) fn in_sections(id: u32, survey: &Survey<'_>) -> Vec<(u32, Slot)> {
     let mut slots = Vec::new();
     for (index, section) in survey.with_role(Role::Code { is_text: false }) {
         let place = section.name.split_once('/');
         let place = place.and_then(|(table, slot)| Some((number(table)?, number(slot)?)));
         let Some((_, slot)) = place.filter(|(table, _)| *table == id) else { continue };
-        // Old compilers do not say of a symbol that it is a function.
+        // Old compilers do not mark symbols as functions.
         let is_entry = |symbol: &&Symbol<'_>| symbol.is_function || !symbol.is_local;
         let entry = survey.symbols_in(index).find(is_entry);
         slots.extend(entry.map(|it| (slot, Slot::Program(it.name.to_owned()))));
@@ -36,7 +36,7 @@ pub(super) fn in_sections(id: u32, survey: &Survey<'_>) -> Vec<(u32, Slot)> {
     slots
 }
 
-/// A number as iproute2 writes it: `7`, `0x1010`.
+/// A number in iproute2's syntax: `7`, `0x1010`.
 fn number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),

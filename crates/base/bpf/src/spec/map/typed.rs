@@ -1,8 +1,9 @@
-//! Maps as types in a section `.maps`: libbpf's way, and that of newer Rust objects.
+//! Typed map definitions in a section `.maps`: the format of libbpf, and of newer Rust objects.
 //!
-//! A map is a variable whose structure has a member for each property; numbers are lengths of arrays
-//! (tools/lib/bpf/libbpf.c, `parse_btf_map_def`, Linux 6.12). aya-obj 0.3 reads them too, but mistakes
-//! the size of arrays of arrays, and refuses tables of programs and of 64-bit extras.
+//! A map is a variable whose structure has a member for each property; numbers are encoded as
+//! lengths of arrays (tools/lib/bpf/libbpf.c, `parse_btf_map_def`, Linux 6.12). aya-obj 0.3
+//! supports this too, but miscalculates the size of nested arrays, and rejects program tables and
+//! 64-bit extras.
 
 use super::{MapSpec, MapType, Placed, Slot, tables};
 use crate::btf::table::{EXTERN, Type, TypeKind, TypeTable};
@@ -31,7 +32,7 @@ pub(super) fn maps(
     };
     let mut found = Vec::new();
     for variable in list.triples().filter_map(|[id, ..]| types.get(*id)) {
-        // It is in another object, which was not linked with this one.
+        // Defined in another object, which was not linked with this one.
         if variable.linkage() == EXTERN {
             continue;
         }
@@ -56,7 +57,7 @@ pub(super) fn maps(
     Ok(found)
 }
 
-/// A map with the properties that its structure tells. The error is a reason.
+/// A map with the properties defined by its structure. The error is a reason.
 fn read(
     types: &TypeTable,
     definition: Type<'_>,
@@ -95,10 +96,10 @@ fn read(
                 found.value_size = 4;
                 inner = values(types, member)?;
             }
-            // Loaders have modes of their own beside libbpf's 0 and 1, such as cilium/ebpf's 16 for a
-            // pin that is replaced. Maps are private here, so that they make no difference.
+            // Other loaders have their own modes besides libbpf's 0 and 1, such as cilium/ebpf's 16
+            // for a pin that is replaced. Maps are private here, so it makes no difference.
             "pinning" => found.is_pinned_by_name = number()? != 0,
-            // Such as `numa_node`, which makes no difference to what is measured.
+            // Such as `numa_node`, which does not affect measurements.
             _ => {}
         }
     }
@@ -119,7 +120,7 @@ fn number(types: &TypeTable, member: u32) -> Option<u32> {
     array.tail.get(2).copied()
 }
 
-/// `enum { unique = NUMBER } name`, for numbers of 64 bits.
+/// `enum { unique = NUMBER } name`, for 64-bit numbers.
 fn wide_number(types: &TypeTable, member: u32) -> Option<u64> {
     let found = types.resolve(member)?;
     match found.kind {
@@ -131,7 +132,7 @@ fn wide_number(types: &TypeTable, member: u32) -> Option<u64> {
     }
 }
 
-/// `struct inner *values[]`, or `void (*values[])(void)` in a table of programs.
+/// `struct inner *values[]`, or `void (*values[])(void)` in a program table.
 fn values(types: &TypeTable, member: u32) -> Result<Option<Type<'_>>, String> {
     let array = types.resolve(member).filter(|found| found.kind == TypeKind::ARRAY);
     let element = array.and_then(|array| types.resolve(*array.tail.first()?));
@@ -146,7 +147,7 @@ fn values(types: &TypeTable, member: u32) -> Result<Option<Type<'_>>, String> {
     }
 }
 
-/// What the initializer of `values` names: each entry is a relocation.
+/// Entries in the initializer of `values`: each is a relocation.
 fn slots(
     survey: &Survey<'_>,
     index: usize,
@@ -168,7 +169,7 @@ fn slots(
         let slot = match symbol.place {
             Place::Section(section) if section == index => Slot::Map(name),
             Place::Section(_) if symbol.is_function => Slot::Program(name),
-            // A function that is declared only: who jumps there is told that it is missing.
+            // A function that is only declared: programs that jump there get an error.
             Place::Undefined => Slot::Program(name),
             _ => return None,
         };

@@ -1,11 +1,10 @@
-//! Types that are given for sections whose names tell none, or another one: `SECTION=TYPE`.
+//! Types given by the user for sections with unknown or different names: `SECTION=TYPE`.
 
 use std::str::FromStr;
 
 use super::{Classified, classify_known};
 
-/// Names of types as bpftool writes them, where no section of libbpf is called like that, and the name
-/// of one that means the same.
+/// bpftool's type names without a libbpf section of that name, with an equivalent section name.
 const TYPES: &[(&str, &str)] = &[
     ("socket_filter", "socket"),
     ("sched_cls", "tc"),
@@ -18,7 +17,7 @@ const TYPES: &[(&str, &str)] = &[
     ("raw_tracepoint_writable", "raw_tracepoint.w"),
 ];
 
-/// Types that have to be said more of than their names do, with a section that says it.
+/// Types whose name is ambiguous, with an example of a section that is not.
 const AMBIGUOUS: &[(&str, &str)] = &[
     ("cgroup_sock_addr", "cgroup/connect4"),
     ("cgroup_sockopt", "cgroup/getsockopt"),
@@ -27,29 +26,29 @@ const AMBIGUOUS: &[(&str, &str)] = &[
     ("ext", "freplace/FUNCTION"),
 ];
 
-/// A type that is given for a section.
+/// A type given for a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionType {
     pub(super) section: String,
     pub(super) meaning: Classified,
 }
 
-/// What is wrong with a type that is given.
+/// What is wrong with a given type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SectionTypeError {
-    /// There is no `=`, or nothing on one side of it.
+    /// There is no `=`, or one side is empty.
     #[error(
         "expected SECTION=TYPE, as in \"prog=xdp\": a section of the object, and a type of bpftool \
          or a section name of libbpf"
     )]
     NoPair,
-    /// The type alone is not enough.
+    /// The type alone is not sufficient.
     #[error(
         "programs of type {name} need a target; use libbpf's section name with the target, such as \
          {example:?}"
     )]
     Ambiguous { name: String, example: &'static str },
-    /// It is no type.
+    /// It is not a type.
     #[error(
         "{0:?} is not a program type; use a type of bpftool (xdp, sched_cls, socket_filter, \
          kprobe, …), or a section name of libbpf (\"tc\", \"fentry/schedule\", …)"
@@ -75,7 +74,7 @@ impl FromStr for SectionType {
 }
 
 impl SectionType {
-    /// The section that it is for.
+    /// The section that it applies to.
     pub fn section(&self) -> &str {
         &self.section
     }

@@ -1,9 +1,9 @@
-//! Types of an object as the kernel takes them.
+//! Converts an object's types to the form that the kernel accepts.
 //!
-//! Compilers leave gaps that a loader has to fill, and write some things that the kernel refuses
-//! (kernel/bpf/btf.c, Linux 6.18). libbpf does the same (tools/lib/bpf/libbpf.c, `btf_fixup_datasec`,
-//! `bpf_object__collect_externs`, Linux 6.12), and aya-obj the part of it that Rust needs. Ids stay as
-//! they are.
+//! Compilers leave values that a loader has to fill in, and emit some that the kernel rejects
+//! (kernel/bpf/btf.c, Linux 6.18). libbpf does the same (tools/lib/bpf/libbpf.c,
+//! `btf_fixup_datasec`, `bpf_object__collect_externs`, Linux 6.12), and aya-obj the part needed for
+//! Rust. Ids do not change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use crate::spec::{
     survey::{Place, Survey},
 };
 
-/// Functions that compilers add, and which a verifier has to follow to know what they leave behind.
+/// Functions added by compilers, which the verifier must follow to know their effects.
 const MEMORY: [&str; 4] = ["memcpy", "memmove", "memset", "memcmp"];
 
-/// Gives the types for the kernel.
+/// Returns the types for the kernel.
 pub(crate) fn prepare(
     types: &TypeTable,
     survey: &Survey<'_>,
@@ -41,8 +41,8 @@ pub(crate) fn prepare(
             TypeKind::FUNC | TypeKind::VAR if found.linkage() == EXTERN => {
                 ready.set_linkage(found.id, GLOBAL);
             }
-            // The verifier checks global functions without their callers. Who hides one from other
-            // objects wants it checked with them, as static ones are.
+            // The verifier checks global functions without their callers. Hidden visibility
+            // requests to check them with their callers, like static ones.
             TypeKind::FUNC if found.linkage() == GLOBAL => {
                 let name = types.name(found);
                 if hidden.contains(name) || MEMORY.contains(&name) {
@@ -70,13 +70,13 @@ pub(crate) fn prepare(
     ready
 }
 
-/// What the file knows of data sections.
+/// Data sections of the file.
 struct DataSections<'a> {
     types: &'a TypeTable,
     externs: &'a Externs,
     /// Sizes by name, in bytes.
     sizes: BTreeMap<&'a str, u64>,
-    /// Offsets of the variables that other objects can see, in bytes, by section and name.
+    /// Offsets of global variables in bytes, by section and name.
     offsets: BTreeMap<(&'a str, &'a str), u64>,
 }
 
@@ -93,8 +93,8 @@ impl<'a> DataSections<'a> {
         Self { types, externs, sizes, offsets: offsets.collect() }
     }
 
-    /// An integer for externs to be of, and a variable for functions to be replaced by, if need be: the
-    /// kernel wants variables that are there, and of a size.
+    /// Creates an integer type for externs, and a variable to replace functions, if needed: the
+    /// kernel requires defined variables with a size.
     fn dummy(&self, ready: &mut TypeTable) -> Option<u32> {
         let list = self.types.find(TypeKind::DATASEC, KSYMS)?;
         let integer = ready.add_int();
@@ -107,7 +107,7 @@ impl<'a> DataSections<'a> {
         Some(ready.add(TypeKind::VAR, name, 0, integer, &[GLOBAL]))
     }
 
-    /// Puts the variables of a section into their places; gives the section's size.
+    /// Places the variables of a section; returns the section's size.
     fn place(&self, name: &str, size: u32, entries: &mut [[u32; 3]], dummy: Option<u32>) -> u32 {
         if let Some(dummy) = dummy.filter(|_| name == KSYMS) {
             for (number, [id, offset, size]) in (0_u32..).zip(&mut *entries) {
@@ -135,13 +135,13 @@ impl<'a> DataSections<'a> {
         let found = self.externs.all.iter().find(|found| found.name == name)?;
         match found.kind {
             ExternKind::Setting(setting) => Some(setting.offset),
-            // It is in nobody's way behind the others.
+            // Behind the others it does no harm.
             _ => Some(self.externs.settings_size),
         }
     }
 }
 
-/// Where the last of the variables ends.
+/// End of the last variable.
 fn end(entries: &[[u32; 3]]) -> u32 {
     entries.iter().map(|[_, offset, size]| offset.saturating_add(*size)).max().unwrap_or(0)
 }

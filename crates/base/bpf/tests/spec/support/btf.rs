@@ -1,6 +1,6 @@
-//! A writer of type information (`.BTF`) and of what it tells about code (`.BTF.ext`).
+//! Writes type information (`.BTF`) and metadata of code (`.BTF.ext`).
 //!
-//! Documentation/bpf/btf.rst (Linux 6.18). Ids and offsets are written as they are given.
+//! Documentation/bpf/btf.rst (Linux 6.18). Ids and offsets are written as given.
 
 const MAGIC: u32 = 0x0001_eb9f;
 
@@ -28,7 +28,7 @@ impl Types {
         Self { words: Vec::new(), strings: vec![0], len: 0 }
     }
 
-    /// The offset of a string, which is added unless it is there.
+    /// Offset of a string, which is added if missing.
     pub(crate) fn text(&mut self, text: &str) -> u32 {
         let bytes: Vec<u8> = text.bytes().chain([0]).collect();
         let known = self.strings.windows(bytes.len()).position(|window| window == bytes);
@@ -38,8 +38,8 @@ impl Types {
         }) as u32
     }
 
-    /// Adds a type and gives its id. `info` is the number of its elements, or a linkage, with the flag
-    /// in the highest bit.
+    /// Adds a type and returns its id. `info` is the number of its elements, or a linkage, with the
+    /// flag in the highest bit.
     pub(crate) fn add(&mut self, kind: u32, name: &str, info: u32, link: u32, tail: &[u32]) -> u32 {
         let name = self.text(name);
         self.words.extend([name, kind << 24 | info, link]);
@@ -56,7 +56,7 @@ impl Types {
         self.add(2, "", 0, to, &[])
     }
 
-    /// Arrays are indexed by their element's type, which nobody looks at.
+    /// Arrays use their element type as index type, which is ignored.
     pub(crate) fn array(&mut self, of: u32, len: u32) -> u32 {
         self.add(3, "", 0, 0, &[of, of, len])
     }
@@ -100,7 +100,7 @@ impl Types {
         self.add(15, name, entries.len() as u32, size, entries.as_flattened())
     }
 
-    /// `int (*)[number]`, the way in which definitions of maps tell numbers.
+    /// `int (*)[number]`, the encoding of numbers in map definitions.
     pub(crate) fn number(&mut self, int: u32, number: u32) -> u32 {
         let array = self.array(int, number);
         self.pointer(array)
@@ -123,7 +123,7 @@ impl Types {
     }
 }
 
-/// Records about code, by the offset of the name of its section. Their offsets are in bytes.
+/// Records about code, by the offset of their section's name. Their offsets are in bytes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Extension {
     /// Offset and type of a function.

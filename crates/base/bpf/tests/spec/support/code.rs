@@ -1,4 +1,4 @@
-//! The few instructions that objects of the tests are made of.
+//! The few instructions used by objects of the tests.
 
 use wingbeat_bpf::code::{Insn, op};
 
@@ -12,8 +12,8 @@ pub(crate) fn load(dst: u8, src: u8, offset: i16) -> Insn {
     Insn::new(op::LDX | op::MEM | op::W, dst, src, offset, 0)
 }
 
-/// A call of a function of the program, `distance` instructions after the next one. Compilers write
-/// -1 where a relocation tells the rest.
+/// A call of a local function, `distance` instructions after the next one. Compilers write -1 if a
+/// relocation defines the target.
 pub(crate) fn call(distance: i32) -> Insn {
     Insn::new(op::CALL, 0, op::PSEUDO_CALL, 0, distance)
 }
@@ -23,7 +23,7 @@ pub(crate) fn address(dst: u8, offset: i32) -> [Insn; 2] {
     [Insn::new(op::LDIMM64, dst, 0, 0, offset), Insn::default()]
 }
 
-/// The same as the loader or the kernel gets it.
+/// The same in linked form, for the loader or the kernel.
 pub(crate) fn linked(dst: u8, source: u8, first: i32, second: i32) -> [Insn; 2] {
     [Insn::new(op::LDIMM64, dst, source, 0, first), Insn::new(0, 0, 0, 0, second)]
 }

@@ -1,6 +1,6 @@
-//! A writer of ELF objects that writes whatever it is told, sound or not.
+//! Writes ELF objects, valid or not.
 //!
-//! The reader under test stands on the crate `object`; this shares nothing with it.
+//! The reader under test uses the crate `object`; this shares no code with it.
 
 use wingbeat_bpf::code::Insn;
 
@@ -39,7 +39,7 @@ pub(crate) const HEADER_LEN: usize = 64;
 pub(crate) const SECTION_LEN: usize = 64;
 const SYMBOL_LEN: usize = 24;
 
-/// An object to be written. Sections count from 1, symbols from 0.
+/// An object to write. Sections count from 1, symbols from 0.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
     pub(crate) machine: u16,
@@ -54,7 +54,7 @@ pub(crate) struct Section {
     pub(crate) kind: u32,
     pub(crate) flags: u64,
     pub(crate) data: Vec<u8>,
-    /// Size in bytes, of a section whose bytes are not in the file.
+    /// Size in bytes of a section without bytes in the file.
     pub(crate) absent: u64,
     pub(crate) relocations: Vec<Relocation>,
 }
@@ -84,7 +84,7 @@ impl Object {
         Self { machine: EM_BPF, kind: ET_REL, sections: Vec::new(), symbols: Vec::new() }
     }
 
-    /// Adds a section and gives its number.
+    /// Adds a section and returns its number.
     pub(crate) fn section(&mut self, name: &str, kind: u32, flags: u64, data: &[u8]) -> usize {
         let (name, data) = (name.to_owned(), data.to_vec());
         self.sections.push(Section { name, kind, flags, data, absent: 0, relocations: Vec::new() });
@@ -96,12 +96,12 @@ impl Object {
         self.section(name, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, &[])
     }
 
-    /// Adds a section of data that programs see.
+    /// Adds a data section that is visible to programs.
     pub(crate) fn data(&mut self, name: &str, data: &[u8]) -> usize {
         self.section(name, SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, data)
     }
 
-    /// Adds a section that programs do not see.
+    /// Adds a section that is not visible to programs.
     pub(crate) fn note(&mut self, name: &str, data: &[u8]) -> usize {
         self.section(name, SHT_PROGBITS, 0, data)
     }
@@ -110,13 +110,13 @@ impl Object {
         &mut self.sections[section - 1]
     }
 
-    /// Adds a symbol and gives its number.
+    /// Adds a symbol and returns its number.
     pub(crate) fn symbol(&mut self, symbol: Symbol) -> usize {
         self.symbols.push(symbol);
         self.symbols.len() - 1
     }
 
-    /// Appends a function that others see to a section of code; gives its symbol.
+    /// Appends a global function to a code section; returns its symbol.
     pub(crate) fn function(&mut self, section: usize, name: &str, insns: &[Insn]) -> usize {
         let code: Vec<u8> = insns.iter().flat_map(|insn| insn.to_bytes()).collect();
         let value = self.at(section).data.len() as u64;
@@ -129,7 +129,7 @@ impl Object {
         })
     }
 
-    /// As [`function`](Self::function), but static.
+    /// Like [`function`](Self::function), but static.
     pub(crate) fn static_function(&mut self, section: usize, name: &str, insns: &[Insn]) -> usize {
         let symbol = self.function(section, name, insns);
         self.symbols[symbol].binding = STB_LOCAL;
@@ -141,13 +141,13 @@ impl Object {
         self.symbol(Symbol { value, size, kind, ..Symbol::global(name, section) })
     }
 
-    /// Adds the symbol that stands for a section.
+    /// Adds the symbol that represents a section.
     pub(crate) fn section_symbol(&mut self, section: usize) -> usize {
         let (kind, binding) = (STT_SECTION, STB_LOCAL);
         self.symbol(Symbol { kind, binding, ..Symbol::global("", section) })
     }
 
-    /// Adds a symbol that is in no section of this object.
+    /// Adds an undefined symbol.
     pub(crate) fn undefined(&mut self, name: &str) -> usize {
         self.symbol(Symbol::global(name, 0))
     }
@@ -158,20 +158,20 @@ impl Object {
         self.at(section).relocations.push(Relocation { offset, symbol, kind: R_BPF_64_64 });
     }
 
-    /// Makes the call at an instruction of a section one of a symbol.
+    /// Makes the call at an instruction of a section refer to a symbol.
     pub(crate) fn call(&mut self, section: usize, insn: u64, symbol: usize) {
         let offset = 8 * insn;
         self.at(section).relocations.push(Relocation { offset, symbol, kind: R_BPF_64_32 });
     }
 
-    /// The file. After the sections come those with relocations, `.symtab` and `.strtab`.
+    /// Serializes the file. After the sections come relocation sections, `.symtab` and `.strtab`.
     pub(crate) fn write(&self) -> Vec<u8> {
-        // Local symbols come first, after the one without meaning.
+        // Local symbols come first, after the null symbol.
         let mut order: Vec<usize> = (0..self.symbols.len()).collect();
         order.sort_by_key(|&number| self.symbols[number].binding != STB_LOCAL);
         let mut places = vec![0_u64; order.len()];
         (1..).zip(&order).for_each(|(place, &number)| places[number] = place);
-        // One beyond the table stays beyond it.
+        // An index beyond the table stays invalid.
         let place = |number: usize| places.get(number).copied().unwrap_or(number as u64);
         let locals = self.symbols.iter().filter(|symbol| symbol.binding == STB_LOCAL).count();
         let mut names = vec![0];
@@ -233,7 +233,7 @@ impl Object {
 }
 
 impl Symbol {
-    /// One that others see, at the beginning of a section, of no size.
+    /// A global symbol without size, at the beginning of a section.
     pub(crate) fn global(name: &str, section: usize) -> Self {
         Self {
             name: name.to_owned(),
@@ -263,7 +263,7 @@ fn header(
     bytes
 }
 
-/// Adds data to the file; gives its offset and length.
+/// Appends data to the file; returns its offset and length.
 fn put(file: &mut Vec<u8>, data: &[u8]) -> [u64; 2] {
     pad(file);
     let offset = file.len() as u64;
@@ -275,7 +275,7 @@ fn pad(file: &mut Vec<u8>) {
     file.resize(file.len().next_multiple_of(8), 0);
 }
 
-/// Adds a string with its terminator and gives its offset.
+/// Appends a string with terminator and returns its offset.
 fn text(strings: &mut Vec<u8>, text: &str) -> u32 {
     if text.is_empty() {
         return 0;
@@ -285,14 +285,14 @@ fn text(strings: &mut Vec<u8>, text: &str) -> u32 {
     offset
 }
 
-/// Changes bytes of a section's header in a file.
+/// Modifies bytes of a section's header in a file.
 pub(crate) fn patch_section(file: &mut [u8], section: usize, at: usize, bytes: &[u8]) {
     let headers = u64::from_le_bytes(file[40..48].try_into().expect("eight bytes")) as usize;
     let start = headers + SECTION_LEN * section + at;
     file[start..start + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Where [`patch_section`] finds the fields of a section's header.
+/// Offsets of the fields of a section's header for [`patch_section`].
 pub(crate) mod field {
     pub(crate) const NAME: usize = 0;
     pub(crate) const OFFSET: usize = 24;

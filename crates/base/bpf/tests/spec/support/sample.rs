@@ -1,4 +1,4 @@
-//! One small object with a bit of everything, as clang would write it, and the kernel that it is for.
+//! A small object with every feature, as written by clang, and the kernel that it is for.
 //!
 //! ```c
 //! struct { __uint(type, HASH); __uint(max_entries, 8); __type(key, int); __type(value, int[3]); } counts SEC(".maps");
@@ -23,11 +23,11 @@ pub(crate) const BSS: usize = 6;
 pub(crate) const LICENSE: usize = 7;
 pub(crate) const BTF: usize = 8;
 pub(crate) const EXTENSION: usize = 9;
-/// Those that the writer adds.
+/// Sections added by the writer.
 pub(crate) const SYMTAB: usize = 11;
 pub(crate) const STRTAB: usize = 12;
 
-/// The object with its types still to be changed.
+/// The object, with types that can still be changed.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     pub(crate) object: Object,
@@ -49,7 +49,7 @@ impl Sample {
     }
 }
 
-/// Symbols as the sections refer to them.
+/// Symbols as referenced by the sections.
 fn object() -> Object {
     let mut object = Object::new();
     let (text, xdp) = (object.code(".text"), object.code("xdp"));
@@ -66,7 +66,7 @@ fn object() -> Object {
     // Calls within a section are resolved by the compiler.
     object.static_function(text, "count", &[call(-3), EXIT]);
     object.static_function(text, "unused", &give(0));
-    // `count` is called through the section: the distance is that from its beginning.
+    // `count` is called through the section: the distance is from its beginning.
     let [map_0, map_1] = address(1, 0);
     let [callback_0, callback_1] = address(2, 0);
     let first = [map_0, map_1, call(1), call(1), callback_0, callback_1, set(0, 2), EXIT];
