@@ -1,5 +1,5 @@
-//! Benchmarks that multiply their work by the number in the file `work` of the current directory. `cargo xtask peers
-//! run aa` compares equal work repeatedly, and double the work.
+//! Benchmarks that multiply their work by the number in the file `work` of the current directory.
+//! `cargo xtask peers run aa` compares equal work repeatedly, and double the work.
 
 use std::{fs, hint::black_box};
 

@@ -13,7 +13,7 @@
 //!    measured, not derived, so that dependent values and slow drift count as noise.
 //! 4. `segments`: the least probable place is removed, its two neighbours are judged again, and so
 //!    on, until all that remain pass the test (`evidence`): a t-test with the noise of step 3, and
-//!    rules that exclude what is no lasting step of the level. Short absences from a level are
+//!    rules that exclude all but lasting steps of the level. Short absences from a level are
 //!    excluded (`outages`).
 //! 5. `settle`: the noise is measured once more, within the levels found, and so on until nothing
 //!    changes. That starts once from strong noise and once from independent values; of the two

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! a value from 64 on keeps its six leading digits, 32 to 63, in `value >> shift`, and the 32 that `shift << 5` adds
-//! per power of two continue from the bucket before. Without a count-leading-zeros instruction, the digits of `x =
-//! value >> 6`, which is below 2²⁶, are found by compares and shifts:
+//! per power of two continue from the bucket before. Without a count-leading-zeros instruction, the digits of
+//! `x = value >> 6`, which is below 2²⁶, are found by compares and shifts:
 //!
 //! ```text
 //! if value >= 1 << 32:  bucket = 896, done

@@ -36,9 +36,9 @@ pub fn power_of(effect: f64, standard_error: f64, degrees: f64, alpha: f64) -> O
 /// The smallest effect that a two-sided test at level `alpha` detects with probability `power`, in the unit of the
 /// standard error.
 ///
-/// The inverse of [`power_of`], to ten digits. For many degrees of freedom it approaches `(z₁₋ₐ/₂ + z_power) ·
-/// standard_error`. For few, the estimate of the standard error is itself uncertain, and the effect must be larger than
-/// `(t₁₋ₐ/₂ + t_power) · standard_error`.
+/// The inverse of [`power_of`], to ten digits. For many degrees of freedom it approaches
+/// `(z₁₋ₐ/₂ + z_power) · standard_error`. For few, the estimate of the standard error is itself uncertain, and the
+/// effect must be larger than `(t₁₋ₐ/₂ + t_power) · standard_error`.
 ///
 /// 0 if the standard error is. `None` unless `alpha < power < 1`, `alpha > 0`, `degrees ≥ 1` and `standard_error` is
 /// finite and not negative.

@@ -95,9 +95,9 @@ pub fn mann_whitney(first: &Sample, second: &Sample) -> RankTest {
     RankTest::normal(statistic, m * n / 2.0, m * n / 12.0 * (total + 1.0 - tied))
 }
 
-/// The number of orders of n₁ and n₂ values by U, from 0 to n₁ · n₂: Mann and Whitney's recurrence `f(m, n, u) = f(m −
-/// 1, n, u − n) + f(m, n − 1, u)`, in place over n. As `f64`, since there may be 10²⁹; nothing is subtracted, so no
-/// precision is lost.
+/// The number of orders of n₁ and n₂ values by U, from 0 to n₁ · n₂: Mann and Whitney's recurrence
+/// `f(m, n, u) = f(m − 1, n, u − n) + f(m, n − 1, u)`, in place over n. As `f64`, since there may be 10²⁹; nothing is
+/// subtracted, so no precision is lost.
 fn orders(n_1: usize, n_2: usize) -> Vec<f64> {
     let size = n_1 * n_2 + 1;
     let mut by_m = vec![vec![0.0; size]; n_1 + 1];

@@ -147,8 +147,8 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     fraction
 }
 
-/// Γ(a + ½) ÷ Γ(a): from 20 on by the asymptotic series of its logarithm, below by upward recurrence with `Γ(a + 1) = a
-/// Γ(a)`. Relative error below 10⁻¹⁴.
+/// Γ(a + ½) ÷ Γ(a): from 20 on by the asymptotic series of its logarithm, below by upward recurrence with
+/// `Γ(a + 1) = a Γ(a)`. Relative error below 10⁻¹⁴.
 fn gamma_ratio(a: f64) -> f64 {
     let (mut a, mut factor) = (a, 1.0);
     while a < 20.0 {

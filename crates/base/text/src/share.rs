@@ -15,8 +15,8 @@ pub fn change(share: f64) -> String {
     format!("{} %", signed(percent, places(percent)))
 }
 
-/// The interval of a change, both ends with the same decimals and without `%`: `−0.5 to +2.5`; as factors, `98 to 121
-/// ×`, beyond 10,000 %.
+/// The interval of a change, both ends with the same decimals and without `%`: `−0.5 to +2.5`; as factors,
+/// `98 to 121 ×`, beyond 10,000 %.
 #[must_use]
 pub fn interval(lower: f64, upper: f64) -> String {
     if upper >= FACTOR_MIN {

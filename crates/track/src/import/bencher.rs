@@ -1,5 +1,5 @@
-//! Reports as listed by Bencher's API: `GET /v0/projects/{project}/reports?expand=true`, page by page, or `bencher
-//! report view`. `perf` reads series.
+//! Reports as listed by Bencher's API: `GET /v0/projects/{project}/reports?expand=true`, page by page, or
+//! `bencher report view`. `perf` reads series.
 
 pub(super) mod perf;
 

@@ -60,8 +60,8 @@ fn is_callgrind(path: &Path) -> bool {
     name.starts_with("callgrind.") && name.ends_with(".out")
 }
 
-/// Whether a file belongs to a benchmark: `…/FILE/GROUP/FUNCTION.ID/callgrind.….out` to `FILE::GROUP::FUNCTION
-/// ID:ARGUMENTS`, in summaries `FILE::GROUP::FUNCTION::ID`.
+/// Whether a file belongs to a benchmark: `…/FILE/GROUP/FUNCTION.ID/callgrind.….out` to
+/// `FILE::GROUP::FUNCTION ID:ARGUMENTS`, in summaries `FILE::GROUP::FUNCTION::ID`.
 fn is_of(benchmark: &str, file: &Path) -> bool {
     let (path, behind) = benchmark.split_once(' ').unwrap_or((benchmark, ""));
     let id = behind.split(':').next().unwrap_or_default();

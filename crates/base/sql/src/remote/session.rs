@@ -129,7 +129,7 @@ impl Session {
         done
     }
 
-    /// Takes the schema's write lock until the transaction ends. Does nothing on a replica, where nobody can write.
+    /// Takes the schema's write lock until the transaction ends. Fails on a replica, where nobody can write.
     pub(crate) fn lock(&self) -> Result<()> {
         let url = &self.url;
         let sql = format!(
