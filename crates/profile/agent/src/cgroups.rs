@@ -1,6 +1,6 @@
-//! Paths of control groups by their ids, which the kernel has of what ran. A folder may be gone when it is asked for.
+//! Maps cgroup ids, which the kernel reports with samples, to paths. A folder may be removed before it is looked up.
 //!
-//! In version 2 of control groups, the id is the number of the folder's inode (`cgroup_id` of include/linux/cgroup.h).
+//! In cgroup v2 the id is the inode number of the folder (`cgroup_id` of include/linux/cgroup.h).
 
 use std::{
     fs, mem,
@@ -10,10 +10,10 @@ use std::{
 
 use rustc_hash::FxHashMap;
 
-/// Windows for which a folder is remembered that nobody asks for.
+/// Windows after which an unused folder is removed.
 const REMEMBERED: u64 = 40;
 
-/// Folders that are looked at in one go.
+/// Maximum number of folders per scan.
 const FOLDERS_MAX: usize = 50_000;
 
 /// Paths by id.
@@ -22,24 +22,24 @@ pub(crate) struct Cgroups {
     root: PathBuf,
     known: FxHashMap<u64, Known>,
     window: u64,
-    /// All folders were looked at in this window.
+    /// Scanned in this window.
     is_fresh: bool,
 }
 
 #[derive(Debug)]
 struct Known {
     path: String,
-    /// When it was there or asked for last.
+    /// Last window in which it existed or was used.
     window: u64,
 }
 
 impl Cgroups {
-    /// Those below a folder.
+    /// The cgroups below a folder.
     pub(crate) fn below(root: PathBuf) -> Self {
         Self { root, known: FxHashMap::default(), window: 0, is_fresh: false }
     }
 
-    /// Those of this machine, by the text of `/proc/self/mounts`; none without version 2.
+    /// The cgroups of this machine, from `/proc/self/mounts`; `None` without cgroup v2.
     pub(crate) fn mounted(mounts: &str) -> Option<Self> {
         let path = mounts.lines().find_map(|line| {
             let mut words = line.split(' ').skip(1);
@@ -49,7 +49,7 @@ impl Cgroups {
         Some(Self::below(path.into()))
     }
 
-    /// Another window begins.
+    /// Starts another window.
     pub(crate) fn next_window(&mut self) {
         self.window += 1;
         self.is_fresh = false;
@@ -57,7 +57,7 @@ impl Cgroups {
         self.known.retain(|_, known| window - known.window < REMEMBERED);
     }
 
-    /// The path of one, as in `/proc/PID/cgroup`. All folders are looked at for one that is new, at most once a window.
+    /// The path of a cgroup, as in `/proc/PID/cgroup`. Scans all folders for an unknown id, at most once per window.
     pub(crate) fn path(&mut self, id: u64) -> Option<&str> {
         if !self.known.contains_key(&id) && !mem::replace(&mut self.is_fresh, true) {
             self.walk();
@@ -67,7 +67,7 @@ impl Cgroups {
         Some(&known.path)
     }
 
-    /// Takes the path that a process has now that was sampled in one, if it is still there: it may be gone later.
+    /// Records a sampled process's current path if it belongs to the id, since it may be removed later.
     pub(crate) fn learn(&mut self, id: u64, path: &str) {
         let is_it = || {
             let found = fs::metadata(self.root.join(path.trim_start_matches('/')));
@@ -88,7 +88,7 @@ impl Cgroups {
         let mut folders = vec![(self.root.clone(), String::new())];
         let mut left = FOLDERS_MAX;
         while let Some((folder, path)) = folders.pop() {
-            // One that goes meanwhile has nothing below.
+            // A folder that disappears meanwhile has no children.
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 if left == 0 || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     continue;
@@ -117,10 +117,10 @@ mod tests {
         let mut cgroups = Cgroups::below(root.path().to_owned());
         let inner = make("system.slice/docker-1.scope");
         assert_eq!(cgroups.path(inner), Some("/system.slice/docker-1.scope"));
-        // Not again in this window.
+        // No second scan in this window.
         let late = make("late");
         assert_eq!(cgroups.path(late), None);
-        // Unless a process tells.
+        // Unless a process provides it.
         cgroups.learn(late, "/system.slice");
         assert_eq!(cgroups.path(late), None);
         cgroups.learn(late, "/late");

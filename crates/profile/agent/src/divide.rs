@@ -1,4 +1,4 @@
-//! Divides what was sampled in a window by who it was.
+//! Divides the samples of a window by labels.
 
 use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
 
@@ -12,29 +12,29 @@ use wingbeat_push::{Kind, Series, Window};
 
 use super::labels::{Labels, Processes};
 
-/// Sets of labels of a window at most. Beyond them, those with fewest samples are one.
+/// Maximum label sets per window. Those with fewest samples are merged beyond it.
 const SERIES_MAX: usize = 200;
 
-/// What is told apart, and the mode that shows it.
+/// Kinds of profiles, with the mode of each.
 const KINDS: [(Kind, Mode); 3] =
     [(Kind::Cpu, Mode::OnCpu), (Kind::OffCpu, Mode::OffCpu), (Kind::Pages, Mode::Pages)];
 
-/// A window, and what it was made of.
+/// A window divided by labels, with statistics.
 #[derive(Debug)]
 pub(crate) struct Divided {
     pub window: Window,
     pub samples: u64,
-    /// Samples whose stack does not reach its end, by reason.
+    /// Samples with an incomplete stack, by reason.
     pub broken: BTreeMap<&'static str, u64>,
-    /// Samples of those that rules drop; the others count them, too.
+    /// Samples dropped by rules; they are included in the other counts.
     pub dropped: u64,
 }
 
-/// Makes a pprof file of each set of labels.
+/// Creates a pprof file for each label set.
 ///
 /// # Errors
 ///
-/// The profile refers to what it does not have.
+/// The profile has an invalid reference.
 pub(crate) fn divide(
     profile: &Profile,
     lineage: &Lineage,
@@ -101,10 +101,10 @@ fn owner(profile: &Profile, thread: u32) -> ProcessId {
     profile.threads.get(thread as usize).map_or(ProcessId::MAX, |thread| thread.process)
 }
 
-/// What a process has of a window: samples, and nanoseconds off the CPU.
+/// A process's samples and off-CPU nanoseconds in a window.
 type Heat = (u64, u64);
 
-/// So many sets of labels at most, the hottest: what is beyond is one service, `other`.
+/// Keeps the hottest label sets and merges the rest into one service, `other`.
 fn few(
     groups: BTreeMap<Labels, BTreeSet<ProcessId>>,
     heat: &FxHashMap<ProcessId, Heat>,
@@ -145,7 +145,7 @@ mod tests {
                 })
                 .collect()
         };
-        // The last has most, and is one process.
+        // The last has most, and is a single process.
         let heat = (0..1000).map(|id| (id, (u64::from(id), 0))).collect();
         assert_eq!(few(groups(200), &heat).len(), 200);
         let mut many = groups(1000);

@@ -1,5 +1,5 @@
-//! A door for a fuzz target (`fuzz/` at the root), which sees only what is public. Behind the feature `fuzzing`, and no
-//! part of the interface.
+//! Entry point for a fuzz target (`fuzz/` at the root), which sees only public items. Behind the feature
+//! `fuzzing`, and not part of the API.
 
 use crate::pods::read;
 

@@ -1,15 +1,15 @@
-//! Holds the agent to a share of a CPU: has less recorded, and more again.
+//! Keeps the agent below a CPU share by reducing its recording rates, and raises them again.
 
-/// Windows above the limit after which less is recorded: one may be that of a new program with many names.
+/// Windows above the limit before rates are reduced: a single one may be from a new program with many names.
 const PATIENCE: u32 = 2;
 
-/// Windows far below the limit after which more is recorded.
+/// Windows far below the limit before rates are raised.
 const CALM: u32 = 8;
 
-/// How often what is recorded may be halved: 1 of 64 is left.
+/// Maximum number of halvings: 1 of 64 remains.
 const HALVINGS_MAX: u32 = 6;
 
-/// Decides how much is recorded.
+/// Chooses the recording rates.
 #[derive(Debug)]
 pub(crate) struct Governor {
     /// Share of a CPU.
@@ -20,12 +20,12 @@ pub(crate) struct Governor {
 }
 
 impl Governor {
-    /// For a share of one CPU.
+    /// Creates a governor for a share of one CPU.
     pub(crate) fn new(limit: f64) -> Self {
         Self { limit, halvings: 0, above: 0, below: 0 }
     }
 
-    /// Takes the share of a CPU that a window took: how often what was asked for is to be halved, if that is new.
+    /// Processes a window's CPU share. Returns the new number of halvings if it changed.
     pub(crate) fn next(&mut self, share: f64) -> Option<u32> {
         let is_above = share > self.limit;
         // Twice as much would still be below.

@@ -1,4 +1,4 @@
-//! The only file of the agent that speaks to the network: it asks the kubelet of this machine for its pods.
+//! Requests the pods of this machine from the kubelet: the agent's only file that uses the network.
 
 use std::{
     fs,
@@ -13,30 +13,30 @@ use ureq::{
     tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
-/// Files of a service account, as they are in every pod.
+/// Files of a service account, present in every pod.
 const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 const CA_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
-/// How long a question may take, on the thread that asks.
+/// Timeout of a request, on the requesting thread.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Largest document that is read, in bytes: a pod takes some 20 KB, and a machine has some hundred.
+/// Largest response to read, in bytes: a pod takes some 20 KB, and a machine has some hundred.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
-/// Where the kubelet is, and how it knows us and we know it.
+/// Address and authentication of the kubelet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KubeletOptions {
     /// `https://10.0.0.7:10250`
     pub url: String,
-    /// Without it, that of the service account, if it is there.
+    /// By default that of the service account, if present.
     pub token_file: Option<PathBuf>,
-    /// The same.
+    /// By default that of the service account, if present.
     pub ca_file: Option<PathBuf>,
-    /// Whoever answers is believed.
+    /// Do not verify the server.
     pub is_insecure: bool,
 }
 
-/// Why the kubelet cannot be asked.
+/// Why the kubelet cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeletError {
     #[error("{0:?} is no address of a kubelet; give one such as https://$NODE_IP:10250")]
@@ -47,21 +47,21 @@ pub enum KubeletError {
     NoCertificate(String),
 }
 
-/// Asks the kubelet.
+/// A kubelet client.
 #[derive(Debug)]
 pub struct Kubelet {
     agent: Agent,
     url: String,
-    /// Read each time: Kubernetes replaces the token every hour.
+    /// Read for each request: Kubernetes replaces the token every hour.
     token_file: Option<PathBuf>,
 }
 
 impl Kubelet {
-    /// Reads the certificates; nothing is asked yet.
+    /// Reads the certificates, without sending a request.
     ///
     /// # Errors
     ///
-    /// The address is none, or a file that was named cannot be read.
+    /// The URL is invalid, or a given file cannot be read.
     pub fn new(options: &KubeletOptions) -> Result<Self, KubeletError> {
         let wrong = || KubeletError::Url(options.url.clone());
         let uri: Uri = options.url.parse().map_err(|_| wrong())?;
@@ -81,7 +81,7 @@ impl Kubelet {
             None => tls.root_certs(RootCerts::PlatformVerifier),
         };
         config = config.tls_config(tls.build());
-        // Nobody on the way is to read it.
+        // The token must not be sent in plain text over a network.
         let is_private = is_secure || wingbeat_http::is_loopback(&uri);
         let token_file = options.token_file.clone().or_else(|| present(TOKEN_FILE));
         let token_file = token_file.filter(|_| is_private);
@@ -94,7 +94,7 @@ impl Kubelet {
         Ok(Self { agent: config.build().new_agent(), url, token_file })
     }
 
-    /// The document, or why there is none: one sentence.
+    /// The response body, or a one-sentence error.
     pub(crate) fn pods(&self) -> Result<Vec<u8>, String> {
         let told = |reason: String| format!("{}: {reason}", self.url);
         let mut request = self.agent.get(&self.url);

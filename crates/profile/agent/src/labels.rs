@@ -1,4 +1,4 @@
-//! Labels of processes: few sets, since engines keep a series for each.
+//! Labels of processes: few distinct sets, since backends store a series for each.
 
 use std::{collections::BTreeMap, fs, iter};
 
@@ -13,17 +13,17 @@ use super::{
     value::label_value,
 };
 
-/// Labels of a series, as engines name them: those of OpenTelemetry with `_` for `.`.
+/// Labels of a series with the backends' names: OpenTelemetry's with `_` for `.`.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// What is known of processes, from one window to the next.
+/// State of processes, kept between windows.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     host: String,
     rules: Rules,
     pods: Option<Pods>,
     known: FxHashMap<u32, Known>,
-    /// None without version 2 of control groups.
+    /// `None` without cgroup v2.
     cgroups: Option<Cgroups>,
     window: u64,
 }
@@ -33,40 +33,40 @@ struct Known {
     name: String,
     origin: Origin,
     executable: Executable,
-    /// When it was sampled last.
+    /// Last window in which it was sampled.
     window: u64,
 }
 
-/// What a process runs.
+/// Executable of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Executable {
     name: String,
-    /// None of a thread of the kernel, and of what was gone.
+    /// `None` for kernel threads and exited processes.
     path: Option<String>,
 }
 
-/// Windows for which a process that is not sampled is remembered: its children may be.
+/// Windows for which an unsampled process is kept, since its children may be sampled.
 const REMEMBERED: u64 = 40;
 
-/// Generations that are looked at of a process that is gone.
+/// Maximum number of ancestors to search for an exited process.
 const GENERATIONS_MAX: usize = 64;
 
-/// What starts containers.
+/// Container runtimes.
 const RUNTIMES: [&str; 6] = ["containerd", "conmon", "runc", "crun", "docker", "lxc-"];
 
 impl Processes {
-    /// For a machine of this name, with rules, and with a kubelet that may be asked.
+    /// Creates the state for a host name, rules, and an optional kubelet.
     pub(crate) fn new(host: String, rules: Rules, pods: Option<Pods>) -> Self {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         Self { host, rules, pods, cgroups: Cgroups::mounted(&mounts), ..Self::default() }
     }
 
-    /// Other rules from now on.
+    /// Replaces the rules.
     pub(crate) fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// Another window begins.
+    /// Starts another window.
     pub(crate) fn next_window(&mut self) {
         self.window += 1;
         let window = self.window;
@@ -79,13 +79,13 @@ impl Processes {
         }
     }
 
-    /// How often the kubelet was asked, and what went wrong there since this was asked for last.
+    /// Counts of requests to the kubelet, and the last error since the previous call.
     pub(crate) fn kubelet(&mut self) -> Option<(PodCounts, Option<String>)> {
         self.pods.as_mut().map(|pods| (pods.counts, pods.take_trouble()))
     }
 
-    /// The labels of a process that was sampled; none if a rule drops it. One that is gone already is in the control group
-    /// that it was sampled in, or where the next of its ancestors is of whom that is known.
+    /// The labels of a sampled process; `None` if a rule drops it. An exited process has the cgroup in which it
+    /// was sampled, or that of its nearest ancestor with a known one.
     pub(crate) fn labels(&mut self, process: &Process, lineage: &Lineage) -> Option<Labels> {
         let Known { origin, executable, .. } = self.look_at(process, lineage);
         let pod = match (&mut self.pods, &origin.pod_uid) {
@@ -120,7 +120,7 @@ impl Processes {
 
     fn look_at(&mut self, process: &Process, lineage: &Lineage) -> Known {
         let pid = process.pid;
-        // What is there now comes first: the number may be another process's with the same name.
+        // A live process takes precedence: the PID may be reused by another process with the same name.
         let text = read_cgroup(pid);
         let origin = self.of_cgroup(text.as_deref(), lineage.cgroups.get(&pid));
         let origin = text.map(|text| Origin::parse(&text)).or(origin);
@@ -137,12 +137,12 @@ impl Processes {
         known
     }
 
-    /// Where a process is by the control group that it was sampled in. Where version 1 is used as well, the container may be
-    /// in that alone, and this is what started it.
+    /// The origin from the cgroup in which a process was sampled. If cgroup v1 is used too, the container may be
+    /// known only there, and this one is the runtime.
     fn of_cgroup(&mut self, text: Option<&str>, id: Option<&u64>) -> Option<Origin> {
         let (cgroups, id) = (self.cgroups.as_mut()?, *id?);
         if let Some(text) = text {
-            // Who comes after it may be gone with its folder.
+            // A later process may be gone with its folder.
             cgroups.learn(id, text.lines().find_map(|line| line.strip_prefix("0::"))?);
             return None;
         }
@@ -152,7 +152,7 @@ impl Processes {
         is_told.then_some(origin)
     }
 
-    /// Where the next ancestor is of whom that is known, on this side of what starts containers: that is not in them.
+    /// The origin of the nearest known ancestor below container runtimes, which are not part of the containers.
     fn of_ancestors(&self, process: &Process, lineage: &Lineage) -> Option<Origin> {
         let parent = |pid: &u32| lineage.parents.get(pid).copied();
         let first = process.parent.or_else(|| parent(&process.pid));
@@ -173,8 +173,9 @@ impl Processes {
 }
 
 impl Executable {
-    /// Of a process without a file: a thread of the kernel, or one that is gone. Workers of the kernel are called by what
-    /// they do just now, and by their CPU (`kworker/u8:4-events_unbound`, `ksoftirqd/1`): each would be a series.
+    /// The executable of a process without a file: a kernel thread, or an exited process. Names of kernel workers
+    /// include their current work and CPU (`kworker/u8:4-events_unbound`, `ksoftirqd/1`), so that each would be a
+    /// series.
     fn of_thread(name: &str) -> Self {
         let kind = name.split_once('/').map_or(name, |(kind, _)| kind);
         Self { name: kind.to_owned(), path: None }
@@ -185,7 +186,7 @@ fn read_cgroup(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()
 }
 
-/// The program that a process runs; none of a thread of the kernel.
+/// The executable of a process; `None` for kernel threads.
 fn read_executable(pid: u32) -> Option<Executable> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let text = path.to_string_lossy();
@@ -193,7 +194,7 @@ fn read_executable(pid: u32) -> Option<Executable> {
     Some(Executable { name: name_of(path).to_owned(), path: Some(path.to_owned()) })
 }
 
-/// The name of a file. Of memory that is run, such as that of runtimes of containers, it may be another each time.
+/// The name of a file. Anonymous executable memory, as used by container runtimes, may have a different name each time.
 fn name_of(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     if path.starts_with("/memfd:") { "memfd" } else { name }
@@ -238,12 +239,12 @@ mod tests {
         let found_of = labels(&process(gone + 1, Some(gone), "gzip"), &nobody);
         let found = ["service_name", "process_executable_name", "systemd_unit"];
         assert_eq!(found.map(|name| found_of[name].as_str()), ["nginx", "gzip", "nginx.service"]);
-        // Nobody in between was sampled, and all are gone.
+        // No process in between was sampled, and all have exited.
         let parents = (2..9).map(|age| (gone + age, gone + age - 1)).collect();
         let lineage = Lineage { parents, ..Lineage::default() };
         let far = labels(&process(gone + 8, Some(gone + 7), "cc1"), &lineage);
         assert_eq!(found.map(|name| far[name].as_str()), ["nginx", "cc1", "nginx.service"]);
-        // The same number with another name is another program.
+        // The same PID with another name is another program.
         let labels = labels(&process(gone + 1, None, "ls"), &nobody);
         assert_eq!((labels["service_name"].as_str(), labels.get("systemd_unit")), ("ls", None));
         (0..REMEMBERED).for_each(|_| processes.next_window());

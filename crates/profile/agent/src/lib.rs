@@ -1,9 +1,10 @@
-//! Profiles a machine all the time.
+//! Continuous profiling of a machine.
 //!
-//! A window of samples ([`wingbeat_profile::session::Continuous`]) is divided by who was sampled: by container or
-//! unit of systemd, and by executable (`origin`, `labels`); of who is gone, its control group tells (`cgroups`). Pods have names by the kubelet (`pods`; only `kubelet`
-//! speaks to it), and `rules` have the last word. Of each set of labels one profile is made (`divide`), for
-//! [`wingbeat_push`] to hand over and keep. `governor` holds the agent to a share of a CPU.
+//! A window of samples ([`wingbeat_profile::session::Continuous`]) is divided by origin: by container or systemd
+//! unit, and by executable (`origin`, `labels`). The origin of exited processes comes from their cgroup
+//! (`cgroups`). The kubelet provides pod names (`pods`; only `kubelet` sends requests), and `rules` take
+//! precedence. Each label set gets one profile (`divide`), for [`wingbeat_push`] to push and store. `governor`
+//! keeps the agent below a CPU share.
 
 mod cgroups;
 mod divide;

@@ -1,4 +1,4 @@
-//! The agent's own figures, as text for Prometheus (exposition format 0.0.4).
+//! The agent's own metrics, in Prometheus's text format (exposition format 0.0.4).
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use wingbeat_push::Counts;
 
 use super::{divide::Divided, own::OwnUse, pods::PodCounts};
 
-/// Sums since the start, and what was measured last.
+/// Sums since the start, and last measurements.
 #[derive(Debug, Default)]
 pub struct Metrics {
     windows: u64,
@@ -32,7 +32,7 @@ pub struct Metrics {
     pushes: Pushes,
 }
 
-/// The counts of each target at the time of the question, by its name.
+/// Current counts of each target, by name.
 #[derive(Default)]
 struct Pushes(Vec<(String, CountsOf)>);
 
@@ -60,27 +60,27 @@ impl Metrics {
         self.series = divided.window.series.len() as u64;
     }
 
-    /// Takes what the agent used, what it records, and what its tables and buffers take in the kernel.
+    /// Records the agent's resource use, its rates, and the kernel memory of its tables and buffers.
     pub(crate) fn used(&mut self, used: OwnUse, rates: Rates, bpf_bytes: u64) {
         (self.used, self.rates, self.bpf_bytes) = (Some(used), Some(rates), bpf_bytes);
     }
 
-    /// Takes how often the kubelet was asked.
+    /// Records the requests to the kubelet.
     pub(crate) fn pods(&mut self, counts: PodCounts) {
         self.pods = Some(counts);
     }
 
-    /// A window could not be kept.
+    /// Counts a window that could not be stored.
     pub(crate) fn keep_failed(&mut self) {
         self.keep_errors += 1;
     }
 
-    /// Takes how often files had to be read for names.
+    /// Records how often files were read for names.
     pub(crate) fn names(&mut self, names: NameCounts) {
         self.names = names;
     }
 
-    /// Adds a target, whose counts are asked for whenever there is a text to write.
+    /// Adds a target, whose counts are queried for each export.
     pub(crate) fn push_to(
         &mut self,
         name: String,
@@ -89,7 +89,7 @@ impl Metrics {
         self.pushes.0.push((name, Box::new(counts)));
     }
 
-    /// The text.
+    /// Formats the metrics.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let counters = [
@@ -181,7 +181,7 @@ fn one(text: &mut String, name: &str, kind: &str, help: &str, value: impl fmt::D
     let _ = writeln!(text, "wingbeat_agent_{name} {value}");
 }
 
-/// The value of a label.
+/// Escapes a label value.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -1,31 +1,31 @@
-//! Which container or unit a process belongs to, by the path of its control group.
+//! Determines a process's container or unit from its cgroup path.
 
-/// What the path of a control group tells.
+/// Origin of a process, from a cgroup path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
-    /// The path that tells it; of several, that of the container or unit.
+    /// The path; of several, that of the container or unit.
     pub cgroup: String,
-    /// All 64 digits, as runtimes and Kubernetes have them; of LXC the name, of BuildKit what it calls a step.
+    /// All 64 digits, as in runtimes and Kubernetes; for LXC the name, for BuildKit the step id.
     pub container_id: Option<String>,
-    /// The unit of systemd; none in a container, but one of LXC.
+    /// The systemd unit; `None` in a container, except LXC.
     pub unit: Option<String>,
-    /// Of Kubernetes.
+    /// For Kubernetes.
     pub pod_uid: Option<String>,
 }
 
-/// Digits of a container's id.
+/// Digits of a container id.
 const ID_LEN: usize = 64;
 
-/// Characters of what BuildKit calls a step, and the folder that it is in.
+/// Characters of a BuildKit step id, and its parent folder.
 const STEP_LEN: usize = 25;
 const BUILDKIT: &str = "buildkit";
 
-/// What systemd's driver would have read as folder, prefix and name, and another took for a name:
+/// Separator of the systemd driver's slice, prefix and name when another driver used them as a single name:
 /// `kubepods-pod<uid>.slice:cri-containerd:<id>`.
 const SEPARATOR: char = ':';
 
 impl Origin {
-    /// By the text of `/proc/PID/cgroup`: a line of each hierarchy. Containers are found in any of them.
+    /// Parses `/proc/PID/cgroup`: a line for each hierarchy. Containers are found in any of them.
     pub(crate) fn parse(text: &str) -> Self {
         let path = |line: &str| Some(line.splitn(3, ':').nth(2)?.to_owned());
         let origins = || text.lines().filter_map(path).map(|path| Self::of_path(&path));
@@ -36,14 +36,14 @@ impl Origin {
             .unwrap_or_default()
     }
 
-    /// Whether it tells nothing.
+    /// Whether nothing is known.
     pub(crate) fn is_unknown(&self) -> bool {
         self.container_id.is_none() && self.unit.is_none() && self.cgroup.len() <= 1
     }
 
-    /// By one path. The innermost container or unit counts: a runtime is a unit itself.
+    /// Parses one path. The innermost container or unit counts: a runtime is a unit itself.
     pub(crate) fn of_path(path: &str) -> Self {
-        // In a namespace of control groups, what lies outside is reached by its parents.
+        // In a cgroup namespace, outer paths begin with parent folders.
         let path = path.trim_start_matches("/..").trim_end_matches(" (deleted)");
         let mut origin = Self { cgroup: path.to_owned(), ..Self::default() };
         let mut outer = path.split('/').rev().skip(1);
@@ -55,21 +55,22 @@ impl Origin {
             if origin.pod_uid.is_none() {
                 origin.pod_uid = part.split(SEPARATOR).find_map(pod_uid);
             }
-            // What is outside of a container started it.
+            // The unit outside a container is the one that started it.
             let is_inner = origin.unit.is_none() && origin.container_id.is_none();
             if is_inner && part.ends_with(".service") {
                 origin.unit = Some(part.to_owned());
             }
         }
-        // Only those of LXC are machines with services of their own.
+        // Only LXC containers are machines with their own services.
         if origin.container_id.as_deref().is_some_and(|id| is_id(id) || is_step(id)) {
             origin.unit = None;
         }
         origin
     }
 
-    /// What a person calls it, if nobody tells more: the unit without its suffix, or the first digits of the container,
-    /// or its name. The manager of a user's units is no service: it stands for all that the user runs.
+    /// Human-readable name if there is no better one: the unit without its suffix, the first digits of the
+    /// container id, or the container's name. The manager of a user's units does not count as a service: it covers
+    /// everything that the user runs.
     pub(crate) fn name(&self) -> Option<String> {
         let unit = self.unit.as_ref().filter(|unit| !unit.starts_with("user@"));
         let unit = unit.map(|unit| unit.trim_end_matches(".service").to_owned());
@@ -81,13 +82,13 @@ impl Origin {
     }
 }
 
-/// By a folder and the one that it is in: `docker-<id>.scope` and the like, `libpod-payload-<id>`, `<id>`;
+/// Detects a container by a folder and its parent: `docker-<id>.scope` and similar, `libpod-payload-<id>`, `<id>`;
 /// `lxc.payload.NAME`, `lxc/NAME`; `buildkit/<step>`.
 fn container_id(part: &str, outer: &str) -> Option<String> {
     let is_lxc = |name: &&str| !name.is_empty() && outer == "lxc";
     let plain = part.strip_suffix(".scope").unwrap_or(part);
     let (before, id) = plain.rsplit_once(['-', SEPARATOR]).unwrap_or(("", plain));
-    // What looks after a container is none.
+    // A container's monitor is not part of it.
     let id = Some(id).filter(|id| is_id(id) && !before.ends_with("conmon"));
     let id = id.or_else(|| part.strip_prefix("lxc.payload.").or(Some(part).filter(is_lxc)));
     id.or(Some(part).filter(|step| outer == BUILDKIT && is_step(step))).map(str::to_owned)
@@ -101,8 +102,8 @@ fn is_step(text: &str) -> bool {
     text.len() == STEP_LEN && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// `pod<uid>`, or with the systemd driver `kubepods-burstable-pod<uid>.slice`, in which `_` stands for `-`; in a node
-/// that is a container itself, with another folder's name before.
+/// `pod<uid>`, or with the systemd driver `kubepods-burstable-pod<uid>.slice`, with `_` for `-`. On a node that is
+/// itself a container, with another folder's name before it.
 fn pod_uid(part: &str) -> Option<String> {
     let part = part.strip_suffix(".slice").unwrap_or(part);
     let (before, uid) = part.rsplit_once("pod")?;

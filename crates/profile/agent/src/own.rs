@@ -1,4 +1,4 @@
-//! What the agent itself uses.
+//! Resource use of the agent.
 
 use std::{
     fs,
@@ -7,31 +7,31 @@ use std::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time and memory of this process.
+/// Measures CPU time and memory of this process.
 #[derive(Debug)]
 pub(crate) struct Own {
     cpu_ns: u64,
     at: Instant,
 }
 
-/// What it used since the last time.
+/// Resource use since the last measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OwnUse {
     /// Share of one CPU.
     pub cpu_share: f64,
-    /// CPU time since its start, nanoseconds.
+    /// CPU time since the start, in nanoseconds.
     pub cpu_ns: u64,
-    /// Resident memory, bytes.
+    /// Resident memory, in bytes.
     pub rss_bytes: u64,
 }
 
 impl Own {
-    /// Begins now.
+    /// Starts measuring.
     pub(crate) fn start() -> Self {
         Self { cpu_ns: cpu_ns(), at: Instant::now() }
     }
 
-    /// Since the last time, for a window of that length: several may be handled at once that had to wait.
+    /// Use since the last call, for a window of this duration: several delayed windows may be processed at once.
     pub(crate) fn lap(&mut self, window: Duration) -> OwnUse {
         let (cpu_ns, at) = (cpu_ns(), Instant::now());
         let elapsed_ns = (at - self.at).max(window).as_nanos().max(1) as f64;

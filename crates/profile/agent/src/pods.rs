@@ -1,7 +1,7 @@
-//! Which pod a container belongs to, as the kubelet of this machine tells.
+//! Maps containers to pods, by requests to the kubelet of this machine.
 //!
-//! It is asked when a pod is met that is not known, by a thread of its own: a window waits for it half a second and no
-//! longer, and has the answer the next time otherwise. What it does not know either is asked for less and less often.
+//! A thread sends a request when an unknown pod occurs. A window waits for it up to half a second, otherwise the
+//! result is available to the next window. Pods that the kubelet does not know are requested less and less often.
 
 mod document;
 
@@ -19,15 +19,14 @@ use wingbeat_push::Backoff;
 use self::document::Pod;
 pub(crate) use self::document::read;
 
-/// How long a window waits at most.
+/// Maximum wait per window.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Pauses after the kubelet failed, and after it did not know what was asked for: a container that just began is in its
-/// answer some seconds later.
+/// Initial pauses after a failure, and after a missing pod: a new container appears in the response some seconds later.
 const PAUSE: Duration = Duration::from_secs(2);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 
-/// What is missing at most; more of it is forgotten.
+/// Maximum number of missing entries; more are dropped.
 const MISSING_MAX: usize = 1_000;
 
 /// A container of a pod.
@@ -35,35 +34,35 @@ const MISSING_MAX: usize = 1_000;
 pub(crate) struct PodContainer {
     pub namespace: String,
     pub pod: String,
-    /// What people call it: the label `app.kubernetes.io/name`, else what the pod was made by, else the pod.
+    /// Human-readable name: the label `app.kubernetes.io/name`, else the pod's owner, else the pod.
     pub service: String,
-    /// None of what the kubelet does not list, such as the one that holds a pod's namespaces.
+    /// `None` for containers that the kubelet does not list, such as the one that holds a pod's namespaces.
     pub container: Option<String>,
     pub image: Option<String>,
 }
 
-/// Where pods are asked for: the kubelet's document, or why there is none.
+/// Returns the kubelet's response, or an error.
 pub(crate) type Fetch = Box<dyn FnMut() -> Result<Vec<u8>, String> + Send>;
 
 type Answer = Result<FxHashMap<String, Pod>, String>;
 
-/// What is known of pods.
+/// State of pods.
 pub(crate) struct Pods {
     requests: SyncSender<()>,
     answers: Receiver<Answer>,
     is_asked: bool,
-    /// By their UIDs.
+    /// By UID.
     known: FxHashMap<String, Pod>,
-    /// What the last answers did not have: UIDs, and ids of containers.
+    /// UIDs and container ids that the last responses lacked.
     missing: HashMap<String, Backoff>,
     failures: Backoff,
-    /// Until when this window waits.
+    /// End of this window's wait.
     patience_end: Option<Instant>,
     trouble: Option<String>,
     pub(crate) counts: PodCounts,
 }
 
-/// How often the kubelet was asked.
+/// Counts of requests to the kubelet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PodCounts {
     pub requests: u64,
@@ -77,7 +76,7 @@ impl fmt::Debug for Pods {
 }
 
 impl Pods {
-    /// Asks by a thread, which ends when this does.
+    /// Starts a thread for requests, which ends when this is dropped.
     pub(crate) fn start(mut fetch: Fetch) -> Self {
         let (requests, asked) = sync_channel::<()>(1);
         let (answered, answers) = sync_channel::<Answer>(1);
@@ -89,7 +88,7 @@ impl Pods {
                 }
             }
         };
-        // Without a thread nobody answers, as if the kubelet did not.
+        // Without a thread there are no responses, as if the kubelet failed.
         let _ = thread::Builder::new().name("kubelet".to_owned()).spawn(serve);
         Self {
             requests,
@@ -104,7 +103,7 @@ impl Pods {
         }
     }
 
-    /// Another window may wait again.
+    /// Starts another window, which may wait again.
     pub(crate) fn next_window(&mut self) {
         self.patience_end = None;
         if self.missing.len() > MISSING_MAX {
@@ -112,25 +111,25 @@ impl Pods {
         }
     }
 
-    /// What went wrong since this was asked for last.
+    /// The last error since the previous call.
     pub(crate) fn take_trouble(&mut self) -> Option<String> {
         self.trouble.take()
     }
 
-    /// Whose container it is, if that is known by now.
+    /// The pod of a container, if known by now.
     pub(crate) fn get(&mut self, uid: &str, container_id: Option<&str>) -> Option<PodContainer> {
         self.take_answer(Duration::ZERO);
         if self.lacks(uid, container_id) && self.ask() {
             let now = Instant::now();
             let end = *self.patience_end.get_or_insert(now + PATIENCE);
             self.take_answer(end.saturating_duration_since(now));
-            // Noted as missing if the answer does not have it.
+            // Marked as missing if the response lacks it.
             self.lacks(uid, container_id);
         }
         self.known.get(uid).map(|pod| pod.container(container_id))
     }
 
-    /// Whether the kubelet is to be asked for it now.
+    /// Whether to request it from the kubelet now.
     fn lacks(&mut self, uid: &str, container_id: Option<&str>) -> bool {
         let pod = self.known.get(uid);
         let key = match (pod, container_id) {
@@ -147,7 +146,7 @@ impl Pods {
         pause.left(Instant::now()).is_zero()
     }
 
-    /// Whether an answer is on its way.
+    /// Starts a request. Returns whether one is in progress.
     fn ask(&mut self) -> bool {
         if !self.is_asked && self.failures.left(Instant::now()).is_zero() {
             self.is_asked = self.requests.try_send(()).is_ok();
@@ -172,7 +171,7 @@ impl Pods {
             Ok(Ok(pods)) => {
                 self.known = pods;
                 self.failures.succeed();
-                // What it has is removed when it is asked for.
+                // Entries that the response has are removed when they are looked up.
                 self.missing.values_mut().for_each(|pause| pause.fail(now, None));
             }
             Ok(Err(reason)) => {

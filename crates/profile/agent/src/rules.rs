@@ -1,6 +1,6 @@
-//! Rules of the one who runs the agent: whose samples have which labels, and whose are dropped.
+//! User-defined rules: set labels of samples, or drop them.
 //!
-//! The first rule that fits counts, and no other. `read` makes rules of a file.
+//! Only the first matching rule applies. `read` parses rules.
 
 mod read;
 
@@ -11,7 +11,7 @@ use wingbeat_push::Pattern;
 pub use self::read::RulesError;
 use super::{labels::Labels, origin::Origin, pods::PodContainer, value::label_value};
 
-/// What may be asked for, and be put into a label.
+/// A fact that rules can match or use in a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fact {
     Executable,
@@ -38,7 +38,7 @@ impl Fact {
         Self::Container,
     ];
 
-    /// As in the file.
+    /// Name in the file.
     fn name(self) -> &'static str {
         match self {
             Self::Executable => "executable",
@@ -54,11 +54,11 @@ impl Fact {
     }
 }
 
-/// What is known of a process.
+/// Facts about a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts<'a> {
     pub executable: &'a str,
-    /// Of the file that it runs; none of a thread of the kernel, and of a process that was gone.
+    /// Path of the executable; `None` for kernel threads and exited processes.
     pub path: Option<&'a str>,
     pub origin: &'a Origin,
     pub pod: Option<&'a PodContainer>,
@@ -81,19 +81,19 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// All rules, in their order.
+/// All rules, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules(Vec<Rule>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
-    /// All of them have to fit.
+    /// All of them must match.
     patterns: Vec<(Fact, Pattern)>,
     is_drop: bool,
     labels: Vec<(String, Template)>,
 }
 
-/// Text with what is known put in.
+/// Text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Template(Vec<Piece>);
 
@@ -101,12 +101,12 @@ struct Template(Vec<Piece>);
 enum Piece {
     Text(String),
     Fact(Fact),
-    /// What a `*` of the pattern for this stands for, from 0.
+    /// The text matched by a `*` of the fact's pattern, from 0.
     Capture(Fact, usize),
 }
 
 impl Rules {
-    /// Puts the labels of the rule that fits among the others; `false` if the process is to be dropped.
+    /// Applies the first matching rule to the labels; `false` if the process is dropped.
     pub(crate) fn apply(&self, facts: &Facts<'_>, labels: &mut Labels) -> bool {
         for rule in &self.0 {
             let Some(captures) = rule.fits(facts) else { continue };
@@ -116,7 +116,7 @@ impl Rules {
             for (name, template) in &rule.labels {
                 let value = template.fill(facts, &captures);
                 match value.is_empty() {
-                    // Nothing known is no reason to lose the name of the service.
+                    // A missing fact must not remove the service's name.
                     true if name == "service_name" => {}
                     true => drop(labels.remove(name)),
                     false => drop(labels.insert(name.clone(), value)),
@@ -127,13 +127,13 @@ impl Rules {
         true
     }
 
-    /// How many there are.
+    /// Number of rules.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,4 +1,4 @@
-//! The agent's loop: record a window, divide it, hand it over, look at what that cost.
+//! The agent's loop: record a window, divide it, push and store it, check the cost.
 
 use std::{
     io,
@@ -28,34 +28,34 @@ use super::{
     rules::Rules,
 };
 
-/// How the machine is watched.
+/// Recording options.
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
     pub frequency_hz: u64,
     pub window: Duration,
-    /// Time off the CPU too: blocks of so many nanoseconds or more.
+    /// Also record off-CPU time, with this minimum duration of blocks in nanoseconds.
     pub min_block_ns: Option<u64>,
-    /// Page faults too: one of so many.
+    /// Also sample page faults, one of this many.
     pub faults: Option<u64>,
-    /// For ever without it.
+    /// `None` runs without end.
     pub duration: Option<Duration>,
-    /// Memory of the kernel for unwind tables.
+    /// Kernel memory for unwind tables.
     pub unwind_bytes: u64,
-    /// Share of one CPU that the agent may use.
+    /// Maximum share of one CPU.
     pub cpu_share_max: f64,
-    /// Resident memory above which what is only kept for speed is given back.
+    /// Resident memory above which caches are freed.
     pub memory_bytes_max: u64,
-    /// Name of the machine.
+    /// Host name.
     pub host: String,
-    /// May be others later: each window is labelled by those of its end.
+    /// May change while running: each window uses the rules at its end.
     pub rules: Arc<Mutex<Rules>>,
-    /// Asked for the names of pods.
+    /// Source of pod names.
     pub kubelet: Option<Arc<Kubelet>>,
-    /// Names of functions are kept here, up to so many bytes.
+    /// Folder and maximum size of stored function names.
     pub names: Option<(PathBuf, u64)>,
 }
 
-/// Where windows go.
+/// Destinations of windows.
 #[derive(Default)]
 pub struct Sinks {
     /// With their names.
@@ -70,12 +70,12 @@ impl Sinks {
     }
 }
 
-/// What whoever runs it may want to know.
+/// Events reported to the caller.
 #[derive(Debug)]
 pub enum Notice<'a> {
-    /// It records from now on.
+    /// Recording has started.
     Begun,
-    /// A window is over.
+    /// A window has ended.
     Window {
         samples: u64,
         broken: u64,
@@ -84,23 +84,23 @@ pub enum Notice<'a> {
         frequency_hz: u64,
         names: NameCounts,
     },
-    /// The agent used this share of a CPU, so it records less or more.
+    /// Rates were changed because of the agent's CPU share.
     Rates { cpu_share: f64, rates: Rates },
-    /// It used more memory than it may, and gave back what only makes it quicker.
+    /// Caches were freed because of the agent's memory use.
     Memory { rss_bytes: u64 },
-    /// An engine did not take a window since the last time: why, and how many were refused or dropped until now.
+    /// A backend failed since the last window: the error, and the total windows rejected or dropped.
     Trouble { name: &'a str, counts: &'a Counts },
-    /// A window could not be kept on disk.
+    /// A window could not be stored on disk.
     NotKept(&'a FolderError),
-    /// Names of functions cannot be kept on disk.
+    /// Function names cannot be stored on disk.
     NamesNotKept(&'a io::Error),
-    /// The kubelet did not tell of pods: why.
+    /// The kubelet failed, with the error.
     Kubelet(&'a str),
-    /// Samples or events found no room.
+    /// Samples or events were lost because buffers were full.
     Lost { samples: u64, events: u64 },
 }
 
-/// Why the agent ended before its time.
+/// Why the agent stopped early.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     #[error(transparent)]
@@ -109,20 +109,20 @@ pub enum AgentError {
     Export(#[from] ExportError),
 }
 
-/// Buffer of the records between two looks.
+/// Size of the ring buffer.
 const BUFFER_BYTES: u32 = 4 << 20;
 
-/// How often the buffers are read at most. Files of processes that are gone by then are found by their paths.
+/// Minimum time between reads of the buffers. Files of processes that have exited by then are found by path.
 const REST: Duration = Duration::from_millis(10);
 
-/// How long unwind tables of what runs are built at most before the first window begins.
+/// Maximum time to build unwind tables of running code before the first window.
 const WARM_UP: Duration = Duration::from_secs(2);
 
 /// Records until the time is up, or `stop` becomes readable.
 ///
 /// # Errors
 ///
-/// Rights that are missing, a kernel that refuses.
+/// Missing rights, or a refusal by the kernel.
 pub fn run(
     options: &AgentOptions,
     sinks: &mut Sinks,
@@ -182,16 +182,16 @@ fn pods(options: &AgentOptions) -> Option<Pods> {
     Some(Pods::start(Box::new(move || kubelet.pods())))
 }
 
-/// What is known from one window to the next.
+/// State kept between windows.
 struct Agent {
     processes: Processes,
-    /// What was asked for.
+    /// Requested rates.
     wanted: Rates,
     governor: Governor,
     own: Own,
     memory_bytes_max: u64,
     is_first: bool,
-    /// What each engine did not take until the last window.
+    /// Failures of each backend up to the last window.
     failed: Vec<u64>,
 }
 
@@ -238,7 +238,7 @@ impl Agent {
         Ok(used)
     }
 
-    /// Says which engines did not take what they got.
+    /// Reports the backends that failed.
     fn look_at_engines(&mut self, sinks: &Sinks, notice: &mut dyn FnMut(Notice<'_>)) {
         let counts = |(name, pusher): &(String, Pusher)| (name.clone(), pusher.counts());
         let counts: Vec<(String, Counts)> = sinks.pushers.iter().map(counts).collect();
@@ -262,7 +262,7 @@ impl Agent {
         let tables = window.tables.as_ref().map_or(0, |tables| tables.bytes);
         let bpf_bytes = tables + u64::from(BUFFER_BYTES);
         sinks.metrics().used(used, recording.rates(), bpf_bytes);
-        // In the first, the files of all processes are read.
+        // The first window reads the files of all processes.
         if std::mem::take(&mut self.is_first) {
             return Ok(());
         }

@@ -1,9 +1,9 @@
-//! Values of labels, as engines take them.
+//! Label values in the form that backends accept.
 
-/// Characters of a value.
+/// Maximum characters of a value.
 const VALUE_CHARS_MAX: usize = 200;
 
-/// A text that anybody chose, such as the name of a program.
+/// Sanitizes arbitrary text, such as a program's name.
 pub(crate) fn label_value(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().take(VALUE_CHARS_MAX).map(plain).collect()

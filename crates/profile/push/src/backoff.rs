@@ -1,43 +1,43 @@
-//! How long to leave somebody alone who did not take a window, or did not answer.
+//! Exponential back-off after failures.
 
 use std::{
     hash::{BuildHasher, RandomState},
     time::{Duration, Instant},
 };
 
-/// What an engine may demand at most (`Retry-After`): windows would be dropped meanwhile.
+/// Maximum of a server's `Retry-After`, since windows are dropped meanwhile.
 const DEMANDED_MAX: Duration = Duration::from_secs(3600);
 
-/// Pauses that double from failure to failure.
+/// Pauses that double with each failure.
 #[derive(Debug)]
 pub struct Backoff {
     first: Duration,
     most: Duration,
     failures: u32,
     until: Option<Instant>,
-    /// Whether the engine asked for the pause.
+    /// Whether the server demanded the pause.
     is_demanded: bool,
 }
 
 impl Backoff {
-    /// From the first pause to the longest.
+    /// Pauses from `first` up to `most`.
     #[must_use]
     pub fn new(first: Duration, most: Duration) -> Self {
         Self { first: first.min(most), most, failures: 0, until: None, is_demanded: false }
     }
 
-    /// What is left of the pause.
+    /// Remaining time of the pause.
     #[must_use]
     pub fn left(&self, now: Instant) -> Duration {
         self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// No pause from now on.
+    /// Ends the pause after a success.
     pub fn succeed(&mut self) {
         (self.failures, self.until, self.is_demanded) = (0, None, false);
     }
 
-    /// Begins a pause: the one that the engine demands, or one of its own.
+    /// Starts a pause: the server's demand, or the next own one.
     pub fn fail(&mut self, now: Instant, demanded: Option<Duration>) {
         self.failures = self.failures.saturating_add(1);
         let pause = demanded.map_or_else(
@@ -48,7 +48,7 @@ impl Backoff {
         self.until = now.checked_add(pause);
     }
 
-    /// Gives a pause of its own up, for the last attempt before the end. One that was demanded stays.
+    /// Ends an own pause for the last attempt before shutdown. A demanded pause stays.
     pub(crate) fn hurry(&mut self) {
         if !self.is_demanded {
             self.until = None;
@@ -56,18 +56,18 @@ impl Backoff {
     }
 }
 
-/// The pause after that many failures, the first one included.
+/// Pause after this many consecutive failures.
 fn nominal(first: Duration, most: Duration, failures: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(failures.saturating_sub(1).min(31));
     first.saturating_mul(doubled).min(most)
 }
 
-/// Half of the pause at least, so that agents that failed together do not return together.
+/// At least half of the pause, random, so that agents that failed together do not retry together.
 fn jittered(pause: Duration, share: f64) -> Duration {
     pause.mul_f64(0.5 + share.clamp(0.0, 1.0) / 2.0)
 }
 
-/// A random number from 0 to 1: the standard library seeds its hashers by chance.
+/// A random number from 0 to 1, from the random seed of the standard library's hashers.
 fn random_share() -> f64 {
     f64::from((RandomState::new().hash_one(0_u8) >> 32) as u32) / f64::from(u32::MAX)
 }

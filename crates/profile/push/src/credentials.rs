@@ -1,4 +1,4 @@
-//! What proves to an engine who we are, and for which tenant we speak. It shows nothing of itself.
+//! Credentials and tenant for a backend. `Debug` and errors do not reveal them.
 
 use std::{
     fmt, fs,
@@ -8,28 +8,28 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// The variable with a token, or with a user and a password as `user:password`.
+/// Variable with a token, or with `user:password`.
 const TOKEN_VARIABLE: &str = "WINGBEAT_PUSH_TOKEN";
 /// The variable with the tenant.
 const TENANT_VARIABLE: &str = "WINGBEAT_PUSH_TENANT";
 
-/// Longest file with a token that is read, in bytes.
+/// Largest token file to read, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Longest name of a tenant, as in Grafana's dskit (`tenant/tenant.go`).
+/// Longest tenant name, as in Grafana's dskit (`tenant/tenant.go`).
 const TENANT_BYTES_MAX: usize = 150;
 
-/// A token or a password, and a tenant; each of them may be missing.
+/// Optional token or password, and optional tenant.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// The value of the header `authorization`.
+    /// Value of the header `authorization`.
     authorization: Option<String>,
     tenant: Option<String>,
-    /// Where the token is from, if it is from a file: it may be another one later.
+    /// File of the token, which may change later.
     token_file: Option<PathBuf>,
 }
 
-/// Why credentials cannot be used. No message has anything of them.
+/// Why credentials are invalid. No message contains any part of them.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     #[error("the token in {place} cannot be used: {reason}")]
@@ -43,12 +43,12 @@ pub enum CredentialsError {
 }
 
 impl Credentials {
-    /// A token for `Bearer`, or `user:password` for `Basic`: a token has no colon (RFC 6750).
+    /// Adds a token for `Bearer`, or `user:password` for `Basic`: a token has no colon (RFC 6750).
     pub fn with_token(self, text: &str) -> Result<Self, CredentialsError> {
         self.with_token_of("the setting", text)
     }
 
-    /// The token in a file: its text without blanks at its ends.
+    /// Adds the token in a file, without surrounding whitespace.
     pub fn with_token_file(self, path: &Path) -> Result<Self, CredentialsError> {
         let place = path.display().to_string();
         let mut text = String::new();
@@ -58,7 +58,7 @@ impl Credentials {
         Ok(Self { token_file: Some(path.to_owned()), ..self.with_token_of(&place, &text)? })
     }
 
-    /// Reads the file of the token again. While it cannot be read, or is being written, the token stays what it was.
+    /// Reads the token file again. If it is unreadable or being written, the old token stays.
     pub(crate) fn refresh(&mut self) {
         if let Some(path) = &self.token_file
             && let Ok(fresh) = self.clone().with_token_file(path)
@@ -67,7 +67,7 @@ impl Credentials {
         }
     }
 
-    /// Whom an engine of several tenants keeps the profiles for (`X-Scope-OrgID`).
+    /// Adds the tenant of a multi-tenant backend (`X-Scope-OrgID`).
     pub fn with_tenant(self, text: &str) -> Result<Self, CredentialsError> {
         let text = text.trim();
         let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"!-_.*'()".contains(&byte);
@@ -83,7 +83,7 @@ impl Credentials {
         }
     }
 
-    /// What the environment says: `WINGBEAT_PUSH_TOKEN` and `WINGBEAT_PUSH_TENANT`. Empty ones do not count.
+    /// Reads `WINGBEAT_PUSH_TOKEN` and `WINGBEAT_PUSH_TENANT` from the environment. Empty values are ignored.
     pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, CredentialsError> {
         let set = |name| variable(name).filter(|text| !text.trim().is_empty());
         let mut credentials = Self::default();
@@ -96,13 +96,13 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// Whether there is a token or a password, which should not go over a network in the open.
+    /// Whether there is a token or password, which should not be sent over a network in plain text.
     #[must_use]
     pub fn has_secret(&self) -> bool {
         self.authorization.is_some()
     }
 
-    /// The headers that carry them.
+    /// The headers with the credentials and the tenant.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let authorization = self.authorization.as_deref().map(|value| ("authorization", value));
         let tenant = self.tenant.as_deref().map(|value| ("x-scope-orgid", value));

@@ -1,4 +1,4 @@
-//! A window as a request of an engine's protocol. Pure: the same window gives the same bytes.
+//! Encodes a window as a request of a backend's protocol. Pure: equal windows give equal bytes.
 
 mod otlp;
 mod otlp_proto;
@@ -14,17 +14,17 @@ use crate::{
     window::{Series, Window},
 };
 
-/// A POST that has not been sent.
+/// An unsent POST request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Below the target's root; begins with a slash.
+    /// Path below the target's root, with a leading slash.
     pub path: &'static str,
-    /// Without those that carry credentials.
+    /// Excluding credentials.
     pub headers: Vec<(&'static str, &'static str)>,
     pub body: Vec<u8>,
 }
 
-/// Why a window cannot be put into the words of a protocol.
+/// Why a window cannot be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     #[error("the profile of {service} cannot be converted: it {reason}")]
@@ -37,9 +37,9 @@ pub enum EncodeError {
     Pack(#[from] std::io::Error),
 }
 
-/// The request that hands a window to a target.
+/// Creates the request that pushes a window to a target.
 ///
-/// Series of the same start, kind, labels and profile have the same identifier in each request.
+/// Series with the same start, kind, labels and profile have the same identifier in each request.
 pub fn encode(target: &Target, window: &Window) -> Result<Request, EncodeError> {
     match target.protocol() {
         Protocol::Pyroscope | Protocol::Wingbeat => Ok(pyroscope::request(window)),
@@ -48,8 +48,8 @@ pub fn encode(target: &Target, window: &Window) -> Result<Request, EncodeError> 
     }
 }
 
-/// The labels of a series as Pyroscope and Parca want them, sorted: with the kind's name as `__name__`, with a service,
-/// and without empty ones, which mean nothing to them.
+/// The sorted labels of a series for Pyroscope and Parca: with the kind as `__name__`, with a service, and without
+/// empty values, which they treat as absent.
 fn labels(series: &Series) -> BTreeMap<String, String> {
     let filled = series.labels.iter().filter(|(_, value)| !value.is_empty());
     let mut labels: BTreeMap<_, _> =
@@ -59,7 +59,7 @@ fn labels(series: &Series) -> BTreeMap<String, String> {
     labels
 }
 
-/// A name as Prometheus allows it: `[a-zA-Z_][a-zA-Z0-9_]*`.
+/// Converts to a valid Prometheus name: `[a-zA-Z_][a-zA-Z0-9_]*`.
 fn legal(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = name.chars().map(plain).collect();

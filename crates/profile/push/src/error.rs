@@ -1,8 +1,8 @@
-//! What can be wrong with a folder that windows are kept in.
+//! Errors of a folder with windows.
 
 use std::{io, path::Path};
 
-/// Why a spool or a ring cannot be used, or a window not be kept.
+/// Why a spool or ring cannot be used, or a window not be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("{tried} {path} failed: {source}{}", hint(tried, source))]
@@ -17,7 +17,7 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// For `map_err`: what was tried with which file.
+    /// For `map_err`: adds the operation and the file.
     pub(crate) fn of(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { tried, path: path.display().to_string(), source }
     }

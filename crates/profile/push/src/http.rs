@@ -1,4 +1,4 @@
-//! The only file that speaks to the network: one request, one answer, in bounded time.
+//! Sends HTTP requests with time limits: the only file that uses the network.
 
 use std::{
     io::Read as _,
@@ -19,10 +19,10 @@ use crate::{
     target::Target,
 };
 
-/// What is read of an answer at most, in bytes.
+/// Maximum bytes of a response to read.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// How long a connection is kept for the next window: while a spool is sent, they follow each other.
+/// How long to keep an idle connection: windows from a spool are sent in quick succession.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
 /// Sends requests to one target.
@@ -34,10 +34,10 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// `connect` bounds the time until there is a connection.
+    /// `connect` limits the time to establish a connection.
     pub(crate) fn new(target: &Target, credentials: Credentials, connect: Duration) -> Self {
         let mut config = wingbeat_http::client()
-            // A POST that is redirected would become a GET, and a token would go to another server.
+            // A redirected POST would become a GET, and would send the token to another server.
             .max_redirects(0)
             .timeout_resolve(Some(connect))
             .timeout_connect(Some(connect))
@@ -49,7 +49,7 @@ impl Transport {
         Self { agent, root: target.root().to_owned(), credentials: Mutex::new(credentials) }
     }
 
-    /// Sends a request and reads the answer, all of it within `patience`.
+    /// Sends a request and reads the response, all within `patience`.
     pub(crate) fn post(&self, request: &Request, patience: Duration) -> Result<Reply, Miss> {
         let mut message = ureq::http::Request::post(format!("{}{}", self.root, request.path));
         for (name, value) in &request.headers {
@@ -61,7 +61,7 @@ impl Transport {
             credentials.clone()
         };
         for (name, value) in credentials.headers() {
-            // Shown nowhere, not even by a library that writes headers down.
+            // Sensitive, so that even libraries that log headers do not show it.
             let secret = HeaderValue::from_str(value).map(|mut value| {
                 value.set_sensitive(true);
                 value
@@ -74,7 +74,7 @@ impl Transport {
             reason: format!("it cannot be written as a request: {error}"),
             is_passing: false,
         })?;
-        // Nothing would time out after no time at all.
+        // A timeout of zero would mean none.
         let patience = patience.max(Duration::from_millis(1));
         let message = self.agent.configure_request(message).timeout_global(Some(patience)).build();
         let answer = self.agent.run(message);
@@ -102,7 +102,7 @@ fn read(mut answer: Response<Body>) -> Result<Reply, Error> {
     Ok(reply)
 }
 
-/// What `Retry-After` demands: seconds, or a date (RFC 9110, 10.2.3).
+/// Parses `Retry-After`: seconds or a date (RFC 9110, 10.2.3).
 fn pause(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse() {
@@ -114,7 +114,7 @@ fn pause(text: &str, now: SystemTime) -> Option<Duration> {
 
 fn miss(error: &Error, body_bytes: usize) -> Miss {
     if !wingbeat_http::is_too_large(error, body_bytes) {
-        // A certificate may be renewed, a proxy return, a cut answer be whole the next time.
+        // A later attempt may succeed: certificates are renewed, proxies return, and truncated responses are temporary.
         return Miss { reason: wingbeat_http::reason(error), is_passing: true };
     }
     let reason = format!(
@@ -124,7 +124,7 @@ fn miss(error: &Error, body_bytes: usize) -> Miss {
     Miss { reason, is_passing: false }
 }
 
-/// The root of an API without a slash at its end, or why there is none. The reason shows nothing of a password.
+/// The root URL of an API without a trailing slash, or an error that does not reveal a password.
 pub(crate) fn root(address: &str) -> Result<String, String> {
     let refused = |reason: &str| Err(reason.to_owned());
     if address.is_empty() {
@@ -150,7 +150,7 @@ pub(crate) fn root(address: &str) -> Result<String, String> {
     }
 }
 
-/// Whether the address is this machine, to which no proxy leads.
+/// Whether the URL is this machine, for which no proxy is used.
 pub(crate) fn is_loopback(root: &str) -> bool {
     root.parse().is_ok_and(|uri| wingbeat_http::is_loopback(&uri))
 }

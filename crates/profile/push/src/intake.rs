@@ -1,4 +1,5 @@
-//! A profile that comes in: checked, bounded, and divided by the labels of its samples. Pure: bytes in, data out.
+//! Processes a received profile: checks it, limits its size, and divides it by the labels of its samples. Pure:
+//! bytes in, data out.
 
 mod entries;
 
@@ -14,54 +15,54 @@ use wingbeat_difference::{
 
 use self::entries::{ENTRIES_MAX, NUMBERS_MAX};
 
-/// Bytes of a profile when it is unpacked: those of large Go programs have a tenth of it.
+/// Maximum decompressed size: those of large Go programs have a tenth of it.
 const BYTES_MAX: u64 = 24 << 20;
 const TYPES_MAX: usize = 8;
 const LABELS_MAX: usize = 40;
 const NAME_BYTES_MAX: usize = 128;
 const VALUE_BYTES_MAX: usize = 1024;
-/// Sets of labels of samples that are told apart in a profile.
+/// Maximum number of distinct sample label sets in a profile.
 const SETS_MAX: usize = 32;
-/// Labels of samples that tell hardly two of them alike.
+/// Sample labels with nearly unique values.
 const IDENTIFIERS: [&str; 4] = ["profile_id", "span_id", "trace_id", "thread_id"];
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// A profile that does not say its length.
+/// Duration of a profile without one.
 const DURATION_NS: i64 = 15 * SECOND_NS;
 const DURATION_NS_MAX: i64 = 3600 * SECOND_NS;
-/// Clocks differ.
+/// Tolerated clock difference.
 const AHEAD_NS_MAX: i64 = 600 * SECOND_NS;
 
-/// What the label is called that names the service.
+/// Label with the service's name.
 pub const SERVICE: &str = "service_name";
-/// What the label is called that names the kind of profile.
+/// Label with the kind of profile.
 const NAME: &str = "__name__";
 
-/// Labels by their names.
+/// Labels by name.
 pub type Labels = BTreeMap<String, String>;
 
-/// What is stored as one file: a profile of one set of labels.
+/// A profile of one label set, stored as one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     pub service: String,
-    /// The kind of profile: `process_cpu`, `memory`.
+    /// Kind of profile: `process_cpu`, `memory`.
     pub name: String,
-    /// The others.
+    /// Other labels.
     pub labels: Labels,
-    /// Name and unit of each value.
+    /// Name and unit of each value type.
     pub types: Vec<(String, String)>,
-    /// Which of them is shown first.
+    /// Index of the default type.
     pub shown: usize,
-    /// Nanoseconds since 1970.
+    /// In nanoseconds since 1970.
     pub start_ns: i64,
     pub duration_ns: i64,
-    /// Of all samples, for each type.
+    /// Sums over all samples, by type.
     pub sums: Vec<i64>,
     /// gzip'd.
     pub pprof: Vec<u8>,
 }
 
-/// Why a profile is not taken.
+/// Why a profile is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error("the profile {0}")]
@@ -99,8 +100,8 @@ pub enum Refusal {
     Label(String),
 }
 
-/// Reads a profile with its labels. What has no sample has no part. `budget` is how many bytes may be unpacked, and what
-/// is left of that.
+/// Parses a profile with its labels. Label sets without samples are omitted. `budget` is the number of bytes that
+/// may be decompressed, and is reduced by those used.
 pub fn parts(
     labels: impl Iterator<Item = (String, String)>,
     bytes: &[u8],
@@ -151,19 +152,19 @@ fn checked(
 ) -> Result<(String, String, Labels), Refusal> {
     let mut labels = Labels::new();
     for (count, (name, value)) in (1..).zip(all) {
-        // Also if it is the same one again and again.
+        // Counts repeated labels too.
         if count > LABELS_MAX {
             return Err(Refusal::Labels(count));
         }
         check_label(&name, &value)?;
-        // An empty value is no label.
+        // An empty value means no label.
         if !value.is_empty() {
             labels.insert(name, value);
         }
     }
     let name = labels.remove(NAME).ok_or(Refusal::NoName)?;
     let service = labels.remove(SERVICE).or_else(|| labels.remove("service.name"));
-    // Those of a client's own use.
+    // Labels for the client's internal use.
     labels.retain(|name, _| !name.starts_with("__"));
     Ok((service.unwrap_or_else(|| "unknown_service".to_owned()), name, labels))
 }
@@ -199,7 +200,7 @@ fn span(message: &Profile, now_ns: i64, oldest_ns: i64) -> Result<(i64, i64), Re
     Ok((start_ns, duration_ns))
 }
 
-/// Names and units of the sample types, and which one tools show first.
+/// Names and units of the sample types, and the index of the default.
 fn types(message: &Profile) -> Result<(Vec<(String, String)>, usize), Refusal> {
     let tables = Tables::new(message);
     let mut types = Vec::new();
@@ -219,7 +220,7 @@ fn types(message: &Profile) -> Result<(Vec<(String, String)>, usize), Refusal> {
 
 type Sets<'m> = BTreeMap<Labels, Vec<&'m Sample>>;
 
-/// The samples by their labels: clients mark a part of their work so.
+/// The samples by their labels, which clients set for parts of their work.
 fn divided(message: &Profile) -> Result<Sets<'_>, Refusal> {
     let tables = Tables::new(message);
     let mut sets = Sets::new();

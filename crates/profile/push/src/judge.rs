@@ -1,4 +1,4 @@
-//! What an answer means: taken, to be sent again, or refused. Pure.
+//! Classifies a response: accepted, to be retried, or rejected. Pure.
 
 use std::time::Duration;
 
@@ -7,38 +7,38 @@ use wingbeat_http::{excerpt, with_text};
 
 use crate::target::Protocol;
 
-/// What a server answered.
+/// A server's response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) content_type: String,
     pub(crate) location: Option<String>,
-    /// What `Retry-After` demands.
+    /// Value of `Retry-After`.
     pub(crate) retry_after: Option<Duration>,
-    /// gRPC's own status, where the answer has nothing else.
+    /// gRPC status, if the response has no body.
     pub(crate) grpc_status: Option<String>,
     pub(crate) grpc_message: Option<String>,
     pub(crate) body: Vec<u8>,
 }
 
-/// That there was no answer.
+/// A request without a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Miss {
     pub(crate) reason: String,
-    /// Whether another attempt may go better.
+    /// Whether a retry may succeed.
     pub(crate) is_passing: bool,
 }
 
-/// What became of an attempt.
+/// Result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Taken,
-    /// To be sent again, after a pause if the server demands one.
+    /// Retry, after a pause if the server demands one.
     Again {
         reason: String,
         pause: Option<Duration>,
     },
-    /// The server has understood and does not want it.
+    /// The server understood and rejected it.
     Refused {
         reason: String,
     },
@@ -59,14 +59,14 @@ struct PartialSuccess {
     error_message: String,
 }
 
-/// `google.rpc.Status`, which OpenTelemetry's servers say errors with.
+/// `google.rpc.Status`, the error message of OpenTelemetry servers.
 #[derive(Clone, PartialEq, Message)]
 struct RpcStatus {
     #[prost(string, tag = "2")]
     message: String,
 }
 
-/// Judges what came of a request.
+/// Classifies the result of a request.
 pub(crate) fn judge(protocol: Protocol, outcome: &Result<Reply, Miss>) -> Verdict {
     let reply = match outcome {
         Ok(reply) => reply,
@@ -87,13 +87,13 @@ pub(crate) fn judge(protocol: Protocol, outcome: &Result<Reply, Miss>) -> Verdic
     }
 }
 
-/// Whether an answer that sounds good is one of the protocol: any page answers 200.
+/// Checks that a 200 response is of the protocol: any web page returns 200.
 fn accepted(protocol: Protocol, reply: &Reply) -> Verdict {
     if reply.content_type.starts_with("text/html") {
         let reason = "it answered with a page for people; is the address the root of its API?";
         return Verdict::Refused { reason: reason.to_owned() };
     }
-    // Both protocols demand that the answer is of the request's type.
+    // Both protocols require the response to have the request's type.
     let kind = reply.content_type.split(';').next().unwrap_or_default().trim();
     let is = |expected: &str| kind.eq_ignore_ascii_case(expected);
     match protocol {
@@ -125,7 +125,7 @@ fn partly(reply: &Reply) -> Verdict {
     }
 }
 
-/// gRPC says in a trailer what became of a call; for the web, that is the last frame of the body.
+/// gRPC reports the result of a call in a trailer; in gRPC-Web, in the last frame of the body.
 fn grpc(reply: &Reply) -> Verdict {
     let trailer = trailer(&reply.body);
     let of_trailer = |name: &str| {
@@ -143,14 +143,14 @@ fn grpc(reply: &Reply) -> Verdict {
     let reason = format!("gRPC status {code}: {}", excerpt(&message));
     match code {
         0 => Verdict::Taken,
-        // Cancelled, unknown, deadline, exhausted, aborted, internal, unavailable, data loss.
+        // Cancelled, unknown, deadline exceeded, resource exhausted, aborted, internal, unavailable, data loss.
         1 | 2 | 4 | 8 | 10 | 13 | 14 | 15 => Verdict::Again { reason, pause: reply.retry_after },
         16 => Verdict::Refused { reason: format!("{reason}{}", hint(401)) },
         _ => Verdict::Refused { reason },
     }
 }
 
-/// The text of the frame that bit 7 marks. Each frame is a byte of marks, four of length, contents.
+/// Text of the frame marked by bit 7. Each frame is a byte of flags, four bytes of length, and contents.
 fn trailer(mut body: &[u8]) -> String {
     while let Some(([marks, length @ ..], rest)) = body.split_first_chunk::<5>() {
         let length = u32::from_be_bytes(*length) as usize;
@@ -163,7 +163,7 @@ fn trailer(mut body: &[u8]) -> String {
     String::new()
 }
 
-/// gRPC writes messages with `%20` for what is not plain.
+/// Decodes gRPC's percent-encoding of messages.
 fn decoded(message: &str) -> String {
     let bytes = message.as_bytes();
     let (mut out, mut at) = (Vec::new(), 0);
@@ -180,7 +180,7 @@ fn decoded(message: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What a server says about an error: a message in protobuf or JSON, or the beginning of the text.
+/// The error text of a response: a message in protobuf or JSON, or the start of the text.
 fn said(reply: &Reply) -> String {
     if reply.content_type.starts_with("application/x-protobuf") {
         let message = RpcStatus::decode(reply.body.as_slice()).unwrap_or_default().message;

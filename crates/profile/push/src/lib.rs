@@ -1,6 +1,6 @@
-//! Hands windows of profiles to engines that keep profiles, and keeps them on disk.
+//! Pushes windows of profiles to backends, and stores them on disk.
 //!
-//! A [`Window`] is what was sampled in some seconds, a gzip'd pprof for each set of labels. It takes two ways:
+//! A [`Window`] is a recording of some seconds, with a gzip'd pprof for each label set. It has two destinations:
 //!
 //! ```text
 //!          ┌→ Pusher: inbox → spool → encode → http → judge → counted
@@ -8,14 +8,15 @@
 //!          └→ Ring: a folder for each window, the oldest removed
 //! ```
 //!
-//! A [`Pusher`] has a thread for one [`Target`]. [`encode()`] is pure: a window becomes a request of Pyroscope's, of
-//! OpenTelemetry's or of Parca's protocol; our own server takes that of Pyroscope. `http.rs` alone speaks to the
-//! network, and `judge.rs` decides what an answer means. What waits for an engine lies in `spool.rs`, on disk if it has a folder, and outlives the process.
+//! A [`Pusher`] has a thread for one [`Target`]. [`encode()`] is pure: it converts a window to a request of the
+//! Pyroscope, OpenTelemetry or Parca protocol; our own server accepts Pyroscope's. Only `http.rs` uses the
+//! network, and `judge.rs` classifies responses. Windows that wait for a backend are in `spool.rs`, on disk if it
+//! has a folder, where they survive the process.
 //!
-//! [`intake`] is the other end: it reads what our own server is pushed.
+//! [`intake`] is the receiving end: it parses profiles pushed to our own server.
 //!
-//! Nothing is lost without being counted ([`Counts`]). Delivery is at least once: an answer that was cut off leaves
-//! unknown whether the window arrived, so it is sent again, with the same identifiers.
+//! Every lost window is counted ([`Counts`]). Delivery is at least once: after a truncated response it is unknown
+//! whether the window arrived, so it is sent again, with the same identifiers.
 
 mod backoff;
 mod credentials;

@@ -1,4 +1,4 @@
-//! A folder belongs to one process: two that clean up in it would take each other's windows.
+//! Locks a folder for one process: two that clean up in it would delete each other's windows.
 
 use std::{
     fs::{File, TryLockError},
@@ -9,7 +9,7 @@ use crate::error::FolderError;
 
 const NAME: &str = ".lock";
 
-/// Holds a folder until it is dropped, or the process ends.
+/// Locks a folder until it is dropped, or the process exits.
 #[derive(Debug)]
 pub(crate) struct FolderLock(File);
 
@@ -34,7 +34,7 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Closing the file would do, were there no child between fork and exec that has it open, too.
+        // Closing the file is not sufficient while a child between fork and exec has it open.
         drop(self.0.unlock());
     }
 }

@@ -1,8 +1,9 @@
-//! Patterns for names and paths, as shells have them: `*`, `**`, `?`.
+//! Glob patterns for names and paths: `*`, `**`, `?`.
 
-/// A pattern that a whole text matches, or does not.
+/// A pattern for a whole text.
 ///
-/// `*` is any text without `/`, `**` any text, and `?` one character other than `/`. All other characters are themselves.
+/// `*` is any text without `/`, `**` any text, and `?` one character other than `/`. All other characters match
+/// themselves.
 ///
 /// ```
 /// use wingbeat_push::Pattern;
@@ -22,14 +23,14 @@ enum Token {
     Char(char),
     /// `?`
     One,
-    /// `*`, or `**` which takes `/` too.
+    /// `*`, or `**`, which also matches `/`.
     Run {
         takes_slashes: bool,
     },
 }
 
 impl Pattern {
-    /// Any text is a pattern.
+    /// Parses a pattern; any text is valid.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut tokens = Vec::new();
@@ -44,25 +45,25 @@ impl Pattern {
         Self { text: text.to_owned(), tokens }
     }
 
-    /// As it was written.
+    /// The original text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How many `*` and `**` it has.
+    /// Number of `*` and `**`.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.tokens.iter().filter(|token| matches!(token, Token::Run { .. })).count()
     }
 
-    /// Whether all of the text is what the pattern says.
+    /// Whether the pattern matches the whole text.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         self.captures(text).is_some()
     }
 
-    /// What each `*` and `**` stands for, if the text matches; the first ones take as little as they can.
+    /// The text matched by each `*` and `**`, or `None` without a match; earlier ones match as little as possible.
     #[must_use]
     pub fn captures<'a>(&self, text: &'a str) -> Option<Vec<&'a str>> {
         let mut dead = vec![false; (self.tokens.len() + 1) * (text.len() + 1)];
@@ -73,7 +74,7 @@ impl Pattern {
         })
     }
 
-    /// Whether the tokens from one on match the text from one byte on. What failed before fails again.
+    /// Whether the tokens from an index on match the text from a byte on. Failures are cached.
     fn rest<'a>(
         &self,
         text: &'a str,

@@ -1,8 +1,8 @@
-//! A thread that pushes windows to one target. Who offers a window never waits for it.
+//! A thread that pushes windows to one target. Offering a window never blocks on it.
 //!
-//! `offer` puts a window into the inbox, under a lock that nobody holds for long, and if there is a folder writes it down.
-//! The thread moves it to the spool and sends the oldest; during a request nobody holds the spool, so that [`Pusher::finish`] can write it down and leave even
-//! when an engine hangs.
+//! `offer` puts a window into the inbox, under a lock that is never held for long, and writes it to disk if there
+//! is a folder. The thread moves it to the spool and sends the oldest. The spool is not locked during a request,
+//! so that [`Pusher::finish`] can write it to disk and return even if a backend hangs.
 
 mod shared;
 mod work;
@@ -28,25 +28,25 @@ use crate::{
     window::{PART_BYTES_MAX, Window},
 };
 
-/// What a thread needs to notice that its time is over, on a machine that is busy.
+/// Extra time for the thread to notice a timeout on a busy machine.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How a pusher waits and how much it keeps.
+/// Timeouts and limits of a pusher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushOptions {
-    /// Where windows wait while the engine is down, in a folder of the target's own below this one. Without it they
-    /// wait in memory, and do not outlive the process.
+    /// Parent of the target's folder for windows that wait while the backend is down. Without it they wait in
+    /// memory, and are lost when the process exits.
     pub folder: Option<PathBuf>,
-    /// What waits at most, in bytes; the oldest is dropped then.
+    /// Maximum bytes waiting; the oldest window is dropped beyond it.
     pub bytes_max: u64,
-    /// Windows in memory at most, if there is a folder.
+    /// Maximum windows in memory, if there is a folder.
     pub memory_windows_max: usize,
-    /// Pause after the first failure; each further one is twice as long. Up to half of it is left out by chance.
+    /// Pause after the first failure, doubled by each further one. Up to half of it is randomly omitted.
     pub pause_min: Duration,
     pub pause_max: Duration,
-    /// Time until there is a connection.
+    /// Timeout of connecting.
     pub connect: Duration,
-    /// Time for a whole request, answer included.
+    /// Timeout of a whole request, including the response.
     pub whole: Duration,
 }
 
@@ -64,45 +64,45 @@ impl Default for PushOptions {
     }
 }
 
-/// What became of the windows. A window of more than 2 MiB is handed over in parts, and each counts.
+/// Counts of windows by outcome. A window of more than 2 MiB is sent in parts, and each counts.
 ///
 /// `offered + restored` is `pushed + rejected + dropped + damaged + waiting`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Those that were offered, without empty ones.
+    /// Offered windows, except empty ones.
     pub offered: u64,
-    /// Those that an earlier process left in the folder.
+    /// Windows left in the folder by an earlier process.
     pub restored: u64,
-    /// Those that the engine took.
+    /// Windows accepted by the backend.
     pub pushed: u64,
-    /// Attempts that failed and were, or will be, repeated.
+    /// Failed attempts that were or will be repeated.
     pub retries: u64,
-    /// Those that the engine refused, or that could not be put into its words.
+    /// Windows rejected by the backend, or that could not be encoded.
     pub rejected: u64,
-    /// Those for which there was no room.
+    /// Windows dropped for lack of room.
     pub dropped: u64,
-    /// Those whose file in the folder was damaged.
+    /// Windows whose file in the folder was damaged.
     pub damaged: u64,
     pub waiting: u64,
-    /// About what the waiting ones take.
+    /// Approximate size of the waiting windows.
     pub waiting_bytes: u64,
-    /// Why the last one that failed did, in one sentence. It stays when later ones succeed.
+    /// Last error, in one sentence. Stays after later successes.
     pub last_error: Option<String>,
 }
 
-/// A thread that pushes windows to one target. Dropped, it stops as [`Pusher::finish`] without patience.
+/// A thread that pushes windows to one target. Dropping it is like [`Pusher::finish`] with no patience.
 ///
-/// The oldest goes first. One that the engine fails at each time is sent again until there is no room for it.
+/// The oldest is sent first. A window at which the backend fails each time is retried until there is no room for it.
 #[derive(Debug)]
 pub struct Pusher {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// Is closed when the thread ends.
+    /// Closed when the thread ends.
     ended: Receiver<()>,
 }
 
 impl Pusher {
-    /// Starts the thread, which begins with what an earlier process left in the folder.
+    /// Starts the thread, beginning with windows left in the folder by an earlier process.
     pub fn start(
         target: &Target,
         credentials: Credentials,
@@ -129,7 +129,8 @@ impl Pusher {
         Ok(Self { shared, thread: Some(thread), ended })
     }
 
-    /// Takes a window without waiting for the engine: into memory, or if there is a folder to disk. If too much waits, the oldest is dropped, and counted.
+    /// Queues a window without waiting for the backend: in memory, or on disk if there is a folder. Beyond the
+    /// limit the oldest is dropped, and counted.
     pub fn offer(&self, window: &Arc<Window>) {
         let parts = window.parts(PART_BYTES_MAX);
         if !parts.is_empty() {
@@ -137,23 +138,23 @@ impl Pusher {
         }
     }
 
-    /// What became of the windows until now.
+    /// Current counts.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
 
-    /// The same at any later time, also for others than the owner.
+    /// Returns a function for the current counts, for use by other threads.
     pub fn counter(&self) -> impl Fn() -> Counts + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
         move || shared.counts()
     }
 
-    /// Pushes what still waits as long as patience lasts, writes the rest to the folder, and ends the thread. Without a
-    /// folder the rest is dropped. A pause that the engine did not demand is cut short for one last attempt; none is
-    /// begun when less than half a second is left.
+    /// Pushes waiting windows until `patience` ends, writes the rest to the folder, and stops the thread. Without
+    /// a folder the rest is dropped. A pause not demanded by the backend is shortened for one last attempt; none
+    /// is started with less than half a second left.
     ///
-    /// A request that hangs is given a second more, and left to itself then: what it carries is on disk, and is sent again
+    /// A hanging request gets one more second and is then abandoned: its window is on disk, and is sent again
     /// after a restart.
     #[must_use]
     pub fn finish(mut self, patience: Duration) -> Counts {
@@ -167,7 +168,7 @@ impl Pusher {
         self.shared.stop(now.checked_add(patience).unwrap_or(now));
         if self.ended.recv_timeout(patience.saturating_add(GRACE)) != Err(RecvTimeoutError::Timeout)
         {
-            // Whether it panicked or not, what it left is in the spool.
+            // Even after a panic, the rest is in the spool.
             drop(thread.join());
         }
         let mut spool = lock(&self.shared.spool);

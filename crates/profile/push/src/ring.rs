@@ -1,4 +1,4 @@
-//! The windows of the last hours as files, the oldest removed: `pprof` and `wingbeat` read them without any server.
+//! Windows of the last hours as files, with the oldest removed: `pprof` and `wingbeat` read them without a server.
 //!
 //! ```text
 //! DIR/20261127T230000Z-15s/process_cpu-nginx-0.pb.gz
@@ -6,9 +6,9 @@
 //!                          labels.json
 //! ```
 //!
-//! A window is written under another name and renamed, and is renamed before it is removed: whoever lists the folder
-//! sees it whole or not at all. Nothing is flushed to the disk's own memory; after a power failure the sum at the end of
-//! each gzip file tells what is damaged.
+//! A window is written under a temporary name and renamed, and is renamed again before its removal, so that
+//! listing the folder shows it completely or not at all. Nothing is synced to disk; after a power failure the
+//! checksum in each gzip file detects damage.
 
 mod list;
 mod names;
@@ -23,7 +23,7 @@ use std::{
 pub use self::list::{Entry, Listing};
 use crate::{error::FolderError, lock::FolderLock, window::Window};
 
-/// For the fuzz target: what a file of labels names lies in the folder of its window.
+/// For the fuzz target: files named in labels are in the folder of their window.
 pub(crate) fn fuzz(folder: &Path, labels: &[u8]) {
     if let Some((start, duration)) = names::span(folder) {
         assert!(start.checked_add(duration).is_some() || duration > Duration::from_secs(1 << 40));
@@ -34,16 +34,16 @@ pub(crate) fn fuzz(folder: &Path, labels: &[u8]) {
     }
 }
 
-/// Windows of the same second and length; more are an error.
+/// Maximum windows with the same start second and length; more are an error.
 const SAME_NAME_MAX: u32 = 1_000;
 
-/// A folder that keeps windows for a time, and up to a size.
+/// A folder that stores windows for a time, and up to a size.
 #[derive(Debug)]
 pub struct Ring {
     folder: PathBuf,
     keep_for: Duration,
     keep_bytes: u64,
-    /// In the order in which they were written.
+    /// In order of writing.
     windows: VecDeque<Kept>,
     time: OwnTime,
     bytes: u64,
@@ -53,26 +53,25 @@ pub struct Ring {
 
 #[derive(Debug)]
 struct Kept {
-    /// When it ended, by the ring's own time.
+    /// End of the window, in the ring's own time.
     end: SystemTime,
     bytes: u64,
     path: PathBuf,
 }
 
-/// How much more the clock may go on than the time that passes. What is beyond is no time that passed: somebody set the
-/// clock, or the machine was off.
+/// Maximum clock advance beyond the elapsed time. More means that the clock was set, or the machine was off.
 const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(60);
 
-/// The time that windows age by: a clock that jumps, in either direction, must not remove what was kept.
+/// Clock for the age of windows: a clock that jumps in either direction must not remove windows.
 #[derive(Debug)]
 struct OwnTime {
-    /// The end of the newest window by the clock, and by this time.
+    /// End of the newest window, by the system clock and by this one.
     newest: Option<(SystemTime, SystemTime)>,
     at: Instant,
 }
 
 impl OwnTime {
-    /// When a window ends that ends then by the clock.
+    /// Converts a window's end from the system clock.
     fn of(&self, end: SystemTime) -> SystemTime {
         let Some((by_clock, own)) = self.newest else { return end };
         let step = end.duration_since(by_clock).unwrap_or_default();
@@ -81,17 +80,17 @@ impl OwnTime {
 }
 
 impl Ring {
-    /// Takes a folder over, with what an earlier process kept there. What a crash left half done is removed.
+    /// Opens a folder with the windows of an earlier process. Removes leftovers of a crash.
     ///
-    /// `keep_for` counts back from the end of the newest window, and both limits hold from the next [`Ring::add`] on. Time
-    /// in which nobody kept windows does not count, nor does a time that the clock jumps over.
+    /// `keep_for` counts back from the end of the newest window, and both limits apply from the next [`Ring::add`]
+    /// on. Time without recording does not count, nor does time skipped by the clock.
     pub fn open(folder: &Path, keep_for: Duration, keep_bytes: u64) -> Result<Self, FolderError> {
         fs::create_dir_all(folder).map_err(FolderError::of("creating the folder", folder))?;
         let lock = FolderLock::take(folder)?;
         let mut windows = Vec::new();
         for entry in fs::read_dir(folder).map_err(FolderError::of("reading", folder))? {
             let path = entry.map_err(FolderError::of("reading", folder))?.path();
-            // Windows are folders; what somebody else put there stays.
+            // Windows are folders; other files are left alone.
             if !path.is_dir() {
                 continue;
             }
@@ -103,7 +102,7 @@ impl Ring {
                 windows.push((Kept { end, bytes, path }, duration));
             }
         }
-        // What is not over yet is of a clock that was ahead: it was written before, and who knows when.
+        // A window that ends in the future was written when the clock was ahead: earlier, at an unknown time.
         let now = SystemTime::now() + CLOCK_AHEAD_MAX;
         let by_age = |(window, _): &(Kept, Duration)| (window.end <= now, window.end);
         windows.sort_by(|a, b| (by_age(a), &a.0.path).cmp(&(by_age(b), &b.0.path)));
@@ -124,10 +123,10 @@ impl Ring {
         Ok(Self { folder, keep_for, keep_bytes, windows, time, bytes, removed: 0, _lock: lock })
     }
 
-    /// Keeps a window, after the oldest were removed to make room. An empty one leaves no trace.
+    /// Stores a window, after removing the oldest to make room. An empty one is not stored.
     ///
-    /// On an error, a full disk for one, nothing of the window is left. The others stay, except those that had to make
-    /// room.
+    /// On an error, such as a full disk, nothing of the window remains. The others stay, except those removed to
+    /// make room.
     pub fn add(&mut self, window: &Window) -> Result<(), FolderError> {
         if window.series.is_empty() {
             return Ok(());
@@ -147,7 +146,7 @@ impl Ring {
         Ok(())
     }
 
-    /// What is in the folder, of windows that lie in part between the two times; oldest first. Needs no [`Ring`], and
+    /// Lists the folder's entries of windows that overlap the time range, oldest first. Needs no [`Ring`], and
     /// works while one writes there.
     pub fn list(
         folder: &Path,
@@ -157,24 +156,25 @@ impl Ring {
         list::list(folder, since, until)
     }
 
-    /// Start of the oldest window in the folder and end of the newest, by their names: to the second.
+    /// Start of the oldest window in the folder and end of the newest, from their names, with a resolution of one
+    /// second.
     pub fn range(folder: &Path) -> Result<Option<(SystemTime, SystemTime)>, FolderError> {
         list::range(folder)
     }
 
-    /// What is kept, in bytes.
+    /// Stored bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many windows are kept.
+    /// Number of stored windows.
     #[must_use]
     pub fn windows(&self) -> usize {
         self.windows.len()
     }
 
-    /// How many windows were removed because of their age or for room, since it was opened.
+    /// Number of windows removed because of their age or for room since it was opened.
     #[must_use]
     pub fn removed(&self) -> u64 {
         self.removed
@@ -187,11 +187,11 @@ impl Ring {
             if !is_old && self.bytes.saturating_add(bytes) <= self.keep_bytes {
                 break;
             }
-            // Before it is removed file by file, it is no window any more.
+            // Renamed first, so that it is not listed while its files are removed.
             let half = names::half(&oldest.path);
             let gone = fs::rename(&oldest.path, &half).and_then(|()| fs::remove_dir_all(&half));
             match gone {
-                // Somebody else tidied up.
+                // Another process has removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 gone => gone.map_err(FolderError::of("removing", &oldest.path))?,
             }
@@ -215,10 +215,10 @@ impl Ring {
         }
         for attempt in 0..SAME_NAME_MAX {
             let path = self.folder.join(names::folder(window, attempt));
-            // A folder replaces an empty one only, and none of ours is empty.
+            // A rename replaces only an empty folder, and ours are not empty.
             match fs::rename(part.path(), &path) {
                 Ok(()) => {
-                    // It has another name now, so there is nothing to remove.
+                    // It has been renamed, so there is nothing to remove.
                     let _ = part.keep();
                     return Ok(path);
                 }
@@ -242,13 +242,13 @@ fn is_taken(error: &io::Error) -> bool {
     )
 }
 
-/// Those of any new folder: whoever may enter the ring may read what is in it.
+/// Usual permissions of a new folder: any user who can enter the ring may read its files.
 fn folder_rights() -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt as _;
     fs::Permissions::from_mode(0o777)
 }
 
-/// What the files in a folder take, in bytes.
+/// Total size of the files in a folder, in bytes.
 fn folder_bytes(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {

@@ -1,9 +1,9 @@
-//! What waits for an engine: on disk if there is a folder, else in memory.
+//! Windows waiting for a backend: on disk if there is a folder, else in memory.
 //!
-//! Oldest first, bounded in bytes: when that is reached the oldest are dropped, and counted. A file is written under
-//! another name and renamed, so that it is whole or not there; one that was damaged nevertheless is known by its sum,
-//! removed and counted. Nothing is flushed to the disk's own memory: that would cost each window a wait, for the power
-//! failure that the sum finds out anyway.
+//! Oldest first, with a maximum size: beyond it the oldest are dropped, and counted. Files are written under a
+//! temporary name and renamed, so that they are complete or absent. A damaged file is detected by its checksum,
+//! removed and counted. Nothing is synced to disk: that would delay each window, to guard against power failures
+//! that the checksum detects anyway.
 
 mod stored;
 
@@ -31,12 +31,12 @@ pub(crate) fn fuzz(bytes: &[u8]) {
 }
 
 const SUFFIX: &str = "window";
-/// What a file is called until it is whole.
+/// Prefix of an incomplete file.
 const PART_PREFIX: &str = ".part-";
-/// Names that are tried for a window: another of the same start may be there.
+/// Maximum names to try for a window: another with the same start may exist.
 const NAMES_MAX: u64 = 1_000;
 
-/// What waits, and what was lost.
+/// Waiting windows and losses.
 #[derive(Debug)]
 pub(crate) struct Spool {
     folder: Option<Folder>,
@@ -45,22 +45,22 @@ pub(crate) struct Spool {
     entries: VecDeque<Waiting>,
     bytes: u64,
     next_number: u64,
-    /// The one that is being sent. It is not dropped: it may have arrived.
+    /// The window being sent. It is not dropped, since it may have arrived.
     in_flight: Option<u64>,
     is_closed: bool,
-    /// Windows that an earlier process left.
+    /// Windows left by an earlier process.
     pub(crate) restored: u64,
     pub(crate) losses: Losses,
-    /// What went wrong last on the disk.
+    /// Last disk error.
     pub(crate) trouble: Option<String>,
 }
 
 /// Windows that will never be sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
-    /// Because there were too many bytes, or no disk for them.
+    /// Over the size limit, or not writable to disk.
     pub(crate) dropped: u64,
-    /// Because their file was not what was written.
+    /// The file was damaged.
     pub(crate) damaged: u64,
 }
 
@@ -84,7 +84,7 @@ enum Place {
 }
 
 impl Spool {
-    /// Takes up what an earlier process left in the folder.
+    /// Opens a spool with the windows left in the folder by an earlier process.
     pub(crate) fn open(
         folder: Option<&Path>,
         bytes_max: u64,
@@ -115,7 +115,7 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Whether windows lie on disk.
+    /// Whether windows are on disk.
     pub(crate) fn has_folder(&self) -> bool {
         self.folder.is_some()
     }
@@ -128,7 +128,7 @@ impl Spool {
         self.bytes
     }
 
-    /// Puts a window last.
+    /// Appends a window.
     pub(crate) fn push(&mut self, window: Arc<Window>) {
         let bytes = window.bytes();
         self.enter(bytes, Place::Memory(window));
@@ -149,7 +149,7 @@ impl Spool {
         }
     }
 
-    /// The oldest window, which is in flight from now on.
+    /// The oldest window, which counts as in flight from now on.
     pub(crate) fn front(&mut self) -> Option<(u64, Arc<Window>)> {
         loop {
             let entry = self.entries.front()?;
@@ -171,8 +171,8 @@ impl Spool {
         }
     }
 
-    /// Takes a window out that was pushed or refused; whether it was still there. After the end its file may belong to
-    /// another process already, and stays.
+    /// Removes a window that was pushed or rejected. Returns whether it was still there. After the end its file
+    /// may belong to another process, and stays.
     pub(crate) fn done(&mut self, number: u64) -> bool {
         self.in_flight = None;
         let place = self.entries.iter().position(|entry| entry.number == number);
@@ -181,13 +181,13 @@ impl Spool {
         true
     }
 
-    /// Lets a window wait again that was in flight.
+    /// Returns the window in flight to the queue.
     pub(crate) fn release(&mut self) {
         self.in_flight = None;
         self.limit();
     }
 
-    /// Writes to disk what is in memory. Without room there, memory keeps a few.
+    /// Writes windows in memory to disk. If that fails, a few stay in memory.
     pub(crate) fn spill(&mut self) {
         let Some(folder) = self.folder.as_ref().map(|folder| folder.path.clone()) else { return };
         for entry in &mut self.entries {
@@ -215,7 +215,7 @@ impl Spool {
         }
     }
 
-    /// The end: what cannot lie on disk is lost.
+    /// Closes the spool: windows that cannot be written to disk are lost.
     pub(crate) fn close(&mut self) {
         if self.is_closed {
             return;
@@ -228,7 +228,7 @@ impl Spool {
             self.remove(place);
             self.losses.dropped += 1;
         }
-        // Another process may have the folder now.
+        // Another process may use the folder now.
         self.folder = None;
         self.is_closed = true;
     }
@@ -256,14 +256,14 @@ impl Spool {
     }
 }
 
-/// The files of an earlier process, oldest first, with their sizes in bytes. Parts of files are removed.
+/// The files of an earlier process, oldest first, with their sizes in bytes. Removes incomplete files.
 fn left(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
         if entry.file_name().to_string_lossy().starts_with(PART_PREFIX) {
-            // One that stays costs room only.
+            // A file that cannot be removed only takes space.
             drop(fs::remove_file(&path));
         } else if path.extension().is_some_and(|suffix| suffix == SUFFIX) {
             let metadata = entry.metadata()?;
@@ -286,7 +286,7 @@ fn read(path: &Path) -> Result<Window, String> {
     })
 }
 
-/// Names sort by start, then by the order of writing.
+/// Names sort by start, then by order of writing.
 fn write(folder: &Path, window: &Window, number: u64) -> io::Result<(PathBuf, u64)> {
     let bytes = stored::encode(window);
     let mut part = tempfile::Builder::new().prefix(PART_PREFIX).tempfile_in(folder)?;

@@ -1,10 +1,10 @@
-//! Whom windows are pushed to: a protocol and an address.
+//! Targets of pushes: a protocol and an address.
 
 use std::{fmt, str::FromStr};
 
 use crate::http;
 
-/// How an engine is spoken to.
+/// Protocol of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// Grafana Pyroscope: `push.v1.PusherService/Push`, stable and public.
@@ -13,14 +13,14 @@ pub enum Protocol {
     Otlp,
     /// Parca: `parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw`.
     Parca,
-    /// `wingbeat serve`, which takes what Pyroscope takes. The token is a key, and the tenant a project.
+    /// `wingbeat serve`, with Pyroscope's protocol. The token is a key, and the tenant a project.
     Wingbeat,
 }
 
 impl Protocol {
     const ALL: [Self; 4] = [Self::Pyroscope, Self::Otlp, Self::Parca, Self::Wingbeat];
 
-    /// What stands before the `=` of a target.
+    /// Name before the `=` of a target.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Protocol {
         }
     }
 
-    /// An address as an example of what to write.
+    /// An example address for messages.
     fn example(self) -> &'static str {
         match self {
             Self::Pyroscope => "http://localhost:4040",
@@ -42,14 +42,14 @@ impl Protocol {
     }
 }
 
-/// An engine: `pyroscope=http://localhost:4040`, `otlp=URL`, `parca=URL` or `wingbeat=URL`.
+/// A backend: `pyroscope=http://localhost:4040`, `otlp=URL`, `parca=URL` or `wingbeat=URL`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
     pub(crate) protocol: Protocol,
     pub(crate) root: String,
 }
 
-/// What is wrong with a target.
+/// Why a target is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     #[error(
@@ -69,19 +69,19 @@ impl Target {
         self.protocol
     }
 
-    /// The root of the engine's API, without a slash at its end.
+    /// Root URL of the backend's API, without a trailing slash.
     #[must_use]
     pub fn root(&self) -> &str {
         &self.root
     }
 
-    /// Whether a token would go over the network in the open: without TLS, and to another machine.
+    /// Whether a token would be sent in plain text over the network: without TLS, and to another machine.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.root.starts_with("http://") && !http::is_loopback(&self.root)
     }
 
-    /// A folder's name that is the same for the same target only.
+    /// A folder name unique to the target.
     pub(crate) fn folder_name(&self) -> String {
         let address = self.root.split_once("://").map_or("", |(_, rest)| rest);
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
@@ -115,7 +115,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// The text up to what may be a password, for messages.
+/// The text without a possible password, for messages.
 fn without_password(text: &str) -> String {
     match text.rfind('@') {
         Some(at) => format!("…{}", &text[at..]),

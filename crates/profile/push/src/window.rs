@@ -1,4 +1,4 @@
-//! What is handed over: profiles of a window of time, by labels.
+//! Windows to push: profiles of a time range, by labels.
 
 use std::{
     collections::BTreeMap,
@@ -8,28 +8,28 @@ use std::{
 
 use uuid::Uuid;
 
-/// What a series costs beside its profile and its labels, in bytes. An estimate.
+/// Estimated bytes of a series in addition to its profile and labels.
 const SERIES_BYTES: u64 = 64;
 
-/// How large the profiles of a request may be together, in bytes. Our own server takes 4 MiB of a request and
-/// collectors 20 MiB unpacked, unless they are set up otherwise.
+/// Maximum total size of a request's profiles, in bytes. By default our own server accepts requests of 4 MiB, and
+/// collectors 20 MiB decompressed.
 pub(crate) const PART_BYTES_MAX: u64 = 2 << 20;
 
-/// What was measured.
+/// Kind of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Time on the CPU.
     Cpu,
     /// Time off the CPU.
     OffCpu,
-    /// Memory that became resident, and address space that was taken.
+    /// Memory that became resident, and address space that was mapped.
     Pages,
 }
 
 impl Kind {
     pub const ALL: [Self; 3] = [Self::Cpu, Self::OffCpu, Self::Pages];
 
-    /// What Pyroscope and Parca keep it under: their label `__name__`.
+    /// Name in Pyroscope and Parca: their label `__name__`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,24 +39,24 @@ impl Kind {
         }
     }
 
-    /// The kind that [`Kind::name`] names.
+    /// The kind with this [`Kind::name`].
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// What was sampled in a window of time, of one set of labels.
+/// Samples of a window with one label set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     pub kind: Kind,
-    /// Names are OpenTelemetry's with `_` instead of a dot: `service_name`, `container_id`.
+    /// OpenTelemetry names with `_` instead of a dot: `service_name`, `container_id`.
     pub labels: BTreeMap<String, String>,
     /// A profile in pprof's format, gzip'd.
     pub pprof: Vec<u8>,
 }
 
-/// What was sampled in a window of time.
+/// Samples of a time range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     pub start: SystemTime,
@@ -65,14 +65,14 @@ pub struct Window {
 }
 
 impl Series {
-    /// What it takes in memory, about.
+    /// Approximate size in memory.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let labels = self.labels.iter().map(|(name, value)| name.len() + value.len());
         (labels.sum::<usize>() + self.pprof.len()) as u64 + SERIES_BYTES
     }
 
-    /// The same for the same contents, so that what is sent twice can be told from two windows.
+    /// Deterministic identifier, so that a repeated push can be distinguished from a new window.
     pub(crate) fn id(&self, start: SystemTime) -> Uuid {
         let mut text = Vec::with_capacity(self.pprof.len() + 512);
         text.extend_from_slice(&unix_ns(start).to_le_bytes());
@@ -89,7 +89,7 @@ impl Series {
         Uuid::new_v5(&Uuid::NAMESPACE_OID, &text)
     }
 
-    /// The service, for people and for engines that demand one.
+    /// The service, for users and for backends that require one.
     pub(crate) fn service(&self) -> &str {
         let label = |name: &str| self.labels.get(name).filter(|value| !value.is_empty());
         let found = label("service_name").or_else(|| label("process_executable_name"));
@@ -98,19 +98,19 @@ impl Series {
 }
 
 impl Window {
-    /// What it takes in memory, about.
+    /// Approximate size in memory.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.series.iter().map(Series::bytes).sum()
     }
 
-    /// When it ends; where no time can be that late, when it begins.
+    /// End of the window; if it is not representable, the start.
     #[must_use]
     pub fn end(&self) -> SystemTime {
         self.start.checked_add(self.duration).unwrap_or(self.start)
     }
 
-    /// The window in parts that an engine takes in one request: nearly always one. None, if nothing is in it.
+    /// Splits the window into parts that a backend accepts in one request: nearly always one. None if it is empty.
     pub(crate) fn parts(self: &Arc<Self>, bytes_max: u64) -> Vec<Arc<Self>> {
         if self.series.is_empty() {
             return Vec::new();
@@ -133,7 +133,7 @@ impl Window {
     }
 }
 
-/// Nanoseconds since 1970, as far as 64 bits reach.
+/// Nanoseconds since 1970, clamped to 64 bits.
 pub(crate) fn unix_ns(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
@@ -146,7 +146,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The time of that many nanoseconds since 1970.
+/// The time at this many nanoseconds since 1970.
 pub(crate) fn time_of(unix_ns: i64) -> SystemTime {
     let span = Duration::from_nanos(unix_ns.unsigned_abs());
     let time =

@@ -1,4 +1,4 @@
-//! The kubelet's document `/pods`: a `PodList` of Kubernetes, of which little is needed.
+//! The kubelet's response to `/pods`: a Kubernetes `PodList`, of which few fields are needed.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::PodContainer;
 
-/// A pod, and its containers by their ids.
+/// A pod, with its containers by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pod {
     namespace: String,
@@ -33,7 +33,7 @@ impl Pod {
     }
 }
 
-/// What is absent and what is `null` are the same (Go writes both).
+/// Absent and `null` fields are equal (Go writes both).
 #[derive(Deserialize)]
 struct PodList {
     kind: Option<String>,
@@ -76,12 +76,12 @@ struct Status {
 struct Container {
     name: String,
     image: Option<String>,
-    /// `containerd://<id>`; none before it began.
+    /// `containerd://<id>`; absent before its start.
     #[serde(rename = "containerID")]
     container_id: Option<String>,
 }
 
-/// The pods of a document, by the UIDs that are in the paths of their control groups.
+/// Parses the pods, by the UIDs in their cgroup paths.
 pub(crate) fn read(bytes: &[u8]) -> Result<FxHashMap<String, Pod>, String> {
     let list: PodList = serde_json::from_slice(bytes)
         .map_err(|error| format!("the kubelet answers no list of pods: {error}"))?;
@@ -105,7 +105,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<FxHashMap<String, Pod>, String> {
     Ok(pods)
 }
 
-/// Pods that the kubelet read from a file are called by the hash of that.
+/// Static pods, which the kubelet reads from files, use the hash of the file as UID.
 fn uids(metadata: &Metadata) -> Vec<String> {
     let annotation = |name: &str| metadata.annotations.as_ref()?.get(name).cloned();
     let mut uids = vec![metadata.uid.clone()];
@@ -121,13 +121,13 @@ fn service(metadata: &Metadata) -> String {
     }
     let owner = metadata.owner_references.iter().flatten().next();
     match owner {
-        // A deployment's is called after it, and by the hash of its template.
+        // A deployment's ReplicaSet has its name and the hash of its template.
         Some(Owner { kind, name }) if kind == "ReplicaSet" => {
             let hash = label("pod-template-hash").map(|hash| format!("-{hash}"));
             let of_deployment = hash.and_then(|hash| name.strip_suffix(hash.as_str()));
             of_deployment.unwrap_or(name).to_owned()
         }
-        // A node owns what the kubelet read from a file.
+        // Static pods are owned by the node.
         Some(Owner { kind, name }) if kind != "Node" => name.clone(),
         _ => metadata.name.clone(),
     }

@@ -1,4 +1,4 @@
-//! A kubelet that answers well, badly, slowly and never.
+//! Kubelets that respond well, badly, slowly or never.
 
 use std::{
     io::{Read as _, Write as _},
@@ -16,7 +16,7 @@ const DOCUMENT: &str = include_str!("tests/pods.json");
 const UID: &str = "5b3c1f0e-6a1d-4a53-9b1f-0a7d3f6c2e11";
 const CONTAINER: &str = "a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90";
 
-/// Answers each request after a while: its address, and how often it was asked.
+/// A server that responds to each request after a delay: its address and request count.
 fn stub(status: u16, body: &'static str, after: Duration) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -66,7 +66,7 @@ fn a_container_has_a_pod() {
     check(UID, Some(CONTAINER), Some(("shop", pod, "cart", Some("app"))));
     let init = "0f".repeat(32);
     check(UID, Some(&init), Some(("shop", pod, "cart", Some("migrate"))));
-    // The one that holds the namespaces is in no list.
+    // The container that holds the namespaces is in no list.
     check(UID, Some(&"99".repeat(32)), Some(("shop", pod, "cart", None)));
     check(UID, None, Some(("shop", pod, "cart", None)));
     let of_file = "9f2d1c0b8a7e6f5d4c3b2a1908f7e6d5";
@@ -78,7 +78,7 @@ fn a_container_has_a_pod() {
     );
     check("00000000-0000-0000-0000-000000000000", None, None);
     check("00000000-0000-0000-0000-000000000000", None, None);
-    // At first, and once for each that it does not know: these have to wait then.
+    // Initially, and once for each unknown pod, which then has a pause.
     assert_eq!(count.load(Ordering::Relaxed), 3);
 }
 
@@ -109,10 +109,10 @@ fn a_window_does_not_wait_for_long() {
     let mut pods = pods(&url);
     let begun = Instant::now();
     assert_eq!(pods.get(UID, None), None);
-    // Its patience is over for all pods of the window.
+    // The wait of this window is over for all pods.
     assert_eq!(pods.get("another", None), None);
     assert!(begun.elapsed() < PATIENCE + Duration::from_millis(150), "{:?}", begun.elapsed());
-    // The answer is there for another.
+    // The response is available to the next window.
     thread::sleep(Duration::from_millis(500));
     pods.next_window();
     assert_eq!(pods.get(UID, None).map(|it| it.namespace), Some("shop".to_owned()));

@@ -1,4 +1,4 @@
-//! Makes rules of a file.
+//! Parses rules.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use wingbeat_push::Pattern;
 
 use super::{Fact, Piece, Rule, Rules, Template};
 
-/// Why a file has no rules.
+/// Why a file could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct RulesError {
@@ -42,15 +42,15 @@ struct RuleOfFile {
     labels: BTreeMap<String, Spanned<String>>,
 }
 
-/// What is wrong, and where: a place in the text.
+/// Position in the text, and message.
 type Wrong = (usize, String);
 
 impl Rules {
-    /// Reads TOML: `[[rule]]` again and again.
+    /// Parses TOML with a list of `[[rule]]`.
     ///
     /// # Errors
     ///
-    /// The first thing in it that means nothing, with its line.
+    /// The first error, with its line.
     pub fn read(text: &str) -> Result<Self, RulesError> {
         let error = |(at, what): Wrong| {
             let before = text.get(..at).unwrap_or(text);
@@ -58,7 +58,7 @@ impl Rules {
         };
         let document: Document = toml::from_str(text).map_err(|found| {
             let at = found.span().map_or(0, |span| span.start);
-            // The lines of the message are its picture of the place.
+            // Further lines of the message show the position graphically.
             error((at, found.message().replace('\n', ", ")))
         })?;
         document.rule.into_iter().map(rule).collect::<Result<_, _>>().map(Self).map_err(error)
@@ -94,7 +94,7 @@ fn rule(of: RuleOfFile) -> Result<Rule, Wrong> {
     Ok(Rule { patterns, is_drop: of.drop.is_some_and(Spanned::into_inner), labels })
 }
 
-/// What Prometheus takes for a name, and Pyroscope and Parca with it.
+/// Checks a label name by the rules of Prometheus, which Pyroscope and Parca share.
 fn check_name(name: &str) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -111,7 +111,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// `{executable}` is what is known, `{cgroup.1}` what the first `*` of that pattern stands for, `{{` a brace.
+/// `{executable}` is a fact, `{cgroup.1}` the match of the first `*` in that fact's pattern, `{{` a brace.
 fn template(of: &Spanned<String>, patterns: &[(Fact, Pattern)]) -> Result<Template, Wrong> {
     let wrong = |what: String| (of.span().start, what);
     let mut pieces = Vec::new();

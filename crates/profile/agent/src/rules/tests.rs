@@ -1,4 +1,4 @@
-//! What rules do, and what is wrong with some.
+//! Effects of rules, and errors in them.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn origin(cgroup: &str) -> Origin {
     Origin::parse(&format!("0::{cgroup}"))
 }
 
-/// The labels of a process by rules, as `name=value`, or `dropped`.
+/// The labels of a process after rules, as `name=value`, or `dropped`.
 fn labels(rules: &str, cgroup: &str, path: &str) -> String {
     let rules = Rules::read(rules).expect("rules");
     let pod = PodContainer {

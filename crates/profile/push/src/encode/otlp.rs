@@ -1,8 +1,8 @@
 //! OpenTelemetry's profiles over HTTP, converted from pprof.
 //!
-//! A profile of OpenTelemetry has one type of values, so a pprof profile becomes several. Time on the CPU that is samples
-//! times period is left out: readers compute it from the samples, and Pyroscope would keep it twice, under two names
-//! (`pkg/ingester/otlp/convert.go`). A period of zero is made one, since Pyroscope refuses zero.
+//! An OpenTelemetry profile has one value type, so a pprof profile becomes several. CPU time that is samples times
+//! period is omitted: readers compute it from the samples, and Pyroscope would store it twice, under two names
+//! (`pkg/ingester/otlp/convert.go`). A period of zero becomes one, since Pyroscope rejects zero.
 
 mod dictionary;
 mod names;
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::window::{Series, Window, unix_ns};
 
-/// Largest profile that is converted, in bytes after decompression.
+/// Largest profile to convert, in decompressed bytes.
 const PPROF_BYTES_MAX: u64 = 256 << 20;
 
 const CPU: (&str, &str) = ("cpu", "nanoseconds");
@@ -44,7 +44,7 @@ pub(super) fn request(window: &Window) -> Result<Request, EncodeError> {
     })
 }
 
-/// A resource for each set of labels, and one dictionary for all.
+/// Creates a resource for each label set, and one dictionary for all.
 pub(super) fn convert(window: &Window) -> Result<ExportRequest, EncodeError> {
     let mut dictionary = Dictionary::new();
     let mut resources: BTreeMap<_, Vec<Profile>> = BTreeMap::new();
@@ -84,7 +84,7 @@ fn resource(labels: &BTreeMap<String, String>, service: &str) -> Resource {
     Resource { attributes: attributes.into_iter().map(attribute).collect() }
 }
 
-/// The profiles of a series: one for each type of values that somebody would miss.
+/// The profiles of a series: one for each value type to keep.
 fn profiles(
     window: &Window,
     series: &Series,
@@ -93,7 +93,7 @@ fn profiles(
 ) -> Result<Vec<Profile>, Dangling> {
     let tables = Tables::new(message);
     let mut locations = Locations::new(message);
-    // What the samples of all types share: the stack, and the attributes.
+    // Common to the samples of all types: the stack and the attributes.
     let mut shared = Vec::with_capacity(message.sample.len());
     for sample in &message.sample {
         let stack = locations.stack(sample, &tables, dictionary)?;
@@ -131,7 +131,7 @@ fn profiles(
             profile_id,
         });
     }
-    // A request without any profile would be refused.
+    // A request without any profile would be rejected.
     if made.iter().any(|profile| !profile.samples.is_empty()) {
         made.retain(|profile| !profile.samples.is_empty());
     } else {
@@ -155,7 +155,7 @@ fn value_type(
     })
 }
 
-/// The places of the types of values that are kept.
+/// Indices of the value types to keep.
 fn types(message: &pprof::Profile, tables: &Tables<'_>) -> Result<Vec<usize>, Dangling> {
     let named = |of: &pprof::ValueType| Ok((tables.string(of.r#type)?, tables.string(of.unit)?));
     let names = message.sample_type.iter().map(named).collect::<Result<Vec<_>, Dangling>>()?;
@@ -174,7 +174,7 @@ fn types(message: &pprof::Profile, tables: &Tables<'_>) -> Result<Vec<usize>, Da
     Ok((0..names.len()).filter(|&index| Some(index) != computed).collect())
 }
 
-/// The locations of a pprof profile, and where they are in the dictionary.
+/// Locations of a pprof profile, with their dictionary indices.
 struct Locations<'a> {
     by_id: FxHashMap<u64, &'a pprof::Location>,
     mappings: FxHashMap<u64, &'a pprof::Mapping>,

@@ -1,10 +1,10 @@
-//! The messages of OpenTelemetry's profiles as far as they are used here, of version 1.10 or newer.
+//! The messages of OpenTelemetry's profiles as far as used here, of version 1.10 or newer.
 //!
 //! Written by hand, so that no build needs `protoc`. Names and numbers are those of opentelemetry-proto 1.11.0:
 //! `profiles/v1development/profiles.proto`, `collector/profiles/v1development/profiles_service.proto`,
-//! `common/v1/common.proto` and `resource/v1/resource.proto`. Before 1.10, `Sample` had other numbers: a reader of that
-//! age sees samples without values. All `…_index` are places in a table of [`ProfilesDictionary`], whose first entries
-//! are empty.
+//! `common/v1/common.proto` and `resource/v1/resource.proto`. Before 1.10, `Sample` had other field numbers: older
+//! readers see samples without values. All `…_index` fields are indices into a table of [`ProfilesDictionary`],
+//! whose first entries are empty.
 
 use prost::{Message, Oneof};
 

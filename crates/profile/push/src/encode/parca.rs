@@ -1,25 +1,26 @@
-//! Parca's `ProfileStoreService/WriteRaw`, called by gRPC for the web.
+//! Parca's `ProfileStoreService/WriteRaw`, called by gRPC-Web.
 //!
-//! `profilestore.proto` gives the call a path for JSON, `/profiles/writeraw`; but Parca mounts that gateway at `/api`
-//! without taking the prefix off (`pkg/server/server.go`, `r.Mount("/api", grpcWebMux)`), so neither path leads to it,
-//! and its page for people answers 200 to whatever nobody else takes. What its own pages call is gRPC for the web:
-//! HTTP/1.1, no base64, and an answer that says whether the profile was taken.
+//! `profilestore.proto` gives the call a JSON path, `/profiles/writeraw`. But Parca mounts that gateway at `/api`
+//! without stripping the prefix (`pkg/server/server.go`, `r.Mount("/api", grpcWebMux)`), so neither path works,
+//! and its web UI responds with 200 to any other path. Its own pages use gRPC-Web: HTTP/1.1, no base64, and a
+//! response that says whether the profile was accepted.
 //!
-//! Names and numbers: `proto/parca/profilestore/v1alpha1/profilestore.proto` in <https://github.com/parca-dev/parca>.
+//! Names and numbers: `proto/parca/profilestore/v1alpha1/profilestore.proto` in
+//! <https://github.com/parca-dev/parca>.
 
 use prost::Message;
 
 use super::{Request, labels};
 use crate::window::{Series, Window};
 
-/// Marks and length of a frame.
+/// Flags and length of a frame.
 const FRAME_HEAD_BYTES: usize = 5;
 
 #[derive(Clone, PartialEq, Message)]
 struct WriteRawRequest {
     #[prost(message, repeated, tag = "2")]
     series: Vec<RawProfileSeries>,
-    /// Whether addresses are those of the file, not of the process.
+    /// Whether addresses are relative to the file and not to the process.
     #[prost(bool, tag = "3")]
     normalized: bool,
 }

@@ -1,7 +1,7 @@
-//! Pyroscope's `push.v1.PusherService/Push`, called as Connect does over HTTP: a POST with the message as its body.
+//! Pyroscope's `push.v1.PusherService/Push`, called by Connect over HTTP: a POST with the message as its body.
 //!
 //! Names and numbers: <https://github.com/grafana/pyroscope/blob/main/api/push/v1/push.proto> and
-//! `api/types/v1/types.proto` beside it.
+//! `api/types/v1/types.proto` in the same repository.
 
 use base64::{
     Engine as _, alphabet,
@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use super::{Request, labels};
 use crate::window::{Series, Window};
 
-/// Profiles of several sets of labels.
+/// Profiles of several label sets.
 #[derive(Clone, PartialEq, Message, Deserialize)]
 pub struct PushRequest {
     #[prost(message, repeated, tag = "1")]
@@ -47,13 +47,13 @@ pub struct RawSample {
     #[prost(bytes = "vec", tag = "1")]
     #[serde(default, rename = "rawProfile", alias = "raw_profile", deserialize_with = "bytes")]
     pub raw_profile: Vec<u8>,
-    /// A UUID: the same if a profile is sent again.
+    /// A UUID, which stays the same if a profile is sent again.
     #[prost(string, tag = "2")]
     #[serde(default, rename = "ID")]
     pub id: String,
 }
 
-/// Bytes as the JSON of protobuf has them: base64 of either alphabet, with or without padding.
+/// Parses bytes from protobuf's JSON: base64 of either alphabet, with or without padding.
 fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let is_safe = text.contains(['-', '_']);
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(names, ["off_cpu", "process_cpu"]);
         assert_eq!(message.series[0].samples[0].raw_profile, b"pprof");
         assert_ne!(message.series[0].samples[0].id, message.series[1].samples[0].id);
-        // Field 1 of the request, then field 1 of the series, field 1 of the label.
+        // Field 1 of the request, field 1 of the series, field 1 of the label.
         assert_eq!(request.body[0], 0x0a);
         assert!(request.body.windows(10).any(|at| at == b"\x0a\x08__name__"));
     }

@@ -1,4 +1,4 @@
-//! How much a profile would take in memory, counted in its bytes: small ones may unfold.
+//! Estimates a profile's memory from its bytes: small profiles may expand.
 
 use prost::{
     bytes::Buf as _,
@@ -7,12 +7,12 @@ use prost::{
 
 use super::Refusal;
 
-/// Entries of all tables of a profile: empty ones take two bytes, and many more in memory.
+/// Maximum entries of all tables of a profile: empty ones take two bytes, and many more in memory.
 pub(super) const ENTRIES_MAX: usize = 1 << 20;
-/// Locations and values of all samples, 8 bytes each.
+/// Maximum locations and values of all samples, 8 bytes each.
 pub(super) const NUMBERS_MAX: usize = 8 << 20;
 
-/// Counts the entries of the tables, and those within samples and locations, before any of them is in memory.
+/// Counts the entries of the tables, and those within samples and locations, before decoding them.
 pub(super) fn check(mut bytes: &[u8]) -> Result<(), Refusal> {
     let broken = |error: prost::DecodeError| Refusal::Pprof(error.to_string());
     let mut count = Count::default();
@@ -35,7 +35,7 @@ pub(super) fn check(mut bytes: &[u8]) -> Result<(), Refusal> {
 const SAMPLE: u32 = 2;
 const LOCATION: u32 = 4;
 
-/// What decoding would put into memory.
+/// Memory that decoding would take.
 #[derive(Default)]
 struct Count {
     entries: usize,
@@ -50,7 +50,7 @@ impl Count {
             let whole = bytes;
             skip_field(wire, tag, &mut bytes, DecodeContext::default())?;
             let is_message = wire == WireType::LengthDelimited;
-            // Locations and values of a sample are lists of numbers, each of which ends with such a byte.
+            // Locations and values of a sample are packed integers, each of which ends with such a byte.
             if is_sample && is_message && tag <= 2 {
                 let packed = &whole[..whole.len() - bytes.len()];
                 self.numbers += packed.iter().filter(|byte| **byte < 0x80).count();

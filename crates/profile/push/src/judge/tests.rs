@@ -1,4 +1,4 @@
-//! Answers of all kinds, and what is made of them.
+//! Responses of all kinds, and their classification.
 
 use super::*;
 

@@ -1,6 +1,6 @@
-//! What the thread of a pusher and its owner share.
+//! State shared by a pusher's thread and its owner.
 //!
-//! Order of locks: spool, then inbox, then tally. The spool may be held while a file is written; the other two never are.
+//! Lock order: spool, then inbox, then tally. The spool may be held during a file write; the other two never are.
 
 use std::{
     collections::VecDeque,
@@ -11,33 +11,33 @@ use std::{
 use super::Counts;
 use crate::{spool::Spool, window::Window};
 
-/// Why windows are dropped of an engine that has refused nothing.
+/// Error if windows are dropped although the backend has rejected none.
 const NO_ROOM: &str = "it takes windows more slowly than they come, and no more may wait";
 
 #[derive(Debug)]
 pub(super) struct Shared {
     inbox: Mutex<Inbox>,
-    /// There is something new in the inbox.
+    /// Signals changes of the inbox.
     news: Condvar,
     pub(super) spool: Mutex<Spool>,
     tally: Mutex<Counts>,
     bytes_max: u64,
 }
 
-/// Windows that the thread has not seen yet.
+/// Windows that the thread has not processed yet.
 #[derive(Debug, Default)]
 struct Inbox {
     windows: VecDeque<Arc<Window>>,
-    /// The thread has something to look at.
+    /// There is something new for the thread.
     is_new: bool,
     bytes: u64,
     offered: u64,
     dropped: u64,
-    /// When the thread ends at the latest, once it is to end.
+    /// Deadline of the thread, once it should stop.
     end: Option<Instant>,
 }
 
-/// Even if a thread panicked while it held it: each of these is whole between two statements.
+/// Ignores poisoning: each of these values is consistent between two statements.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -59,7 +59,7 @@ impl Shared {
             inbox.bytes += part.bytes();
             inbox.windows.push_back(part);
         }
-        // A thread that is stuck in a request for half a minute must not cost more memory than allowed.
+        // While the thread is stuck in a request for half a minute, memory must stay within the limit.
         while inbox.bytes > self.bytes_max
             && let Some(oldest) = inbox.windows.pop_front()
         {
@@ -67,7 +67,7 @@ impl Shared {
             inbox.dropped += 1;
         }
         drop(inbox);
-        // If there is a disk, they are on it before anybody tries to send them. The thread may be stuck.
+        // With a folder, windows are on disk before any attempt to send them, since the thread may be stuck.
         let mut spool = lock(&self.spool);
         if spool.has_folder() {
             self.take_in(&mut spool);
@@ -83,7 +83,7 @@ impl Shared {
         self.news.notify_all();
     }
 
-    /// When the thread ends at the latest, once it is to end.
+    /// Deadline of the thread, once it should stop.
     pub(super) fn end(&self) -> Option<Instant> {
         lock(&self.inbox).end
     }
@@ -100,7 +100,7 @@ impl Shared {
         }
     }
 
-    /// Sleeps until there is something new, or so long.
+    /// Sleeps until there is something new, up to a maximum time.
     pub(super) fn sleep(&self, longest: Option<Duration>, knows_end: bool) {
         let is_quiet = |inbox: &mut Inbox| !inbox.is_new && inbox.end.is_some() == knows_end;
         let inbox = lock(&self.inbox);
@@ -115,7 +115,7 @@ impl Shared {
         change(&mut lock(&self.tally));
     }
 
-    /// Makes known what the spool lost and keeps.
+    /// Publishes the spool's losses and contents.
     pub(super) fn publish(&self, spool: &mut Spool) {
         let trouble = spool.trouble.take();
         self.count(|counts| {
@@ -140,7 +140,7 @@ impl Shared {
         }
         counts.waiting_bytes += inbox.bytes;
         let settled = counts.pushed + counts.rejected + counts.dropped + counts.damaged;
-        // What was taken in and not made known yet still waits.
+        // Windows taken in but not published yet still wait.
         counts.waiting = (counts.offered + counts.restored).saturating_sub(settled);
         counts
     }

@@ -1,4 +1,4 @@
-//! What the thread of a pusher does: the oldest window out of the spool, to the engine, and the answer counted.
+//! The pusher's thread: takes the oldest window from the spool, sends it, and counts the result.
 
 use std::{
     sync::Arc,
@@ -18,7 +18,8 @@ use crate::{
     window::Window,
 };
 
-/// With less time left no attempt is begun: it would be cut off before the answer, and arrive again after a restart.
+/// Minimum time left to start an attempt: a shorter one would be aborted before the response, and repeated after a
+/// restart.
 const ATTEMPT_MIN: Duration = Duration::from_millis(500);
 
 pub(super) struct Worker {
@@ -27,11 +28,11 @@ pub(super) struct Worker {
     transport: Transport,
     backoff: Backoff,
     whole: Duration,
-    /// The window that was tried last, ready to be sent again.
+    /// Encoded request of the last window tried, for retries.
     ready: Option<(u64, Request)>,
 }
 
-/// What the thread does next.
+/// Next action of the thread.
 enum Step {
     Send(u64, Arc<Window>),
     Sleep(Option<Duration>),
@@ -70,7 +71,7 @@ impl Worker {
         let left = end.map(|end| end.saturating_duration_since(now));
         let mut spool = lock(&self.shared.spool);
         self.shared.take_in(&mut spool);
-        // Again, if it failed when the window was offered.
+        // Retries the write if it failed when the window was offered.
         spool.spill();
         let pause = self.backoff.left(now);
         let step = if left.is_some_and(|left| left < ATTEMPT_MIN.min(self.whole)) {
@@ -126,7 +127,7 @@ impl Worker {
                 });
             }
             Verdict::Refused { reason } => {
-                // The engine is there, and the next window may suit it.
+                // The backend works, and may accept the next window.
                 self.backoff.succeed();
                 let was_there = spool.done(number);
                 shared.count(|counts| {

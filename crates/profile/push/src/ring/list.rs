@@ -1,4 +1,4 @@
-//! What a ring has of a time, for readers: they trust neither its files nor that those stay.
+//! Lists a ring's entries in a time range, without trusting its files or expecting them to stay.
 
 use std::{
     collections::BTreeMap,
@@ -11,10 +11,10 @@ use std::{
 use super::names::{self, LABELS, Labels};
 use crate::{error::FolderError, window::Kind};
 
-/// Largest `labels.json` that is read, in bytes.
+/// Largest `labels.json` to read, in bytes.
 const LABELS_BYTES_MAX: u64 = 64 << 20;
 
-/// A file of a ring, and what it is.
+/// A file of a ring, with its metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// A profile in pprof's format, gzip'd. The ring may remove it at any time.
@@ -25,12 +25,12 @@ pub struct Entry {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What a ring has of a time.
+/// Entries of a ring in a time range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
     /// Oldest first.
     pub entries: Vec<Entry>,
-    /// Windows whose `labels.json` says nothing that makes sense.
+    /// Windows with an invalid `labels.json`.
     pub damaged: Vec<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn list(
     for entry in fs::read_dir(folder).map_err(FolderError::of("reading", folder))? {
         let path = entry.map_err(FolderError::of("reading", folder))?.path();
         let Some((start, duration)) = names::span(&path) else { continue };
-        // The name knows seconds only.
+        // The name has a resolution of one second.
         let end = start.checked_add(duration.saturating_add(Duration::from_secs(2)));
         if start < until && end.is_none_or(|end| end > since) {
             found.push((start, path));
@@ -54,7 +54,7 @@ pub(super) fn list(
     for (_, path) in found {
         let labels = match labels(&path) {
             Ok(Some(labels)) => labels,
-            // The ring was faster.
+            // The ring has just removed it.
             Ok(None) => continue,
             Err(()) => {
                 listing.damaged.push(path);
@@ -87,7 +87,7 @@ pub(super) fn range(folder: &Path) -> Result<Option<(SystemTime, SystemTime)>, F
     Ok(range)
 }
 
-/// Nothing, if the window is gone.
+/// `None` if the window has been removed.
 fn labels(window: &Path) -> Result<Option<Labels>, ()> {
     let mut bytes = Vec::new();
     let read = fs::File::open(window.join(LABELS))
@@ -102,7 +102,7 @@ fn labels(window: &Path) -> Result<Option<Labels>, ()> {
 fn entries(window: &Path, labels: Labels) -> Option<Vec<Entry>> {
     let (start, duration) = (labels.start(), labels.duration());
     let entry = |of: names::LabelsOfFile| {
-        // A path that leads elsewhere is none of the ring's.
+        // A path to another folder is not an entry of the ring.
         let is_plain = Path::new(&of.file).file_name().is_some_and(|name| name == of.file.as_str());
         let kind = Kind::of_name(&of.kind).filter(|_| is_plain)?;
         Some(Entry { path: window.join(of.file), start, duration, kind, labels: of.labels })

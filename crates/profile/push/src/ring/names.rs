@@ -1,4 +1,4 @@
-//! What a window is called in a ring, and what is in its folder.
+//! Names of a ring's folders and files.
 
 use std::{
     collections::BTreeMap,
@@ -11,18 +11,18 @@ use time::{OffsetDateTime, PrimitiveDateTime, format_description::StaticFormatDe
 
 use crate::window::{Window, time_of, unix_ns};
 
-/// The file that says what the others are.
+/// The file with the metadata of the others.
 pub(super) const LABELS: &str = "labels.json";
-/// What a window is called until it is whole, and while it is removed.
+/// Prefix of a window while it is incomplete or being removed.
 pub(super) const HALF_PREFIX: &str = ".half-";
 
 const START: StaticFormatDescription =
     time::macros::format_description!("[year][month][day]T[hour][minute][second]Z");
 
-/// Longest part of a service's name in a file's name, in characters.
+/// Maximum characters of a service's name in a file name.
 const SERVICE_CHARS_MAX: usize = 60;
 
-/// The contents of `labels.json`.
+/// Contents of `labels.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Labels {
     /// 1.
@@ -67,13 +67,13 @@ pub(super) fn files(window: &Window) -> Vec<(String, Vec<u8>)> {
         duration_ns: u64::try_from(window.duration.as_nanos()).unwrap_or(u64::MAX),
         series,
     };
-    // Nothing in it can fail to be written: numbers, texts, and maps of texts.
+    // Cannot fail: numbers, texts, and maps of texts.
     let labels = serde_json::to_vec_pretty(&labels).unwrap_or_default();
     files.push((LABELS.to_owned(), labels));
     files
 }
 
-/// The folder of a window; if that is taken, another.
+/// Folder name of a window; another for each attempt.
 pub(super) fn folder(window: &Window, attempt: u32) -> String {
     let start: OffsetDateTime =
         OffsetDateTime::from_unix_timestamp_nanos(unix_ns(window.start).into())
@@ -87,7 +87,8 @@ pub(super) fn folder(window: &Window, attempt: u32) -> String {
     }
 }
 
-/// Start and length of a window by the name of its folder, to the second; it may end later than that by two.
+/// Start and length of a window from its folder's name, with a resolution of one second; it may end up to two
+/// seconds later.
 pub(super) fn span(path: &Path) -> Option<(SystemTime, Duration)> {
     let name = path.file_name()?.to_str()?;
     let (start, rest) = name.split_once('-')?;
@@ -100,12 +101,12 @@ pub(super) fn span(path: &Path) -> Option<(SystemTime, Duration)> {
     Some((start.into(), Duration::from_secs(seconds.parse().ok()?)))
 }
 
-/// Whether a window is not whole yet, or no longer.
+/// Whether a window is incomplete or being removed.
 pub(super) fn is_half(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(HALF_PREFIX.as_bytes()))
 }
 
-/// What a window is called while it is removed.
+/// Path of a window while it is being removed.
 pub(super) fn half(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{HALF_PREFIX}{name}"))

@@ -1,4 +1,4 @@
-//! A window as a file of the spool: a mark, the sum of what follows, a message.
+//! A window as a spool file: a magic number, a checksum, a message.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,11 +7,11 @@ use prost::Message;
 
 use crate::window::{Kind, Series, Window, time_of, unix_ns};
 
-/// Mark of the first version.
+/// Magic number of the first version.
 const MARK: &[u8; 8] = b"wbwindo1";
 const HEAD_BYTES: usize = MARK.len() + 4;
 
-/// Largest file that is read, in bytes.
+/// Largest file to read, in bytes.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(Clone, PartialEq, Message)]
@@ -48,7 +48,7 @@ pub(super) fn encode(window: &Window) -> Vec<u8> {
     with_head(&message.encode_to_vec())
 }
 
-/// A message with its mark and its sum.
+/// Prepends magic number and checksum to a message.
 pub(super) fn with_head(message: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + message.len());
     bytes.extend_from_slice(MARK);
@@ -57,7 +57,7 @@ pub(super) fn with_head(message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The window, or what is wrong with the bytes.
+/// Deserializes a window, or returns what is wrong with the bytes.
 pub(super) fn decode(bytes: &[u8]) -> Result<Window, &'static str> {
     let rest = bytes.strip_prefix(MARK).ok_or("it does not begin as one")?;
     let (expected, message) = rest.split_first_chunk().ok_or("its end is missing")?;

@@ -1,4 +1,4 @@
-//! What waits, what is dropped, and what a restart finds.
+//! Waiting and dropped windows, and restarts.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use crate::window::{Kind, Series};
 
 const WINDOW_BYTES: u64 = 1_000;
 
-/// A window that begins at that second.
+/// A window starting at this second.
 fn window(second: u64) -> Arc<Window> {
     let series = Series { kind: Kind::Cpu, labels: BTreeMap::new(), pprof: Vec::new() };
     let pprof = vec![1; (WINDOW_BYTES - series.bytes()) as usize];
@@ -19,7 +19,7 @@ fn window(second: u64) -> Arc<Window> {
     Arc::new(Window { start, duration: Duration::from_secs(1), series })
 }
 
-/// Takes everything out, as if it were pushed; the seconds of the windows.
+/// Removes all windows as if they were pushed, and returns their seconds.
 fn drained(spool: &mut Spool) -> Vec<u64> {
     let mut seconds = Vec::new();
     while let Some((number, window)) = spool.front() {
@@ -83,7 +83,7 @@ fn a_restart_finds_what_was_left() {
         spool.push(window(second));
     }
     spool.push(window(3));
-    // What was being sent is sent again.
+    // The window in flight is sent again.
     let (number, _) = spool.front().expect("a window");
     spool.close();
     assert!(!spool.done(number), "its file is another's now");

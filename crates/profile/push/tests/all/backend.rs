@@ -1,4 +1,4 @@
-//! A backend that does as it is told: answers, refuses, hangs, closes in the middle.
+//! A scripted backend: responds, rejects, hangs, or closes the connection.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -13,22 +13,22 @@ use std::{
 
 use crate::windows::numbers;
 
-/// What the backend does with a request.
+/// Reaction of the backend to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reaction {
-    /// Answers with a status, headers that end with a line break each, and a body.
+    /// Responds with a status, headers that end with a line break each, and a body.
     Answer(u16, &'static str, Vec<u8>),
-    /// Answers 200 after a while.
+    /// Responds with 200 after a delay.
     Slow(Duration),
-    /// Reads the request, and says nothing until the client leaves.
+    /// Reads the request, and is silent until the client disconnects.
     Hang,
-    /// Closes after a part of the request.
+    /// Closes the connection during the request.
     CutRequest,
-    /// Says 200, and closes after a part of the answer.
+    /// Sends 200, and closes the connection during the response.
     CutAnswer,
 }
 
-/// What an engine answers in.
+/// Content type of backends' responses.
 pub(crate) const PROTO: &str = "content-type: application/proto\r\n";
 
 impl Reaction {
@@ -37,20 +37,20 @@ impl Reaction {
     }
 }
 
-/// A request that came whole.
+/// A complete request.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
-    /// The request's line and headers, with names in small letters.
+    /// Request line and headers, with names in lower case.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
     pub(crate) at: Instant,
-    /// Whether a whole 2xx was answered.
+    /// Whether a complete 2xx response was sent.
     pub(crate) is_taken: bool,
 }
 
 type Script = dyn Fn(usize) -> Reaction + Send + Sync;
 
-/// A server on a port of its own, until it is dropped.
+/// A server on its own port, until it is dropped.
 pub(crate) struct Backend {
     port: u16,
     received: Arc<Mutex<Vec<Received>>>,
@@ -58,7 +58,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// Starts one; the script says what to do with the first request, the second and so on.
+    /// Starts a backend; the script returns the reaction to each request, by index.
     pub(crate) fn start(script: impl Fn(usize) -> Reaction + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -75,7 +75,7 @@ impl Backend {
                 let (script, count) = (Arc::clone(&script), Arc::clone(&count));
                 let received = Arc::clone(&received);
                 thread::spawn(move || {
-                    // A client that leaves ends the conversation.
+                    // Disconnecting ends the exchange.
                     drop(serve(&stream, &*script, &count, &received));
                 });
             }
@@ -91,13 +91,13 @@ impl Backend {
         self.received.lock().expect("no panic").clone()
     }
 
-    /// The numbers of the windows that were taken, in the order in which they came.
+    /// Numbers of the accepted windows, in order of arrival.
     pub(crate) fn taken(&self) -> Vec<u64> {
         let received = self.received();
         received.iter().filter(|it| it.is_taken).flat_map(|it| numbers(&it.body)).collect()
     }
 
-    /// Waits until so many requests have come.
+    /// Waits for this many requests.
     pub(crate) fn wait_for(&self, requests: usize) {
         let begin = Instant::now();
         while self.received().len() < requests {
@@ -110,7 +110,7 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // Wakes the thread that listens.
+        // Wakes the listening thread.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }

@@ -1,4 +1,4 @@
-//! Windows on their way to a backend that behaves badly, and in a ring.
+//! Windows pushed to misbehaving backends, and stored in a ring.
 
 mod backend;
 mod protocols;

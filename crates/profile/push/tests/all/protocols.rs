@@ -1,4 +1,4 @@
-//! Each protocol's request, as a server sees it.
+//! Each protocol's request, as seen by a server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ fn window() -> Arc<Window> {
     Arc::new(Window { start: at(0), duration: Duration::from_secs(15), series })
 }
 
-/// Pushes a window to a server that answers so, below a path.
+/// Pushes a window to a server with this response, below a path.
 fn pushed(protocol: &str, headers: &'static str, body: &[u8]) -> Received {
     let body = body.to_vec();
     let backend = Backend::start(move |_| Reaction::Answer(200, headers, body.clone()));
@@ -83,8 +83,8 @@ fn parca() {
     check_head(&received, path, &["content-type: application/grpc-web+proto", "x-grpc-web: 1"]);
 }
 
-/// For readers of other makers: `WINGBEAT_PUSH_SAMPLES=DIR cargo test -p wingbeat-push samples` writes a request of each
-/// protocol there.
+/// For third-party readers: `WINGBEAT_PUSH_SAMPLES=DIR cargo test -p wingbeat-push samples` writes a request of
+/// each protocol there.
 #[test]
 fn samples_for_other_readers() {
     let Some(folder) = std::env::var_os("WINGBEAT_PUSH_SAMPLES") else { return };

@@ -9,10 +9,10 @@ use crate::{
     windows::numbered,
 };
 
-/// Longer than any test takes on a machine that does other things, too.
+/// Longer than any test takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Pauses that a test can wait for.
+/// Pauses short enough for tests.
 pub(crate) fn quick() -> PushOptions {
     PushOptions {
         pause_min: Duration::from_millis(4),
@@ -26,14 +26,14 @@ pub(crate) fn start(url: &str, options: PushOptions) -> Pusher {
     Pusher::start(&target, Credentials::default(), options).expect("a pusher")
 }
 
-/// Nothing is lost without being counted.
+/// Every lost window is counted.
 #[track_caller]
 pub(crate) fn check_sum(counts: &Counts) {
     let settled = counts.pushed + counts.rejected + counts.dropped + counts.damaged;
     assert_eq!(counts.offered + counts.restored, settled + counts.waiting, "{counts:?}");
 }
 
-/// Offers so many windows, and waits until they have arrived.
+/// Offers this many windows, and waits until they have arrived.
 fn all_pushed(backend: &Backend, windows: u64, options: PushOptions) -> Counts {
     let pusher = start(&backend.url(), options);
     for number in 0..windows {
@@ -141,7 +141,7 @@ fn no_window_is_lost_in_a_storm() {
     let options = PushOptions { folder: Some(folder.path().to_owned()), ..quick() };
     let counts = all_pushed(&backend, 60, options);
     assert!(counts.retries > 10, "{counts:?}");
-    // What was sent twice has the same identifier.
+    // Repeated pushes have the same identifier.
     for pair in backend.received().windows(2).filter(|pair| !pair[0].is_taken) {
         assert_eq!(pair[0].body, pair[1].body);
     }

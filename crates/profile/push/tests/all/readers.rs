@@ -1,4 +1,4 @@
-//! What is pushed, decoded by schemas that others wrote.
+//! Pushed requests, decoded with third-party schemas.
 
 use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use wingbeat_steps::fetched;
 
 use crate::windows::{at, labels};
 
-/// A window in which `main` called `hot` three times as often as it ran itself.
+/// A window in which `main` spent three times as long in `hot` as in itself.
 fn window() -> Arc<Window> {
     let text = ["", "samples", "count", "cpu", "nanoseconds", "main", "hot"];
     let line = |function_id| Line { function_id, line: 0 };
@@ -49,7 +49,7 @@ fn opentelemetry_by_its_own_package() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/decode_otlp.py");
     let mut python = Command::new("python3");
     let found = decoded(python.arg(script).env("PYTHONPATH", packages), body);
-    // CPU time is left to the reader: samples times the period.
+    // Readers compute the CPU time: samples times the period.
     let expected = json!([{
         "labels": {"service.name": "web", "host.name": "here"},
         "type": ["samples", "count"],
@@ -59,13 +59,13 @@ fn opentelemetry_by_its_own_package() {
     assert_eq!(found, expected);
 }
 
-/// The labels as every backend wants them, and the file of the window's only series.
+/// The labels that every backend expects, and the file of the window's only series.
 fn expected(window: &Window) -> (serde_json::Value, String) {
     let labels = json!({"__name__": "process_cpu", "service_name": "web", "host_name": "here"});
     (labels, window.series[0].pprof.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What a program prints about the body of a request.
+/// Output of a program that decodes a request body.
 fn decoded(command: &mut Command, body: Vec<u8>) -> serde_json::Value {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("request");

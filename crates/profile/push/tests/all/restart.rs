@@ -1,4 +1,4 @@
-//! What waits on disk outlives the process, as far as the limit reaches.
+//! Windows waiting on disk survive the process, up to the size limit.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ fn spooling(folder: &Path) -> PushOptions {
     PushOptions { folder: Some(folder.to_owned()), ..quick() }
 }
 
-/// A backend that is down until it is told otherwise.
+/// A backend that is down until it is switched on.
 fn switched() -> (Backend, Arc<AtomicBool>) {
     let is_up = Arc::new(AtomicBool::new(false));
     let switch = Arc::clone(&is_up);
@@ -34,7 +34,7 @@ fn switched() -> (Backend, Arc<AtomicBool>) {
     (backend, switch)
 }
 
-/// The files of windows in the only target's folder, oldest first.
+/// The window files in the only target's folder, oldest first.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
     let target = entries.map(|entry| entry.path()).next().expect("a folder of the target");
@@ -83,7 +83,7 @@ fn a_kill_loses_nothing_while_the_backend_is_down() {
     let folder = tempfile::tempdir().expect("a folder");
     let pusher = start(&backend.url(), spooling(folder.path()));
     (0..3).for_each(|number| pusher.offer(&numbered(number, 500)));
-    // By then the thread has seen them all, and that the backend is down, and written them down.
+    // By then the thread has processed and stored all of them, and found the backend down.
     backend.wait_for(backend.received().len() + 3);
     assert_eq!(files(folder.path()).len(), 3);
     std::mem::forget(pusher);
@@ -119,7 +119,7 @@ fn the_limit_of_the_disk_drops_the_oldest() {
     is_up.store(true, Ordering::SeqCst);
     let counts = start(&backend.url(), options).finish(PATIENCE);
     check_sum(&counts);
-    // The first may have been on its way while the others came, and is not dropped then.
+    // The first may have been in flight while the others arrived, and is not dropped then.
     let taken = backend.taken();
     assert!(taken[0] <= 7, "{taken:?}");
     assert_eq!(taken[1..], [8, 9, 10, 11]);
@@ -146,7 +146,7 @@ fn damaged_files_are_counted_and_the_rest_arrives() {
 
 #[test]
 fn nobody_listens() {
-    // Nobody is given this port by chance.
+    // This port is never assigned dynamically.
     let url = "http://127.0.0.1:1";
     let folder = tempfile::tempdir().expect("a folder");
     let pusher = start(url, spooling(folder.path()));

@@ -1,4 +1,4 @@
-//! A ring keeps what it should, and shows nothing that is not whole.
+//! A ring keeps the right windows, and never shows incomplete ones.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use wingbeat_push::{Kind, Ring, Series, Window};
 use crate::windows::{at, labels, numbered};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// The numbers of the windows that a listing shows.
+/// The numbers of the windows in a listing.
 fn listed(folder: &Path, since: SystemTime, until: SystemTime) -> Vec<u64> {
     let listing = Ring::list(folder, since, until).expect("a listing");
     let marks = listing.entries.iter().map(|entry| {
@@ -27,7 +27,7 @@ fn all(folder: &Path) -> Vec<u64> {
     listed(folder, SystemTime::UNIX_EPOCH, at(1 << 40))
 }
 
-/// Everything in a folder that is no window.
+/// All other files in a folder.
 fn others(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.file_name());
     let names = names.map(|name| name.to_string_lossy().into_owned());
@@ -66,7 +66,7 @@ fn labels_and_times_survive() {
     let (start, duration) = (at(3) + Duration::from_nanos(7), Duration::from_millis(1_001));
     let window = Window { start, duration, series };
     ring.add(&window).expect("added");
-    // The same second and length again, and nothing at all.
+    // The same second and length again, and an empty window.
     ring.add(&window).expect("added");
     ring.add(&Window { series: Vec::new(), ..window.clone() }).expect("nothing to add");
     assert_eq!(ring.windows(), 2);
@@ -103,7 +103,7 @@ fn the_oldest_make_room() {
         assert_eq!(all(folder.path()), expected);
         assert_eq!(ring.removed(), 10 - expected.len() as u64);
         assert!(others(folder.path()).is_empty());
-        // The next process counts what is there.
+        // The next process counts the existing windows.
         let bytes = ring.bytes();
         drop(ring);
         let mut ring = Ring::open(folder.path(), keep_for, keep_bytes).expect("a ring");
@@ -142,7 +142,7 @@ fn a_clock_that_jumps_removes_nothing() {
         check(&[0, 1, YEARS, YEARS + 1, 2], restarts);
         check(&[3_600, 3_601, 10_800, 10_801, 7_200, 7_201, 0], restarts);
     }
-    // Of what a clock wrote that was ahead, the size is limited, too, and it goes first.
+    // Windows from a clock that was ahead are limited in size too, and are removed first.
     let folder = tempfile::tempdir().expect("a folder");
     let one = {
         let mut ring = Ring::open(folder.path(), DAY, u64::MAX).expect("a ring");
@@ -199,7 +199,7 @@ fn readers_see_whole_windows_only() {
         let listing = Ring::list(&path, SystemTime::UNIX_EPOCH, at(1 << 40)).expect("a listing");
         assert_eq!(listing.damaged, Vec::<PathBuf>::new());
         assert_eq!(listing.entries.len() % 10, 0);
-        // Else the writer would wait for the folder most of the time.
+        // Otherwise the writer would wait for the folder most of the time.
         thread::sleep(Duration::from_micros(200));
     }
     writer.join().expect("no panic");
@@ -232,8 +232,8 @@ fn readers_trust_nothing() {
     assert!(Ring::list(&folder.path().join("none"), SystemTime::UNIX_EPOCH, at(1 << 40)).is_err());
 }
 
-/// Runs the test again in a process that may write files of 4 KiB only, so that writing fails in the middle, as on a full
-/// disk.
+/// Runs the test again in a process that may write only files of up to 4 KiB, so that writes fail halfway, as on a
+/// full disk.
 #[test]
 fn a_failed_write_leaves_nothing() {
     const FOLDER: &str = "WINGBEAT_RING_FOLDER";
@@ -254,7 +254,7 @@ fn a_failed_write_leaves_nothing() {
         ])
         .arg(this)
         .env(FOLDER, folder.path())
-        // Coverage or a profile of the test itself would be a file, too.
+        // Coverage data or a profile of the test itself would be a file, too.
         .current_dir(folder.path())
         .output()
         .expect("a shell");

@@ -1,4 +1,4 @@
-//! Windows that can be told apart after a journey.
+//! Windows that can be identified after a push.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use wingbeat_push::{Kind, Series, Window};
 /// 2026-11-27T23:00:00Z.
 pub(crate) const BEGIN_S: u64 = 1_795_820_400;
 
-/// The time so many seconds after the beginning.
+/// The time this many seconds after the start.
 pub(crate) fn at(second: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(BEGIN_S + second)
 }
@@ -20,7 +20,7 @@ pub(crate) fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A window of a second with that number in its labels, and a profile of so many bytes, which is none.
+/// A window of one second with this number in its labels, and `bytes` bytes of invalid profile.
 pub(crate) fn numbered(number: u64, bytes: usize) -> Arc<Window> {
     let mark = format!("window-{number:04}");
     let labels = labels(&[("service_name", "web"), ("mark", &mark)]);

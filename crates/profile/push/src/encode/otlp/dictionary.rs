@@ -1,4 +1,4 @@
-//! The tables that all profiles of a request share. Each entry is there once, and the first of each table is empty.
+//! Tables shared by all profiles of a request. Entries are distinct, and the first of each table is empty.
 
 use std::hash::Hash;
 
@@ -13,12 +13,12 @@ use super::super::otlp_proto::{
     Value,
 };
 
-/// What OpenTelemetry calls the GNU build id of a mapping's file.
+/// OpenTelemetry's attribute for the GNU build id of a mapping's file.
 const BUILD_ID: &str = "process.executable.build_id.gnu";
-/// What OpenTelemetry calls the kind of code at a location.
+/// OpenTelemetry's attribute for the kind of code at a location.
 const FRAME_TYPE: &str = "profile.frame.type";
 
-/// Entries and their places.
+/// Entries and their indices.
 #[derive(Debug)]
 struct Table<T> {
     places: FxHashMap<T, i32>,
@@ -36,7 +36,7 @@ impl<T: Clone + Default + Eq + Hash> Table<T> {
         if let Some(&place) = self.places.get(&entry) {
             return place;
         }
-        // A profile is smaller than 2^31 bytes, so it has fewer entries. Were it not so, 0 means none.
+        // A profile is smaller than 2^31 bytes, so it has fewer entries. Otherwise, 0 means none.
         let Ok(place) = i32::try_from(self.entries.len()) else { return 0 };
         self.entries.push(entry.clone());
         self.places.insert(entry, place);
@@ -142,7 +142,7 @@ impl Dictionary {
             mapping_table: self.mappings.entries,
             location_table: self.locations.entries,
             function_table: self.functions.entries,
-            // With zeros in full length, for readers that count them, as the schema asks.
+            // With zeros of full length, as the schema requires, for readers that check it.
             link_table: vec![Link { trace_id: vec![0; 16], span_id: vec![0; 8] }],
             string_table: self.strings.entries,
             attribute_table: self.attributes.entries,

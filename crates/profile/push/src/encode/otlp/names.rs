@@ -1,4 +1,4 @@
-//! Labels in OpenTelemetry's words: its names have dots, and a label of Prometheus may not.
+//! Converts labels to OpenTelemetry names, which have dots that Prometheus labels cannot have.
 
 use wingbeat_difference::{
     pprof::{Dangling, Tables},
@@ -7,7 +7,7 @@ use wingbeat_difference::{
 
 use super::{super::otlp_proto::Value, dictionary::Dictionary};
 
-/// Names of OpenTelemetry's semantic conventions that say where something ran.
+/// OpenTelemetry's semantic conventions about where code runs.
 const KNOWN: &[&str] = &[
     "cloud.account.id",
     "cloud.availability_zone",
@@ -56,7 +56,7 @@ const KNOWN: &[&str] = &[
     "thread.name",
 ];
 
-/// OpenTelemetry's name of a label, if it has one; otherwise the label as it is.
+/// OpenTelemetry's name of a label, or the label itself.
 pub(super) fn dotted(label: &str) -> &str {
     let same = |known: &&&str| {
         known.len() == label.len()
@@ -65,7 +65,7 @@ pub(super) fn dotted(label: &str) -> &str {
     KNOWN.iter().find(same).copied().unwrap_or(label)
 }
 
-/// OpenTelemetry's name of a label that wingbeat gives the samples of a pprof profile.
+/// OpenTelemetry's name of a label that wingbeat sets on pprof samples.
 fn of_sample(label: &str) -> &str {
     match label {
         "process" => "process.executable.name",
@@ -76,7 +76,7 @@ fn of_sample(label: &str) -> &str {
     }
 }
 
-/// The labels of a sample as attributes. No key comes twice, as the schema demands.
+/// The labels of a sample as attributes. Keys are unique, as the schema requires.
 pub(super) fn attributes(
     sample: &pprof::Sample,
     tables: &Tables<'_>,
@@ -93,7 +93,7 @@ pub(super) fn attributes(
         keys.push(key);
         let unit = tables.string(label.num_unit)?;
         let (value, unit) = match tables.string(label.str)? {
-            // wingbeat gives numbers their key as the unit, which pprof prints plain.
+            // wingbeat sets a number's unit to its key, which makes pprof print it unchanged.
             "" => (Value::Number(label.num), if unit == name { "" } else { unit }),
             text => (Value::Text(text.to_owned()), ""),
         };

@@ -1,4 +1,4 @@
-//! What a pprof profile becomes.
+//! Conversion of a pprof profile.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use crate::window::Kind;
 
 const PERIOD_NS: i64 = 50_000_000;
 
-/// `main` calls `work`, which was inlined into `outer`; the kernel is on top of one stack.
+/// `main` calls `work`, which was inlined into `outer`; one stack has a kernel frame on top.
 fn message(period: i64, cpu_ns: [i64; 2]) -> pprof::Profile {
     let mut strings = Strings::default();
     let mut value_type = |(name, unit): (&'static str, &'static str)| pprof::ValueType {
@@ -169,7 +169,7 @@ fn types_are_kept_unless_they_follow() {
     check(PERIOD_NS, [3 * PERIOD_NS, PERIOD_NS], &[("samples", PERIOD_NS)]);
     check(PERIOD_NS, [3 * PERIOD_NS, 1], &[("samples", PERIOD_NS), ("cpu", PERIOD_NS)]);
     check(0, [9, 9], &[("samples", 1), ("cpu", 1)]);
-    // A type without any value is left out.
+    // A type without values is omitted.
     check(PERIOD_NS, [0, 0], &[("samples", PERIOD_NS)]);
 }
 
@@ -222,7 +222,7 @@ fn no_damage_is_a_panic() {
         for change in [0x01, 0x10, 0x80, 0xff] {
             window.series[0].pprof.clone_from(&whole);
             window.series[0].pprof[place] ^= change;
-            // Some changes make another profile, the others an error.
+            // Some changes give another valid profile, the others an error.
             drop(convert(&window));
         }
         window.series[0].pprof.truncate(place);

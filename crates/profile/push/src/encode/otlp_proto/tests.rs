@@ -1,8 +1,8 @@
-//! The bytes of each message, as another reader expects them.
+//! The bytes of each message, as other readers expect them.
 
 use super::*;
 
-/// The bytes that other readers expect: numbers and kinds of fields, from the schema.
+/// Field numbers and wire types, from the schema.
 #[test]
 fn fields_have_the_numbers_of_1_10() {
     let check = |made: Vec<u8>, expected: &[u8]| assert_eq!(made, expected);
