@@ -81,7 +81,7 @@ impl Error {
         }
     }
 
-    /// The inner error of [`Error::Content`], if there is one.
+    /// The inner error of a value that this program never writes, if there is one.
     pub fn source_of_content(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         match self {
             Self::Content(source)
