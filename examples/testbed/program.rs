@@ -1,5 +1,4 @@
-//! What the tests of the examples share: running an example as its users do, and finding out whether
-//! its eBPF programs load here.
+//! Shared by the tests of the examples: runs an example, and checks whether eBPF programs can be loaded.
 
 use std::{
     env, fmt, fs,
@@ -19,17 +18,17 @@ use aya::{
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-/// With the profiler's feature `oops` a sample takes up to a second, and the first of them come late.
+/// With the profiler's feature `oops` a sample takes up to a second, so the first ones are late.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Skips a test for this reason. CI has the rights and the kernel for all of them: there it fails.
+/// Skips a test for this reason; fails in CI, which has the privileges and the kernel for all tests.
 pub(crate) fn skip(reason: impl fmt::Display) {
     let in_ci = env::var("CI").is_ok_and(|value| value == "true");
     assert!(!in_ci, "CI must be able to do this: {reason}");
     eprintln!("SKIPPED: {reason}");
 }
 
-/// Whether programs of this type load here; if not, the reason is printed. Only a refusal counts as one.
+/// Whether programs of this type can be loaded; prints the reason if not. Only a denial counts as one.
 pub(crate) fn kernel_permits(kind: ProgramType) -> bool {
     let denied = match is_program_supported(kind) {
         Ok(supported) => {
@@ -44,8 +43,8 @@ pub(crate) fn kernel_permits(kind: ProgramType) -> bool {
     false
 }
 
-/// Runs a command that says this on stderr, prints nothing, and ends with this code. One that does not end is
-/// killed: what should be refused may be allowed on another kernel.
+/// Runs a command that must print this on stderr, nothing on stdout, and exit with this code. Kills
+/// it if it does not end: what should be rejected may be allowed on another kernel.
 pub(crate) fn check(command: &mut Command, code: i32, stderr: &str) {
     let mut run = Run::follow(command.stdin(Stdio::null()).stdout(Stdio::piped()));
     let status = run.finish();
@@ -55,20 +54,20 @@ pub(crate) fn check(command: &mut Command, code: i32, stderr: &str) {
     assert!(run.seen.iter().all(|line| matches!(line, Line::Err(_))), "{command:?}: {run}");
 }
 
-/// A copy of a program, where all may read it.
+/// A copy of a program, in a location readable by all.
 pub(crate) fn copied(program: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // Where the program was built, others may not look. Copied by another process: a descriptor of
-    // ours that writes to it could leak into what another test starts, and a file that is open for
-    // writing does not run.
+    // The build folder may be private. Another process makes the copy: a descriptor of ours that
+    // writes to it could leak into a process of another test, and a file that is open for writing
+    // cannot be executed.
     let copy = folder.path().join(Path::new(program).file_name().unwrap());
     let copied = Command::new("cp").arg(program).arg(&copy).status();
     assert!(copied.unwrap().success());
     (folder, copy)
 }
 
-/// Runs a program as a user without rights, who is told how to get them.
+/// Runs a program as an unprivileged user; its error must say how to get the privileges.
 pub(crate) fn check_without_rights(program: &str, arguments: &[&str]) {
     let (_folder, program) = copied(program);
     let mut command = Command::new(program);
@@ -79,7 +78,7 @@ pub(crate) fn check_without_rights(program: &str, arguments: &[&str]) {
     check(&mut command, 1, "not permitted to create the eBPF maps: run this as root");
 }
 
-/// A line that the program wrote.
+/// A line of output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
     Out(String),
@@ -90,12 +89,12 @@ pub(crate) enum Line {
 pub(crate) struct Run {
     child: Child,
     lines: Receiver<Line>,
-    /// The lines that were waited for, and all before them.
+    /// Lines read so far, up to the one last waited for.
     pub seen: Vec<Line>,
 }
 
 impl Run {
-    /// Starts a command, and follows what it says on stderr, and on stdout if that is piped.
+    /// Starts a command, and follows its stderr, and its stdout if that is piped.
     pub(crate) fn follow(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
@@ -142,7 +141,7 @@ impl Run {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for the end, and has all lines then.
+    /// Waits for the end, and collects all lines.
     pub(crate) fn finish(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
@@ -157,7 +156,7 @@ impl Run {
         status
     }
 
-    /// Waits for the end; it must end well, and have said this on stderr.
+    /// Waits for the end; it must succeed, and have printed this on stderr.
     pub(crate) fn ends_well(&mut self, said: &str) {
         let status = self.finish();
         assert_eq!(status.code(), Some(0), "{self}");
@@ -183,7 +182,7 @@ impl fmt::Display for Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Both fail when it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,8 @@
 //! Writes the seeds of the fuzz targets into `fuzz/seeds`: small inputs of every kind, so that the
-//! fuzzer need not find each format out. `CONTRIBUTING.md` says when to run it.
+//! fuzzer need not discover each format. `CONTRIBUTING.md` says when to run it.
 //!
-//! Those of `elf`, `unwind_image`, `allocator` and `gopclntab` are made from `seeds/code.S`, `seeds/heap.S` and
-//! `seeds/go.S` by gcc.
+//! gcc builds those of `elf`, `unwind_image`, `allocator` and `gopclntab` from `seeds/code.S`,
+//! `seeds/heap.S` and `seeds/go.S`.
 
 use std::{
     error::Error,
@@ -22,7 +22,7 @@ use wingbeat_profile::{
 };
 use wingbeat_profile_common::{RecordKind, Stop};
 
-// The writer of objects that the tests of their reader have.
+// The object writer of the parser's tests.
 #[allow(dead_code, reason = "the tests use more of it")]
 #[path = "../../crates/base/bpf/tests/spec/support/btf.rs"]
 mod btf;
@@ -112,11 +112,11 @@ fn main() -> Result<()> {
 const RING: &[u8] = br#"20261127T230000Z-15s
 {"format":1,"start_unix_ns":7,"duration_ns":9,"series":[{"file":"a.pb.gz","kind":"off_cpu","labels":{"service_name":"a"}}]}"#;
 
-/// Start, length, and a series of a kind with a label and two bytes: protobuf without mark and sum.
+/// Start, length, and a series of a kind with a label and two bytes: protobuf without magic and checksum.
 const SPOOL_MESSAGE: &[u8] =
     b"\x09\x07\0\0\0\0\0\0\0\x10\x09\x1a\x17\x0a\x07off_cpu\x12\x08\x0a\x03abc\x12\x01d\x1a\x02ab";
 
-/// Build id, a function, and an address with its source: the same, by the writer of this version.
+/// Build id, a function, and an address with its source: likewise, from the writer of this version.
 const NAMES_MESSAGE: &[u8] = b"\x0a\x050.1.0\x12\x02id\x1a\x0b\x08\x10\x10\x08\x1a\x05main!\x1a\x0d\x08\x40\x10\x01\x1a\x01f\x22\x02.c\x28\x07";
 
 const AGENT_RULES: &[u8] = b"[[rule]]
@@ -151,7 +151,7 @@ const MAP_CONTENTS: &[u8] = br#"[
 {"key": -1, "value": {"hex": "00 ff"}}]
 "#;
 
-/// As veristat 0.5.1 writes it.
+/// Output of veristat 0.5.1.
 const VERISTAT_CSV: &[u8] = b"\
 file_name,prog_name,verdict,duration,total_insns,total_states,peak_states,max_states_per_insn,\
 max_mark_read_len,prog_size,prog_size_jited,prog_type,attach_type,stack_depth,mem_peak
@@ -163,7 +163,7 @@ a.o,two,failure,9,12,0,0,0,0,310,0,xdp,xdp,0,0
 const TIME_NS: u64 = 7;
 const SP: u64 = 0x7ffe_0010;
 
-/// A sample of two user frames, as the kernel half writes it.
+/// A sample of two user frames, in the kernel half's format.
 fn sample(stop: Stop, ip: u64, kernel: &[u64], pid: u32) -> Vec<u8> {
     let kernel_frames = kernel.len() as u8;
     let mut bytes = vec![RecordKind::Sample as u8, stop as u8, 0, 0, 2, 0, kernel_frames, 0];
@@ -174,7 +174,7 @@ fn sample(stop: Stop, ip: u64, kernel: &[u64], pid: u32) -> Vec<u8> {
     decodable(bytes)
 }
 
-/// A piece of the stack of that sample.
+/// A part of the stack of that sample.
 fn copy(stack: &[u64], pid: u32) -> Vec<u8> {
     let mut bytes = vec![RecordKind::Copy as u8, 0, stack.len() as u8, 0];
     bytes.extend(pid.to_le_bytes());
@@ -182,8 +182,8 @@ fn copy(stack: &[u64], pid: u32) -> Vec<u8> {
     decodable(bytes)
 }
 
-/// A record that the decoder takes: one that it refuses shows the fuzzer nothing, and is a sign that the
-/// layout has changed and this file has not.
+/// A record that the decoder accepts: a rejected one is useless for fuzzing, and shows that the
+/// layout has changed but this file has not.
 fn decodable(record: Vec<u8>) -> Vec<u8> {
     if let Err(error) = decode(&record) {
         panic!("a seed is no record: {error}");
@@ -191,7 +191,7 @@ fn decodable(record: Vec<u8>) -> Vec<u8> {
     record
 }
 
-/// Pieces as the target `recorder` cuts them: each kind of event, and both kinds of record.
+/// Pieces in the format of the target `recorder`: each kind of event, and both kinds of record.
 fn session() -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut piece = |kind: u8, piece: &[u8]| {
@@ -225,7 +225,7 @@ fn jitdump_of(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// Unwinding information and its code, as perf and as LLVM have it, and a move.
+/// Unwinding information and its code, in the formats of perf and LLVM, and a move.
 fn jitdump_unwinding() -> Vec<u8> {
     let frames: &[u8] = &[
         20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0,
@@ -243,7 +243,7 @@ fn jitdump_unwinding() -> Vec<u8> {
     jitdump_of(&[(4, of_perf), (0, load.clone()), (1, moved), (4, of_llvm), (0, load)])
 }
 
-/// Lines, the function that they are of, its move, and the end.
+/// Lines, their function, its move, and the end.
 fn jitdump() -> Vec<u8> {
     let lines = [words(&[0x1000, 5]), b"a.js\0".to_vec(), words(&[0x1004, 6]), b"\xff\0".to_vec()];
     let lines = [words(&[0x1000, 2]), lines.concat()].concat();
@@ -312,7 +312,7 @@ fn unpack(path: &Path) -> Result<Vec<u8>> {
     run(Command::new("gzip").arg("-dc").arg(path))
 }
 
-/// Types with the names that the target `btf` asks for (Documentation/bpf/btf.rst).
+/// Types with the names used by the target `btf` (Documentation/bpf/btf.rst).
 fn kernel_types() -> Vec<u8> {
     const STRINGS: &[u8] = b"\0s\0u\0a\0b\0f\0t\0int\0";
     let [s, u, a, b, f, t, int] = [1, 3, 5, 7, 9, 11, 13];
@@ -346,7 +346,7 @@ fn kernel_types() -> Vec<u8> {
     bytes
 }
 
-/// An object without types, its map described by numbers.
+/// An object without types, with a numeric map definition.
 fn legacy_object() -> Vec<u8> {
     let mut object = elf::Object::new();
     let classifier = object.code("classifier");
@@ -360,7 +360,7 @@ fn legacy_object() -> Vec<u8> {
     object.write()
 }
 
-/// Two packets, little-endian, the second not whole.
+/// Two packets, little-endian, the second truncated.
 fn pcap() -> Vec<u8> {
     let header = [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 0x4_0000, 1];
     let mut bytes: Vec<u8> = header.into_iter().flat_map(u32::to_le_bytes).collect();
@@ -393,8 +393,7 @@ fn pcapng() -> Vec<u8> {
     .concat()
 }
 
-/// Links the source, with an index of its call frame information.
-/// A program of an assembler file, with its symbols or without.
+/// Links an assembler source to a program with an index of its call frame information, with or without symbols.
 fn assemble(source: &Path, has_symbols: bool) -> Result<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target");
     let elf = folder.join(source.file_name().unwrap_or_default()).with_extension("elf");

@@ -1,5 +1,5 @@
-//! Outputs of benchmark tools: all adapters on any bytes, and on a file beside what was printed. What is
-//! read is finite and has names of its own.
+//! Output of benchmark tools: all adapters on any bytes, and on a file together with printed
+//! output. Results must be finite and have unique names.
 #![no_main]
 
 use std::collections::HashSet;

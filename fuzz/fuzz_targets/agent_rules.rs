@@ -1,4 +1,4 @@
-//! Rules of the agent: any text is some rules, or an error of one line.
+//! Rules of the agent: any text gives rules, or a one-line error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

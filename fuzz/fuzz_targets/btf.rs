@@ -1,4 +1,4 @@
-//! The kernel's type information: any bytes. The names asked for are those of the seeds.
+//! The kernel's type information: any bytes. Looks up the names of the seeds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

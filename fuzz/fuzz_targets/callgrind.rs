@@ -1,4 +1,4 @@
-//! Files of Callgrind: any bytes. What was counted can be written as a profile, and read back.
+//! Callgrind files: any bytes. Parsed counts can be written as a profile, and read back.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

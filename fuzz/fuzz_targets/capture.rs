@@ -1,4 +1,4 @@
-//! Capture files, and whatever else may be given as an input: any bytes.
+//! Capture files, and other inputs: any bytes.
 #![no_main]
 
 use std::{collections::HashSet, path::Path};
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     let names: HashSet<_> = loaded.inputs.iter().map(|input| &input.name).collect();
     assert_eq!(names.len(), loaded.inputs.len());
     assert!((1..=PACKETS_MAX).contains(&names.len()));
-    // Each packet stands in the file, after a header of its own.
+    // Each packet is in the file, after its own header.
     let data: usize = loaded.inputs.iter().map(|input| input.data.len()).sum();
     assert!(data + if is_capture(bytes) { 40 } else { 0 } <= bytes.len());
     assert!(loaded.warnings.iter().all(|warning| !warning.to_string().is_empty()));

@@ -1,6 +1,6 @@
-//! Series in CSV or JSON, of any bytes, as `wingbeat changes` reads them.
+//! Series in CSV or JSON, as read by `wingbeat changes`: any bytes.
 //!
-//! The parser belongs to the binary, which is no library; its file is therefore compiled in here.
+//! The parser belongs to the binary, which is not a library, so its file is compiled in here.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(!one.name.is_empty());
         assert!(series.iter().skip(at + 1).all(|other| other.name != one.name));
         assert!(one.values.iter().all(|value| value.is_finite() || value.is_nan()));
-        // A value takes a byte at least.
+        // A value takes at least a byte.
         assert!(one.values.len() <= bytes.len());
         assert!(labels.as_ref().is_none_or(|labels| labels.len() == one.values.len()));
     }

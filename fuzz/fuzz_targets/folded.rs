@@ -1,4 +1,4 @@
-//! Collapsed stacks, and the drawing of whatever could be read: any bytes.
+//! Collapsed stacks, and drawing the parsed stacks: any bytes.
 #![no_main]
 
 use std::io;

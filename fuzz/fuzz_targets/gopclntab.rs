@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use wingbeat_unwind::GoTable;
 
-/// Addresses asked for, spread over the range.
+/// Number of lookup addresses, spread over the range.
 const ADDRESSES: u64 = 64;
 
 fuzz_target!(|bytes: &[u8]| {

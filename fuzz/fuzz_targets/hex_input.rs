@@ -1,4 +1,4 @@
-//! Hexadecimal text: any bytes. What is read must be read again when it is written plainly.
+//! Hexadecimal text: any bytes. Parsed bytes must survive a round trip through plain text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

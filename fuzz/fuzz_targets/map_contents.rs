@@ -1,4 +1,4 @@
-//! Contents of a map: after three bytes, the kind of the map and the sizes of keys and values, any text.
+//! Map contents: after three bytes, for kind of map and sizes of keys and values, any text.
 #![no_main]
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! pprof files of windows that are put together: any bytes add up to what can be written and read back, or add nothing.
+//! Merging pprof files of windows: any bytes give a sum that can be written and read back, or add nothing.
 #![no_main]
 
 use std::time::{Duration, UNIX_EPOCH};

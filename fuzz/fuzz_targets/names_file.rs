@@ -1,4 +1,4 @@
-//! A file of names by build id: any bytes, and any message with the right sum.
+//! A file of names by build id: any bytes, and any message with a valid checksum.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! An eBPF object: parsed, every program linked, for a kernel that has the object's own types.
+//! An eBPF object: parses it and links every program, for a kernel with the object's own types.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A map of a JIT compiler: any text.
+//! A perf map of a JIT compiler: any text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

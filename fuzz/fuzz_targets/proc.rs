@@ -1,4 +1,4 @@
-//! What `/proc` says of mappings and processes: any text.
+//! Mappings and processes in `/proc`: any text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Names of functions, a line each.
+//! Function names, one per line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Profiles that are pushed to a server: any bytes. What is taken can be added up, read back, and drawn.
+//! Profiles pushed to a server: any bytes. Accepted ones can be merged, read back, and drawn.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     let request = Request { view: View::Single, medium: Medium::File, title: "fuzz", search: None };
     let picture = flame.draw(request, &|value| format!("{value}"));
     assert!(picture.svg.starts_with("<svg ") && picture.svg.ends_with("</svg>"));
-    // Stacks may be empty; then nobody has them.
+    // Empty stacks belong to no function.
     let sum: f64 = flame.functions().iter().map(|row| row.own.after).sum();
     assert!(sum <= side.total() * 1.000_001);
 });

@@ -28,6 +28,6 @@ fuzz_target!(|bytes: &[u8]| {
         Record::Free(_) => (FREE_RECORD_BYTES, 0),
         Record::Space(_) => (SPACE_RECORD_BYTES, 0),
     };
-    // A record holds all of the bytes, or it is an error.
+    // A record uses all of the bytes, or is an error.
     assert_eq!(header + 8 * words, bytes.len());
 });

@@ -1,7 +1,7 @@
 //! The recorder: any sequence of records and events.
 //!
-//! The bytes are cut into pieces, each after a byte with its length in words and one that says what
-//! it is: a record as the kernel half writes it, or an event.
+//! The input is split into pieces, each after a byte with its length in words and one for its kind:
+//! a record in the kernel half's format, or an event.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,7 +14,7 @@ use wingbeat_profile::{
 };
 use wingbeat_profile_common::StackHeader;
 
-/// Above the largest PID that the kernel gives (2^22): `/proc` must not play a part.
+/// Above the kernel's maximum PID (2^22): `/proc` must not matter.
 const PID_MIN: u32 = 1 << 23;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -52,15 +52,15 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(recorder.counts().0, samples);
 });
 
-/// The event of a number, with what it needs from the piece; `None` stands for a record.
+/// The event with this number, with its data from the piece; `None` for a record.
 fn event(kind: u8, piece: &[u8]) -> Option<EventKind> {
     let (words, _) = piece.as_chunks();
     let word = |index: usize| words.get(index).copied().map_or(0, u64::from_le_bytes);
     let (pid, tid) = (pid(word(0) as u32), pid((word(0) >> 32) as u32));
     Some(match kind {
         1 => {
-            // A device that does not exist, so that no file is opened by its path. The last binary
-            // is this program: it has unwind tables.
+            // A nonexistent device, so that no file is opened by its path. The last binary is this
+            // program: it has unwind tables.
             let (inode, path) = match word(4) % 4 {
                 0 => (0, String::new()),
                 1 => (0, "[vdso]".to_owned()),
@@ -90,7 +90,7 @@ fn own(header: &mut StackHeader) {
     (header.pid, header.tid) = (pid(header.pid), pid(header.tid));
 }
 
-/// One of 16 numbers, so that they meet again.
+/// One of 16 numbers, so that they repeat.
 fn pid(any: u32) -> u32 {
     PID_MIN + any % 16
 }

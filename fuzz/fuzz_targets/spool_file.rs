@@ -1,4 +1,4 @@
-//! A file of the spool that the agent keeps for an engine: any bytes, and any message with the right sum.
+//! A file of the agent's spool for an engine: any bytes, and any message with a valid checksum.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

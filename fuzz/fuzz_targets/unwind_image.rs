@@ -1,4 +1,4 @@
-//! An ELF file's unwind tables: any bytes. What a table finds is what the image says.
+//! Unwind tables of an ELF file: any bytes. Results of a table must match those of the image.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! CSV of veristat: any bytes. What is read must be read again when it is written plainly.
+//! veristat CSV: any bytes. Parsed rows must survive a round trip.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

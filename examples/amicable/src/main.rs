@@ -32,10 +32,10 @@ fn main() -> ExitCode {
     for _ in 0..cli.repeat {
         match print_pairs(cli.limit, &mut out) {
             Ok(()) => {}
-            // Whoever read the pairs has seen enough.
+            // The reader has closed the pipe.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
             Err(error) => {
-                // When stderr is broken too, the exit code still tells.
+                // If stderr is broken too, the exit code still reports the failure.
                 let _ = writeln!(io::stderr(), "amicable: cannot write a pair: {error}");
                 return ExitCode::FAILURE;
             }
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Writes each pair whose two numbers are below `limit` as a line, as soon as it is found.
+/// Writes each pair below `limit` as a line, as soon as it is found.
 #[inline(never)]
 fn print_pairs(limit: u32, out: &mut impl Write) -> io::Result<()> {
     for smaller in 1..limit {
@@ -55,7 +55,7 @@ fn print_pairs(limit: u32, out: &mut impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// The number that is amicable with `number`, above it and below `limit`.
+/// The amicable partner of `number` that is above it and below `limit`.
 #[inline(never)]
 fn larger_partner(number: u32, limit: u32) -> Option<u32> {
     let candidate = u32::try_from(divisor_sum(number)).ok()?;
@@ -63,11 +63,11 @@ fn larger_partner(number: u32, limit: u32) -> Option<u32> {
     (in_range && divisor_sum(candidate) == u64::from(number)).then_some(candidate)
 }
 
-/// The sum of all divisors of `number` but itself. Tries every number up to its half.
+/// Sum of the proper divisors of `number`. Tries every number up to its half.
 #[inline(never)]
 fn divisor_sum(number: u32) -> u64 {
-    // A plain loop, where an iterator would do: its many small functions, inlined, would be all that
-    // a profile shows.
+    // A plain loop instead of an iterator, whose many small inlined functions would dominate a
+    // profile.
     let mut sum = 0;
     let mut divisor = 1;
     while divisor <= number / 2 {
@@ -107,7 +107,7 @@ mod tests {
         check(220, 284, None);
         // A pair is reported once, by its smaller number.
         check(284, 65_535, None);
-        // Perfect numbers are their own partner, which makes no pair.
+        // Perfect numbers are their own partner, which is not a pair.
         check(6, 65_535, None);
         check(496, 65_535, None);
         // 12 leads to 16, which does not lead back.

@@ -1,4 +1,4 @@
-//! The program as its users run it.
+//! Tests the command-line interface.
 
 use std::{
     io::{BufRead, BufReader, Read},

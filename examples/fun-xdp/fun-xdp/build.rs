@@ -1,5 +1,4 @@
-//! Builds the kernel half twice, with and without its log, and says where the runner of the
-//! instruction counts lies.
+//! Builds the kernel half twice, with and without logging, and sets the path of the runner of the instruction counts.
 
 use std::env;
 
@@ -15,8 +14,7 @@ fn main() {
             compiled: None,
         });
     }
-    // Gungraun looks for its runner when a benchmark is compiled. Whoever has a runner of her own
-    // says so by this variable, as Gungraun's documentation tells.
+    // Gungraun looks for its runner at compile time. This variable, documented by Gungraun, overrides the path.
     println!("cargo::rerun-if-env-changed=GUNGRAUN_RUNNER");
     if env::var_os("GUNGRAUN_RUNNER").is_none() {
         let runner = Toolchain::cache_dir().join("gungraun-runner-0.20.0/bin/gungraun-runner");

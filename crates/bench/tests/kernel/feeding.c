@@ -1,5 +1,5 @@
-/* Programs that leave another packet, other metadata or other maps than they found: a run on what an
- * earlier one left takes another, shorter way. */
+/* Programs that change their packet, metadata or maps: a run on the output of an earlier one takes
+ * another, shorter path. */
 typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -25,7 +25,7 @@ static long (*skb_change_tail)(struct __sk_buff *, u32, u64) = (void *)38;
 #define PROTOCOL 23
 #define ADDRESS 30
 
-/* What a program has to do for a packet, some hundred nanoseconds of it. */
+/* The work for a packet, some hundred nanoseconds. */
 static __attribute__((always_inline)) u32 work(u32 hash) {
     for (int turn = 0; turn < 300; turn++) {
         hash = hash * 31 + turn;
@@ -47,14 +47,14 @@ SEC("xdp") int rewrites(struct xdp_md *ctx) {
     return work(data[ADDRESS]) ? XDP_TX : XDP_DROP;
 }
 
-/* As a load balancer's server does it: away with the outer header, if there is one. */
+/* Removes the outer header, if there is one, like a server behind a load balancer. */
 SEC("xdp") int decapsulates(struct xdp_md *ctx) {
     BYTES(ctx);
     if (data + 42 > end || data[PROTOCOL] != 17 || !work(data[ADDRESS])) return XDP_PASS;
     return xdp_adjust_head(ctx, 20) ? XDP_DROP : XDP_TX;
 }
 
-/* As a load balancer does it, until there is no room in front. */
+/* Adds an outer header like a load balancer, until there is no room in front. */
 SEC("xdp") int encapsulates(struct xdp_md *ctx) {
     if (xdp_adjust_head(ctx, -20)) return XDP_DROP;
     BYTES(ctx);
@@ -83,14 +83,14 @@ SEC("tc") int tc_rewrites(struct __sk_buff *ctx) {
     return work(data[ADDRESS]) ? TC_ACT_OK : TC_ACT_SHOT;
 }
 
-/* Nothing of it is in the packet. */
+/* Does not affect the packet. */
 SEC("tc") int tc_marks(struct __sk_buff *ctx) {
     if (ctx->mark) return TC_ACT_SHOT;
     ctx->mark = work(ctx->len);
     return TC_ACT_OK;
 }
 
-/* A budget of the packet's own, which only the context has. */
+/* A budget per packet, stored only in the context. */
 SEC("tc") int tc_counts(struct __sk_buff *ctx) {
     if (ctx->cb[2]++ > 3) return TC_ACT_SHOT;
     return work(ctx->len) ? TC_ACT_OK : TC_ACT_SHOT;
@@ -102,7 +102,7 @@ SEC("cgroup_skb/egress") int cgroup_marks(struct __sk_buff *ctx) {
     return work(ctx->len) ? 1 : 0;
 }
 
-/* The first tag goes beside the packet, the second one into it. */
+/* The first tag is stored outside of the packet, the second one inside. */
 SEC("tc") int tc_tags(struct __sk_buff *ctx) {
     if (ctx->vlan_present || !work(ctx->len)) return TC_ACT_SHOT;
     return skb_vlan_push(ctx, 0x81, 5) ? TC_ACT_PIPE : TC_ACT_OK;
@@ -113,7 +113,7 @@ SEC("tc") int tc_truncates(struct __sk_buff *ctx) {
     return skb_change_tail(ctx, 50, 0) ? TC_ACT_PIPE : TC_ACT_OK;
 }
 
-/* A budget that the first runs use up. */
+/* A budget exhausted by the first runs. */
 struct {
     int (*type)[2];
     u32 *key;

@@ -1,4 +1,4 @@
-/* What generated programs begin with: maps of all kinds, helpers, and a little state. */
+/* Prelude of generated programs: maps of all kinds, helpers, and a little state. */
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;

@@ -1,4 +1,4 @@
-/* Programs whose maps, clocks and random numbers are not the same on every run. */
+/* Programs with maps, clocks and random numbers that differ on every run. */
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
@@ -42,7 +42,7 @@ MAP(timers, ARRAY, struct timed, ENTRIES);
 
 static int expired(void *map, int *key, struct timed *value) { return 0; }
 
-/* 0 if no run before has left its timer. */
+/* 0 if no previous run has left its timer. */
 SEC("tc") int program(void *ctx)
 {
     u32 key = 0;
@@ -66,7 +66,7 @@ struct held {
 };
 MAP(nodes, ARRAY, struct held, 1);
 
-/* 0 if no run before has left a node. */
+/* 0 if no previous run has left a node. */
 SEC("tc") int program(void *ctx)
 {
     u32 key = 0;
@@ -96,7 +96,7 @@ SEC("tc") int program(void *ctx)
     return update(&flows, &key, &value, 0) ? 2 : 0;
 }
 #elif defined(READING)
-/* The one is only read, the other is only written. */
+/* One is only read, the other only written. */
 MAP(rules, HASH, u64, ENTRIES);
 MAP(seen, HASH, u64, ENTRIES);
 
@@ -117,7 +117,7 @@ SEC("tc") int program(void *ctx)
     return number == 0;
 }
 #elif defined(SAMPLING)
-/* One run in SAMPLING takes the long way. */
+/* One run in SAMPLING takes the long path. */
 SEC("tc") int program(void *ctx)
 {
     u64 number = get_prandom_u32();
@@ -149,7 +149,7 @@ SEC("tc") int program(void *ctx)
     return number == 0;
 }
 #elif defined(STAMPING)
-/* Calls a clock, and does the same whatever it says. */
+/* Reads a clock, and ignores the result. */
 u64 stamp_ns;
 
 SEC("tc") int program(void *ctx)

@@ -10,8 +10,8 @@
 
 use core::fmt;
 
-/// The class of a source address. As a value of the queue map it is its discriminant, four bytes in
-/// the order of the machine.
+/// Class of a source address. In the queue map it is its discriminant: four bytes in native byte
+/// order.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceAddr {
@@ -21,18 +21,18 @@ pub enum SourceAddr {
     Buzz,
     /// Divisible by 3 and by 5.
     FizzBuzz,
-    /// The last octet is a Fibonacci number. It wins over the other classes.
+    /// The last octet is a Fibonacci number. Takes precedence over the other classes.
     Fibonacci,
 }
 
-// Both halves agree on the size: C's enums are as large as its `int`.
+// Both halves agree on the size: C enums have the size of `int`.
 const _: () = assert!(size_of::<SourceAddr>() == size_of::<u32>());
 
 impl SourceAddr {
-    /// Every class, each at the place of its discriminant.
+    /// All classes, indexed by discriminant.
     pub const ALL: [Self; 4] = [Self::Fizz, Self::Buzz, Self::FizzBuzz, Self::Fibonacci];
 
-    /// The class with this discriminant: for values that come out of the queue.
+    /// The class with this discriminant: decodes values from the queue.
     pub fn from_raw(raw: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|class| *class as u32 == raw)
     }

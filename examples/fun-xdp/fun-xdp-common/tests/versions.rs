@@ -1,4 +1,4 @@
-//! What each version of the classifier answers, and where two of them have to agree.
+//! Results of each version of the classifier, and agreement between versions.
 
 use std::net::Ipv4Addr;
 
@@ -10,7 +10,7 @@ type Version = fn(u32) -> Option<SourceAddr>;
 const VERSIONS: [Version; 4] =
     [SourceAddr::new_v1, SourceAddr::new_v2, SourceAddr::new_v3, SourceAddr::new_v4];
 
-/// All Fibonacci numbers that fit an octet, added up by hand.
+/// All Fibonacci numbers that fit in an octet, computed by hand.
 const FIBONACCI: [u8; 13] = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233];
 
 fn answers(address: u32) -> [Option<SourceAddr>; 4] {
@@ -37,12 +37,12 @@ fn answers_of_all_versions() {
     check([0, 0, 0, 10], [None, Some(Buzz), Some(Buzz), Some(Buzz)]);
     check([0, 0, 0, 15], [Some(Fizz), Some(FizzBuzz), Some(FizzBuzz), Some(FizzBuzz)]);
     check([0, 0, 0, 233], [None, None, fibonacci, fibonacci]);
-    // 256 is 1 by 3 and by 5, so an address is worth the sum of its octets.
+    // 256 is 1 modulo 3 and modulo 5, so only the sum of an address's octets matters.
     check([10, 0, 0, 2], [Some(Fizz), Some(Fizz), fibonacci, fibonacci]);
     check([10, 0, 0, 20], [Some(Fizz), Some(FizzBuzz), Some(FizzBuzz), Some(FizzBuzz)]);
     // Its first octet is a Fibonacci number, its last is not.
     check([13, 0, 0, 7], [None, Some(Buzz), Some(Buzz), Some(Buzz)]);
-    // 241 is 121 + 120, where 121 is 377 in eight bits: none, though a walk that wraps says so.
+    // 241 is 121 + 120, where 121 is 377 in eight bits: not a Fibonacci number, but a wrapping walk finds it.
     check([0, 0, 0, 241], [None; 4]);
     check([0, 0, 0, 247], [None; 4]);
     check([0, 0, 0, 253], [None; 4]);

@@ -1,4 +1,4 @@
-//! The object `fun-xdp-log`: the same programs with a log (feature `log`), to be watched.
+//! The object `fun-xdp-log`: the same programs with logging (feature `log`), for watching them.
 #![no_std]
 #![no_main]
 

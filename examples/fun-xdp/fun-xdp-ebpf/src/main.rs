@@ -1,4 +1,4 @@
-//! The object `fun-xdp`: the programs without a log, to be measured.
+//! The object `fun-xdp`: the programs without logging, for measurements.
 #![no_std]
 #![no_main]
 

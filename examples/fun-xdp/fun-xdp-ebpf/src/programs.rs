@@ -9,13 +9,13 @@ use aya_ebpf::{
 };
 use fun_xdp_common::SourceAddr;
 
-/// Classes on their way to user space. Those that do not fit are lost. Described by BTF, so that
-/// tools on libbpf (bpftool, veristat) load the object too.
+/// Classes on their way to user space; dropped when full. Has BTF, so that tools based on libbpf
+/// (bpftool, veristat) can load the object too.
 #[btf_map]
 static SOURCE_ADDR_QUEUE: Queue<SourceAddr, 1024> = Queue::new();
 
-/// Version 0: looks at the address, and no more. Without a log that leaves the check of the headers,
-/// which all versions have in common.
+/// Version 0: only reads the address. Without logging this leaves the header checks, which all
+/// versions share.
 #[xdp]
 pub fn fun_xdp_v0(ctx: XdpContext) -> u32 {
     filter(&ctx, |_| None)
@@ -63,18 +63,18 @@ fn filter(ctx: &XdpContext, classify: impl Fn(u32) -> Option<SourceAddr>) -> u32
     XDP_PASS
 }
 
-/// An Ethernet header: two addresses of six bytes, then the type of what follows (IEEE 802.3).
+/// Length of an Ethernet header: two addresses of six bytes, then the EtherType (IEEE 802.3).
 const ETHERNET_BYTES: usize = 14;
-/// The type for IPv4, as it lies in the packet.
+/// The EtherType of IPv4, in packet order.
 const IPV4: [u8; 2] = [0x08, 0x00];
-/// An IPv4 header without options; the source address is in bytes 12 to 15 (RFC 791).
+/// Length of an IPv4 header without options; the source address is in bytes 12 to 15 (RFC 791).
 const IPV4_BYTES: usize = 20;
 
 /// The packet ends before its headers do.
 struct OutOfBounds;
 
-/// The source address of an IPv4 packet in host order. Other packets have none; one in a VLAN is
-/// another packet.
+/// Source address of an IPv4 packet in host order; `None` for other packets, including VLAN-tagged
+/// ones.
 #[inline(always)]
 fn source_address(ctx: &XdpContext) -> Result<Option<u32>, OutOfBounds> {
     let ethernet: &[u8; ETHERNET_BYTES] = header(ctx, 0)?;
@@ -85,7 +85,7 @@ fn source_address(ctx: &XdpContext) -> Result<Option<u32>, OutOfBounds> {
     Ok(Some(u32::from_be_bytes([ipv4[12], ipv4[13], ipv4[14], ipv4[15]])))
 }
 
-/// `N` bytes of the packet, if it is that long.
+/// `N` bytes of the packet, if it is long enough.
 #[inline(always)]
 fn header<const N: usize>(ctx: &XdpContext, offset: usize) -> Result<&[u8; N], OutOfBounds> {
     let start = ctx.data() + offset;
@@ -93,12 +93,12 @@ fn header<const N: usize>(ctx: &XdpContext, offset: usize) -> Result<&[u8; N], O
     if start + N > ctx.data_end() {
         return Err(OutOfBounds);
     }
-    // SAFETY: these bytes lie within the packet, nobody writes to them while the program runs, and
-    // bytes are aligned anywhere.
+    // SAFETY: these bytes lie within the packet, nothing writes to them while the program runs, and
+    // bytes need no alignment.
     Ok(unsafe { &*(start as *const [u8; N]) })
 }
 
-/// The verifier proves that this is never reached; the compiler wants it all the same.
+/// Unreachable, as the verifier proves; but the compiler requires it.
 #[cfg(not(test))]
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo) -> ! {

@@ -1,5 +1,4 @@
-//! The time of each version of the classifier in user space: 256 addresses per iteration, one for
-//! every last octet.
+//! Time of each version of the classifier in user space: 256 addresses per iteration, one for every last octet.
 
 use std::hint::black_box;
 
@@ -19,7 +18,7 @@ fn bench(criterion: &mut Criterion) {
         criterion.bench_function(name, |bencher| {
             bencher.iter(|| {
                 for address in 0..=255 {
-                    // Or the compiler would see that the answers go nowhere, and leave the work out.
+                    // Otherwise the compiler would optimize the unused results away.
                     black_box(version(black_box(address)));
                 }
             });

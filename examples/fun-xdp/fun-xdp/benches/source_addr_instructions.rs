@@ -1,8 +1,9 @@
-//! The instructions of each version of the classifier in user space, counted by Valgrind: 256
-//! addresses, one for every last octet. The counts are the same on each run, also on a busy machine.
+//! Instructions of each version of the classifier in user space, counted by Valgrind: 256
+//! addresses, one for every last octet. The counts are the same on each run, even on a busy
+//! machine.
 //!
-//! Needs Valgrind and Gungraun's runner, both of which `cargo xtask setup` installs; says so and does
-//! nothing without them.
+//! Needs Valgrind and Gungraun's runner, which `cargo xtask setup` installs; without them prints a
+//! message and does nothing.
 
 use std::{
     env,
@@ -10,14 +11,14 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-/// Where the build script says that the runner is.
+/// Path of the runner, from the build script.
 const RUNNER: &str = env!("GUNGRAUN_RUNNER");
 
 fn main() -> ExitCode {
-    // Valgrind's child, which a runner has started.
+    // Valgrind's child process, started by a runner.
     let is_measured = env::args().nth(1).is_some_and(|argument| argument == "--gungraun-run");
-    // Cargo says `--bench` when it benchmarks, and nothing when it tests. Counts of a build for tests
-    // would be taken for the state before by the next benchmark.
+    // Cargo passes `--bench` for benchmarks, but not for tests. Counts of a test build would become
+    // the baseline of the next benchmark.
     let is_benchmark = env::args().any(|argument| argument == "--bench");
     if is_measured || (is_benchmark && tools_are_here()) {
         counted::start();
@@ -40,7 +41,7 @@ fn tools_are_here() -> bool {
     false
 }
 
-/// What is counted.
+/// The counted functions.
 #[expect(unused_qualifications, reason = "Gungraun's macros write paths in full")]
 mod counted {
     use std::hint::black_box;
@@ -77,7 +78,7 @@ mod counted {
     library_benchmark_group!(name = source_addr, benchmarks = [new_v1, new_v2, new_v3, new_v4]);
     main!(library_benchmark_groups = source_addr);
 
-    /// Starts the runner, or what it wants to be run.
+    /// Starts the runner, or the benchmark that it requests.
     pub(super) fn start() {
         main();
     }

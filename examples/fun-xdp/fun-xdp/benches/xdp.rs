@@ -1,13 +1,12 @@
-//! The macro benchmark: what each version of the filter costs in the kernel, per packet, while real
-//! packets go through an interface.
+//! The macro benchmark: cost per packet of each version of the filter in the kernel, with real packets on an interface.
 //!
-//! Packets are sent through a pair of interfaces in a network of the benchmark's own. The versions
-//! take turns, round by round, and are loaded anew in each, for where the compiled code comes to lie
-//! matters too. The kernel counts runs and nanoseconds (BPF_ENABLE_STATS, which ends with this
-//! process). A count that is not exactly the number of packets is an error, and so is a class that
-//! does not belong to its packet.
+//! Sends packets through a pair of interfaces in a private network namespace. The versions
+//! alternate in rounds, and are reloaded in each, because the address of the compiled code matters
+//! too. The kernel counts runs and nanoseconds (BPF_ENABLE_STATS, which ends with this process). A
+//! count that differs from the number of packets is an error, and so is a class that does not match
+//! its packet.
 //!
-//! Results go to stdout in Bencher Metric Format, all text for people to stderr.
+//! Prints results to stdout in Bencher Metric Format, and human-readable text to stderr.
 
 #[path = "../testbed/counters.rs"]
 mod counters;
@@ -49,7 +48,7 @@ struct Plan {
 }
 
 fn main() -> ExitCode {
-    // Without this word it is `cargo test` that runs us, with arguments for other kinds of tests.
+    // Without this argument `cargo test` runs us, with arguments for other kinds of tests.
     let is_benchmark = env::args().any(|argument| argument == "--bench");
     let plan = if is_benchmark {
         Plan::parse()
@@ -94,7 +93,7 @@ fn measure(plan: &Plan, network: &Network) -> anyhow::Result<Vec<Row>> {
         round::packets(plan.packets)
     );
     for round in 0..=plan.rounds {
-        // There and back again, so that a drift of the machine meets all versions alike.
+        // Alternates the direction, so that drift of the machine affects all versions equally.
         if round % 2 == 0 {
             rows.iter_mut().rev().try_for_each(|row| take(row, plan, network, round))?;
         } else {
@@ -104,7 +103,7 @@ fn measure(plan: &Plan, network: &Network) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Measures one version once; the first time does not count.
+/// Measures one version once; ignores the first time.
 fn take(row: &mut Row, plan: &Plan, network: &Network, round: u32) -> anyhow::Result<()> {
     let ns_per_run = round::measure(row.version, plan.packets, network)
         .with_context(|| format!("round {round} of {}", row.version))?;
@@ -114,8 +113,7 @@ fn take(row: &mut Row, plan: &Plan, network: &Network, round: u32) -> anyhow::Re
     Ok(())
 }
 
-/// Sender and receiver work in turns on one CPU: the packet that was sent is received before the call
-/// returns.
+/// Pins sender and receiver to one CPU: a packet is received before the call that sent it returns.
 fn stay_on_this_cpu() -> anyhow::Result<()> {
     let mut here = CpuSet::new();
     here.set(sched_getcpu());

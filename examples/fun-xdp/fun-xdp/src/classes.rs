@@ -1,20 +1,19 @@
-//! The queue of classes, read from user space.
+//! Reads the queue of classes from user space.
 
 use aya::maps::{MapData, MapError, Queue};
 use fun_xdp_common::SourceAddr;
 
-/// The classes that the kernel half has found, the oldest first. Iterating takes them out, and ends
-/// when there are none left for now.
+/// Classes found by the kernel half, oldest first. Iterating removes them, and ends when the queue is empty for now.
 ///
-/// A queue cannot wake who waits for it: look again after a while.
+/// A queue cannot wake up its reader: poll it.
 pub struct Classes(Queue<MapData, u32>);
 
-/// Why a class cannot be had.
+/// Why a class cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ClassesError {
     #[error("cannot read the queue of classes")]
     Read(#[source] MapError),
-    /// Something that the kernel half does not write.
+    /// A value that the kernel half does not write.
     #[error("the queue holds {0}, which is no class: other programs write to it")]
     NoClass(u32),
 }
@@ -24,7 +23,7 @@ impl Classes {
         Self(queue)
     }
 
-    /// How many classes fit. Further ones are lost until some are taken out.
+    /// Capacity of the queue. Further classes are lost until some are removed.
     pub fn capacity(&self) -> u32 {
         self.0.capacity()
     }

@@ -7,21 +7,21 @@ use rustix::{
     net::{AddressFamily, SocketType, netdevice, socket},
 };
 
-/// An interface that was there when it was looked for.
+/// An interface that existed when it was looked up.
 pub struct Interface {
     name: String,
     index: u32,
-    /// Any socket: it stands for the network namespace, in which names and indices have a meaning.
+    /// Any socket: it pins the network namespace in which names and indices are valid.
     socket: OwnedFd,
 }
 
 /// Why an interface cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InterfaceError {
-    /// It is not there.
+    /// It does not exist.
     #[error("there is no network interface `{0}`: `ip link` lists those that there are")]
     Absent(String),
-    /// The kernel does not even look.
+    /// The kernel rejects the lookup itself.
     #[error("cannot look for the network interface `{0}`")]
     Search(String, #[source] Errno),
 }
@@ -31,7 +31,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::Absent`] when none has this name.
+    /// [`InterfaceError::Absent`] if none has this name.
     pub fn find(name: &str) -> Result<Self, InterfaceError> {
         let failed = |errno| InterfaceError::Search(name.into(), errno);
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).map_err(failed)?;
@@ -42,12 +42,12 @@ impl Interface {
         Ok(Self { name: name.into(), index, socket })
     }
 
-    /// The name that it was found by.
+    /// The name that it was looked up by.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number, which stays the same when it is renamed.
+    /// Its index, which does not change when it is renamed.
     pub fn index(&self) -> u32 {
         self.index
     }

@@ -32,10 +32,10 @@ pub enum Version {
 }
 
 impl Version {
-    /// All of them, in their order.
+    /// All versions in order.
     pub const ALL: [Self; 5] = [Self::V0, Self::V1, Self::V2, Self::V3, Self::V4];
 
-    /// The name of the program in the object file.
+    /// Name of the program in the object file.
     pub fn program(self) -> &'static str {
         match self {
             Self::V0 => "fun_xdp_v0",
@@ -46,7 +46,7 @@ impl Version {
         }
     }
 
-    /// The class that the program finds for a source address.
+    /// The class that the program computes for a source address.
     pub fn classify(self, source: u32) -> Option<SourceAddr> {
         match self {
             Self::V0 => None,
@@ -67,13 +67,13 @@ impl fmt::Display for Version {
 /// Why the kernel half does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    /// Rights are missing.
+    /// Privileges are missing.
     #[error(
         "not permitted to {action}: run this as root, or give the program its capabilities \
          (`setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE`)"
     )]
     NotPermitted { action: String },
-    /// The verifier does not let a program into the kernel.
+    /// The verifier rejects a program.
     #[error(
         "the verifier rejects {program} ({complaint}); it is stricter without cap_perfmon: run \
          this as root, or give the program its capabilities \
@@ -81,23 +81,23 @@ pub enum KernelError {
     )]
     Rejected {
         program: &'static str,
-        /// What the verifier said last.
+        /// The verifier's last message.
         complaint: String,
     },
-    /// There is a program already, and an interface takes one.
+    /// The interface already has a program, and takes only one.
     #[error(
         "another XDP program is attached to {0}: `ip link show dev {0}` names it; end what has \
          attached it, then try again"
     )]
     Taken(String),
-    /// Some other refusal.
+    /// Another kind of rejection.
     #[error("cannot {action}")]
     Refused {
         action: String,
-        /// What the kernel, or Aya, says.
+        /// The error of the kernel or Aya.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The object file is not the one that belongs to this crate.
+    /// The object file does not belong to this crate.
     #[error("the embedded eBPF object has no {0}: it was built from other sources")]
     Missing(&'static str),
 }
@@ -105,17 +105,16 @@ pub enum KernelError {
 /// How a program is attached.
 #[derive(Debug)]
 pub enum AttachedMode {
-    /// In the driver, before the kernel has made a packet of its own of what came.
+    /// In the driver, before the kernel allocates its own packet structure.
     Native,
     /// Later, for every kind of interface, and slower.
     Generic {
-        /// What the driver said to native mode.
+        /// The driver's error for native mode.
         native_refused: io::Error,
     },
 }
 
-/// A program on an interface, until it is given to [`KernelHalf::detach`] or the kernel half is
-/// dropped.
+/// A program on an interface, until [`KernelHalf::detach`] is called or the kernel half is dropped.
 #[derive(Debug)]
 pub struct Attached {
     version: Version,
@@ -128,37 +127,37 @@ pub struct Attached {
 pub struct KernelHalf(Ebpf);
 
 impl KernelHalf {
-    /// Creates the maps. A program follows when it is loaded or attached.
+    /// Creates the maps. Programs are loaded later, on first use.
     ///
     /// # Errors
     ///
-    /// [`KernelError::NotPermitted`] without the rights for it, else [`KernelError::Refused`].
+    /// [`KernelError::NotPermitted`] without the privileges for it, else [`KernelError::Refused`].
     pub fn load(object: &[u8]) -> Result<Self, KernelError> {
         Ebpf::load(object).map(Self).map_err(|error| refusal("create the eBPF maps".into(), error))
     }
 
-    /// What the programs put into the queue; can be taken once.
+    /// Takes the queue that the programs write to; works only once.
     ///
     /// # Errors
     ///
-    /// [`KernelError::Missing`] when it was taken already.
+    /// [`KernelError::Missing`] if it was already taken.
     pub fn take_classes(&mut self) -> Result<Classes, KernelError> {
         let map = self.0.take_map(QUEUE).ok_or(KernelError::Missing(QUEUE))?;
         let queue = map.try_into();
         queue.map(Classes::new).map_err(|error| refusal("open the queue of classes".into(), error))
     }
 
-    /// The log of the programs, for the logger of this process; can be taken once.
+    /// Takes the log of the programs, for this process's logger; works only once.
     ///
     /// # Errors
     ///
-    /// [`KernelError::Refused`], also for an object that was built without a log.
+    /// [`KernelError::Refused`], also for an object without logging.
     pub fn take_log(&mut self) -> Result<EbpfLogger<&'static dyn Log>, KernelError> {
         EbpfLogger::init(&mut self.0)
             .map_err(|error| refusal("open the log of the eBPF programs".into(), error))
     }
 
-    /// A program, loaded if it was not before.
+    /// Returns a program, loading it if necessary.
     ///
     /// # Errors
     ///
@@ -179,11 +178,11 @@ impl KernelHalf {
         }
     }
 
-    /// Attaches a program to an interface: in native mode where the driver can, else in generic mode.
+    /// Attaches a program to an interface: in native mode if the driver supports it, else in generic mode.
     ///
     /// # Errors
     ///
-    /// [`KernelError::Taken`] when the interface has an XDP program already.
+    /// [`KernelError::Taken`] if the interface already has an XDP program.
     pub fn attach(
         &mut self,
         version: Version,
@@ -193,7 +192,7 @@ impl KernelHalf {
         let (link, mode) = match program.attach_to_if_index(interface.index(), XdpMode::Driver) {
             Ok(link) => (link, AttachedMode::Native),
             Err(error) => {
-                // Drivers have many ways to say no: the wrong size of packets, too few queues.
+                // Drivers have many reasons to refuse: wrong packet size, too few queues.
                 let native_refused = match cause(&error) {
                     Some(cause) if !is_final(&cause) => cause,
                     _ => return Err(attach_error(interface, error)),
@@ -207,7 +206,7 @@ impl KernelHalf {
         Ok(Attached { version, link, mode })
     }
 
-    /// Takes a program off its interface again.
+    /// Detaches a program from its interface.
     ///
     /// # Errors
     ///
@@ -219,7 +218,7 @@ impl KernelHalf {
     }
 }
 
-/// Whether a refusal of native mode goes for generic mode as well.
+/// Whether a failure of native mode applies to generic mode as well.
 fn is_final(cause: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(cause),
@@ -234,7 +233,7 @@ fn attach_error(interface: &Interface, error: ProgramError) -> KernelError {
     }
 }
 
-/// The error of the system call behind an error of Aya's.
+/// The system call error behind an error of Aya.
 fn cause(error: &ProgramError) -> Option<io::Error> {
     let raw = match error {
         ProgramError::XdpError(XdpError::NetlinkError(error)) => error.raw_os_error(),
@@ -254,15 +253,14 @@ fn io_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     None
 }
 
-/// The last line of a verifier's log, without the figures that follow it; the error if the log is
-/// empty.
+/// Last line of a verifier log, without the statistics after it; the error if the log is empty.
 fn complaint(log: &str, error: &io::Error) -> String {
     let told = log.lines().map(str::trim).take_while(|line| !line.starts_with(FIGURES));
     let last = told.filter(|line| !line.is_empty()).last();
     last.map_or_else(|| error.to_string(), str::to_owned)
 }
 
-/// How the first of the lines with figures begins. Those behind it differ from kernel to kernel
+/// Prefix of the first line of statistics. The lines after it differ between kernels
 /// (`print_verification_stats` in the kernel's kernel/bpf/verifier.c, 5.2 to 7.2).
 const FIGURES: &str = "verification time ";
 

@@ -1,7 +1,7 @@
-//! Handing on what the kernel half logs.
+//! Forwards the log of the kernel half.
 //!
-//! In a thread of its own: the log is read until it is empty, and packets may come faster than lines
-//! are written. Classes are printed and signals are seen all the same.
+//! Runs in its own thread: the log is read until it is empty, and packets may arrive faster than
+//! lines are written. Meanwhile classes are still printed and signals handled.
 
 use std::{io, os::unix::net::UnixStream, thread};
 
@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-/// The thread that hands on the log. It waits without using the CPU.
+/// The thread that forwards the log. Waits without using the CPU.
 pub(crate) struct Forwarding {
     thread: thread::JoinHandle<()>,
     running: UnixStream,
@@ -31,8 +31,8 @@ impl Forwarding {
         start().context("cannot start a thread for the log of the eBPF program")
     }
 
-    /// Hands on what is there, and ends. The programs must have been detached: as long as they log,
-    /// this goes on.
+    /// Forwards the remaining log, and ends the thread. The programs must be detached: while they
+    /// log, this does not return.
     pub(crate) fn finish(self) {
         let Self { thread, running } = self;
         drop(running);

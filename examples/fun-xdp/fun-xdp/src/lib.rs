@@ -1,7 +1,7 @@
-//! The user half of the example `fun-xdp`, as far as its loader and its benchmark share it.
+//! The user half of the example `fun-xdp`, shared by its loader and its benchmark.
 //!
-//! [`KernelHalf`] loads the programs and attaches one, [`Classes`] takes out of the queue what they
-//! put in. How often to look, and what to do with it, is for the caller to say.
+//! [`KernelHalf`] loads the programs and attaches one, [`Classes`] reads their results from the
+//! queue. Callers decide when to poll it, and what to do with the results.
 
 mod classes;
 mod interface;
@@ -14,9 +14,9 @@ pub use fun_xdp_common::SourceAddr;
 pub use interface::{Interface, InterfaceError};
 pub use kernel::{Attached, AttachedMode, KernelError, KernelHalf, Version};
 
-/// The programs without a log: what is measured.
+/// The programs without logging, for measurements.
 pub static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/fun-xdp"));
 
-/// The programs with a log: what the loader runs.
+/// The programs with logging, for the loader.
 pub static OBJECT_WITH_LOG: &[u8] =
     include_bytes_aligned!(concat!(env!("OUT_DIR"), "/fun-xdp-log"));

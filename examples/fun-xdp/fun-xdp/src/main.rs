@@ -1,8 +1,8 @@
-//! The loader of the example `fun-xdp`: attaches one version of the filter to an interface, and prints
-//! the class of each source address that has one.
+//! The loader of the example `fun-xdp`: attaches one version of the filter to an interface, and
+//! prints the classes of source addresses.
 //!
-//! Classes go to stdout, one a line, for other programs; what the kernel half logs and what this
-//! program says about itself go to stderr.
+//! Prints classes to stdout, one per line, for other programs; the log of the kernel half and our
+//! own messages go to stderr.
 
 mod kernel_log;
 mod print;
@@ -32,11 +32,11 @@ use crate::{
     print::{Printed, Printer},
 };
 
-/// How often the queue is looked at: a queue cannot wake its reader. Its 1,024 places then last for
-/// 51,200 addresses per second, and looking in vain takes some microseconds.
+/// Polling interval of the queue, which cannot wake up its reader. Its 1,024 slots then suffice for
+/// 51,200 addresses per second, and an empty poll takes some microseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How often the interface is looked for.
+/// Interval of checking the interface.
 const CHECK_INTERFACE_EVERY: Duration = Duration::from_secs(1);
 
 /// Prints what kind of fun the source addresses of incoming IPv4 packets are, until Ctrl-C. RUST_LOG
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // When stderr is broken, the exit code still tells.
+            // If stderr is broken, the exit code still reports the failure.
             let _ = writeln!(io::stderr(), "fun-xdp: {error:#}");
             ExitCode::FAILURE
         }
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> anyhow::Result<()> {
-    // First of all: a signal that comes while the program loads must end the run as any other.
+    // First of all: a signal during loading must end the run like any other.
     let signals = listen().context("cannot listen for signals")?;
     let interface = Interface::find(&cli.iface)?;
     let mut kernel = KernelHalf::load(OBJECT_WITH_LOG)?;
@@ -83,7 +83,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     info!("{} attached to {} until Ctrl-C", cli.version, cli.iface);
 
     let outcome = watch(&mut printer, &signals, &interface);
-    // No further classes; then those that wait are the last.
+    // Detaches, so that only the waiting classes are left.
     drop(kernel);
     let rest = printer.print();
     log.finish();
@@ -92,7 +92,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     rest.map(drop)
 }
 
-/// A stream that becomes readable with the first signal that asks us to end.
+/// A stream that becomes readable on the first termination signal.
 fn listen() -> io::Result<UnixStream> {
     let (signals, sender) = UnixStream::pair()?;
     for signal in [SIGINT, SIGTERM] {
@@ -107,7 +107,7 @@ fn watch(printer: &mut Printer, signals: &UnixStream, interface: &Interface) -> 
     loop {
         let pause = match printer.print()? {
             Printed::All => LOOK_EVERY,
-            // The queue has filled up meanwhile: look at the signals only.
+            // The queue has filled up meanwhile: only check for signals.
             Printed::Some => Duration::ZERO,
             Printed::NobodyReads => return Ok(()),
         };
@@ -127,12 +127,12 @@ fn watch(printer: &mut Printer, signals: &UnixStream, interface: &Interface) -> 
     }
 }
 
-/// Whether something can be read, waiting for it that long.
+/// Waits up to `time` until the stream is readable, and returns whether it is.
 fn readable_within(stream: &impl AsFd, time: Duration) -> Result<bool, Errno> {
     let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
     match poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&time)) {
         Ok(ready) => Ok(ready > 0),
-        // A signal: then the stream is readable in the next round.
+        // A signal: the stream is readable in the next iteration.
         Err(Errno::INTR) => Ok(false),
         Err(errno) => Err(errno),
     }

@@ -1,4 +1,4 @@
-//! Printing the classes that are in the queue, and counting them.
+//! Prints and counts the classes from the queue.
 
 use std::{
     fmt,
@@ -8,21 +8,21 @@ use std::{
 use anyhow::Context;
 use fun_xdp::{Classes, SourceAddr};
 
-/// Takes classes out of the queue and prints them.
+/// Reads classes from the queue and prints them.
 pub(crate) struct Printer {
     classes: Classes,
     out: BufWriter<StdoutLock<'static>>,
     tally: Tally,
 }
 
-/// What became of a look at the queue.
+/// Result of polling the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Printed {
     /// The queue is empty.
     All,
-    /// As many as the queue holds are printed, and there are more.
+    /// A full queue was printed, and there is more.
     Some,
-    /// The reader of our output has gone.
+    /// The reader of our output is gone.
     NobodyReads,
 }
 
@@ -31,7 +31,7 @@ impl Printer {
         Self { classes, out: BufWriter::new(io::stdout().lock()), tally: Tally::default() }
     }
 
-    /// Prints what the queue holds, and at most as much: it may fill as fast as it is read.
+    /// Prints the contents of the queue, limited to its capacity, as it may fill as fast as it is read.
     pub(crate) fn print(&mut self) -> anyhow::Result<Printed> {
         let most = self.classes.capacity() as usize;
         let mut printed = 0;
@@ -62,13 +62,13 @@ fn broken(error: io::Error) -> anyhow::Result<Printed> {
     }
 }
 
-/// How many of each class there were.
+/// Number of each class.
 #[derive(Debug, Default)]
 pub(crate) struct Tally([u64; SourceAddr::ALL.len()]);
 
 impl Tally {
     fn count(&mut self, class: SourceAddr) {
-        // Classes have the discriminants 0, 1, and so on: see `SourceAddr::ALL`.
+        // Discriminants are 0, 1, and so on: see `SourceAddr::ALL`.
         if let Some(count) = self.0.get_mut(class as usize) {
             *count += 1;
         }

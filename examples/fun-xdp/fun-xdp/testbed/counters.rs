@@ -1,5 +1,5 @@
-//! What the kernel has counted of a program: how often it ran, and for how long. Read in both ways
-//! that there are, which have to agree.
+//! The kernel's run counters of a program: number and total time of runs. Read in both available
+//! ways, which must agree.
 
 use std::{
     fs,
@@ -9,16 +9,16 @@ use std::{
 use anyhow::{Context, bail};
 use aya::programs::Xdp;
 
-/// Sums over all CPUs since the program was loaded, of the time during which counting was switched on.
+/// Sums over all CPUs since the program was loaded, while statistics were enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counters {
-    /// Nanoseconds. The reading of the clock that each run is measured by is part of it.
+    /// Nanoseconds. Includes the clock read that measures each run.
     pub run_time_ns: u64,
     pub runs: u64,
 }
 
 impl Counters {
-    /// Reads them. The program must not run meanwhile, or the two ways see different numbers.
+    /// Reads them. The program must not run meanwhile, or the two ways give different numbers.
     pub(crate) fn read(program: &Xdp) -> anyhow::Result<Self> {
         let info = Self::from_info(program)?;
         let fdinfo = Self::from_fdinfo(program)?;
@@ -28,7 +28,7 @@ impl Counters {
         Ok(info)
     }
 
-    /// By `BPF_OBJ_GET_INFO_BY_FD`: the quick way.
+    /// By `BPF_OBJ_GET_INFO_BY_FD`: the fast way.
     pub(crate) fn from_info(program: &Xdp) -> anyhow::Result<Self> {
         let info = program.info().context("cannot read the program's info")?;
         let run_time_ns = u64::try_from(info.run_time().as_nanos())?;
@@ -43,7 +43,7 @@ impl Counters {
         Self::parse(&text).with_context(|| format!("no counters of a program in {file}: {text:?}"))
     }
 
-    /// `bpf_prog_show_fdinfo` of the kernel's kernel/bpf/syscall.c writes the lines (5.1 and later).
+    /// The lines are written by `bpf_prog_show_fdinfo` of the kernel's kernel/bpf/syscall.c (5.1 and later).
     pub(crate) fn parse(fdinfo: &str) -> Option<Self> {
         let value = |key: &str| {
             fdinfo.lines().find_map(|line| {
@@ -54,7 +54,7 @@ impl Counters {
         Some(Self { run_time_ns: value("run_time_ns")?, runs: value("run_cnt")? })
     }
 
-    /// What has come since earlier counters.
+    /// Difference to earlier counters.
     pub(crate) fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             run_time_ns: self.run_time_ns.checked_sub(before.run_time_ns)?,
@@ -62,7 +62,7 @@ impl Counters {
         })
     }
 
-    /// The time of one run. None if there was none: that is not a cost of 0.
+    /// Time of one run; `None` without runs, as that is not a cost of 0.
     pub(crate) fn ns_per_run(self) -> Option<f64> {
         (self.runs > 0).then(|| self.run_time_ns as f64 / self.runs as f64)
     }

@@ -1,9 +1,8 @@
-//! A network for one thread, with two interfaces and a cable between them: what the tests of the
-//! loader and the macro benchmark send packets through.
+//! A network namespace for one thread, with a veth pair: used to send packets by the loader's tests
+//! and the macro benchmark.
 //!
-//! It is a network namespace without a name. Nothing has to be removed afterwards, and nothing can
-//! stay behind: the kernel removes the namespace with all that is in it when the last thread or
-//! process in it has ended, be it by a panic, by Ctrl-C or by a `kill -9`.
+//! The namespace has no name. Nothing has to be cleaned up: the kernel removes it with all its
+//! contents when the last thread or process in it has ended, be it by a panic, Ctrl-C or `kill -9`.
 
 use std::{
     fs,
@@ -20,15 +19,14 @@ use nix::{
 };
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 
-/// The end of the cable where packets arrive.
+/// The interface on which packets arrive.
 pub(crate) const RECEIVER: &str = "fun1";
 
-/// Where packets are sent to. Nobody has this address; a fixed entry in the table of neighbours says
-/// that it is at the other end of the cable.
+/// Destination of packets. The address is unassigned; a static neighbour entry says that it is at
+/// the other end of the veth pair.
 const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
-/// Without addresses for IPv6 the kernel sends no packets of its own accord: what arrives was sent by
-/// us.
+/// Without IPv6 addresses the kernel sends no packets by itself: everything that arrives was sent by us.
 const SET_UP: &str = "\
 link add fun0 address 02:00:00:00:00:01 type veth peer name fun1 address 02:00:00:00:00:02
 link set fun0 addrgenmode none
@@ -40,19 +38,18 @@ address add 10.9.0.1/24 dev fun0
 neighbour add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev fun0
 ";
 
-/// The network, as seen by one who sends.
+/// The network, for senders.
 pub(crate) struct Network(OwnedFd);
 
 impl Network {
-    /// Moves this thread, with the threads and processes that it starts from now on, into a new
-    /// network.
+    /// Moves this thread, and the threads and processes that it starts later, to a new network namespace.
     pub(crate) fn enter() -> anyhow::Result<Self> {
         unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| match errno {
             Errno::EPERM => anyhow!("not permitted to make a network namespace: run this as root"),
             errno => anyhow!(errno).context("cannot make a network namespace"),
         })?;
-        // Where the host forwards, as one with containers does, packets would go round and round here. A host that
-        // does not let this be written does not forward either, as a rule.
+        // On a host with forwarding, such as one with containers, packets would loop here. If the
+        // file is not writable, the host usually does not forward either.
         let _ = fs::write("/proc/sys/net/ipv4/ip_forward", "0");
         ip(SET_UP)?;
         let raw = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::RAW))
@@ -83,7 +80,7 @@ pub(crate) fn ip(commands: &str) -> anyhow::Result<()> {
         .spawn()
         .context("cannot run `ip`: `cargo xtask setup` installs it (package iproute2)")?;
     if let Some(mut stdin) = child.stdin.take() {
-        // Some lines: they fit the pipe. Should `ip` not read them, its exit code tells.
+        // Some lines, which fit in the pipe. If `ip` does not read them, its exit code shows it.
         let _ = stdin.write_all(commands.as_bytes());
     }
     let output = child.wait_with_output().context("cannot wait for `ip`")?;
@@ -93,10 +90,9 @@ pub(crate) fn ip(commands: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An IPv4 header with nothing behind it (RFC 791). The kernel adds what it lacks: length, identifier
-/// and checksum.
+/// An IPv4 header without payload (RFC 791). The kernel fills in length, identifier and checksum.
 fn header(source: Ipv4Addr, destination: Ipv4Addr) -> [u8; 20] {
-    /// Reserved for experiments (RFC 3692): no part of the kernel looks into it.
+    /// Reserved for experiments (RFC 3692): the kernel ignores it.
     const PROTOCOL: u8 = 253;
     let mut header = [0; 20];
     header[0] = 0x45;

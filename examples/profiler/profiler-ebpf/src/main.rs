@@ -40,9 +40,9 @@ fn take_sample(ctx: &PerfEventContext) {
         return;
     };
     let start = sample.as_mut_ptr();
-    // SAFETY: the stack lies within the reservation, right behind the header, and the size given is
-    // the size that it has. Raw pointers all the way: the reserved memory holds old bytes, and no
-    // reference to it is made.
+    // SAFETY: the stack lies within the reservation, right after the header, and has the given
+    // size. Uses only raw pointers: the reserved memory holds stale bytes, so no reference to it is
+    // created.
     let stack_len = unsafe {
         bpf_get_stack(
             ctx.as_ptr(),
@@ -51,7 +51,7 @@ fn take_sample(ctx: &PerfEventContext) {
             u64::from(BPF_F_USER_STACK),
         )
     };
-    // Negative is an errno, and what the verifier knows of the number is that it may be.
+    // Negative values are errors; the verifier only knows that the result may be negative.
     let Ok(stack_len) = u64::try_from(stack_len) else {
         error!(ctx, "sample of process {} failed: bpf_get_stack says {}", PID.load(), stack_len);
         // Discarded, or the reservation would block all that come after it. There is nothing to
@@ -63,16 +63,16 @@ fn take_sample(ctx: &PerfEventContext) {
         // SAFETY: a helper without arguments.
         ktime: unsafe { bpf_ktime_get_ns() },
         pid: ctx.tgid(),
-        // What user space calls thread is the kernel's "pid".
+        // The kernel's "pid" is the thread id of user space.
         tid: ctx.pid(),
         stack_len,
     };
-    // SAFETY: the header lies within the reservation, which is aligned as it wants.
+    // SAFETY: the header lies within the reservation, with the required alignment.
     unsafe { (&raw mut (*start).header).write(header) };
     sample.submit(0);
 }
 
-/// The verifier proves that this is never reached; the compiler wants it all the same.
+/// Unreachable, as the verifier proves; but the compiler requires it.
 #[cfg(not(test))]
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo) -> ! {

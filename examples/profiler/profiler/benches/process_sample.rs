@@ -1,4 +1,4 @@
-//! The cost of one sample in user space, without the kernel and with the log switched off.
+//! Cost of one sample in user space, without the kernel and with logging disabled.
 //!
 //! With the feature `oops` the same benchmark shows the regression: a sleep of up to a second.
 
@@ -8,7 +8,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use profiler::process_sample;
 use profiler_common::SAMPLE_BYTES;
 
-/// Frames of a stack that is neither shallow nor deep.
+/// Frames of a medium stack.
 const FRAMES: u64 = 26;
 
 fn sample_bytes() -> Vec<u8> {
@@ -21,7 +21,7 @@ fn sample_bytes() -> Vec<u8> {
     bytes
 }
 
-/// Half a second per call: Criterion's own plan, 100 measurements, would take a minute.
+/// Half a second per call: Criterion's default of 100 measurements would take a minute.
 fn config() -> Criterion {
     if cfg!(feature = "oops") {
         Criterion::default()

@@ -1,4 +1,4 @@
-//! Draining the two ring buffers: samples, and the kernel half's log.
+//! Drains the two ring buffers: samples, and the kernel half's log.
 
 use std::os::fd::AsFd;
 
@@ -13,13 +13,13 @@ use tokio::{
 
 use crate::{kernel::KernelLog, watch::watch};
 
-/// What became of the samples.
+/// Counts of processed and unprocessed samples.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Tally {
     pub logged: u64,
     /// Bytes that were not a sample.
     pub refused: u64,
-    /// Still in the ring buffer at the end: processing did not keep up.
+    /// Left in the ring buffer at the end: processing did not keep up.
     pub left: u64,
 }
 
@@ -46,7 +46,7 @@ pub(crate) async fn drain(
                 }
             }
             drop(bytes);
-            // The buffer may fill as fast as it is read; signals must be seen all the same.
+            // The buffer may fill as fast as it is read; signals must be handled meanwhile.
             task::yield_now().await;
             if stopped.try_recv() != Err(TryRecvError::Empty) {
                 break 'running;
@@ -60,7 +60,7 @@ pub(crate) async fn drain(
     Ok(tally)
 }
 
-/// Hands on what the kernel half logs. Ends only when that fails.
+/// Forwards the log of the kernel half. Returns only on failure.
 pub(crate) async fn forward_kernel_log(mut log: KernelLog) {
     let Ok(filled) = watch(log.as_fd()) else {
         warn!("cannot wait for the log of the eBPF program: it stays unread");

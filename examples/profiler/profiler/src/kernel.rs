@@ -1,4 +1,4 @@
-//! The kernel half: loading it, and attaching it to the clocks of the target.
+//! Loads the kernel half, and attaches it to the target's threads.
 
 use std::io;
 
@@ -24,14 +24,14 @@ const PROGRAM: &str = "perf_profiler";
 const SAMPLES: &str = "SAMPLES";
 const PID: &str = "PID";
 
-/// The log of the kernel half, on its way to ours.
+/// The log of the kernel half.
 pub(crate) type KernelLog = EbpfLogger<&'static dyn Log>;
 
-/// The loaded kernel half. Dropping it ends the sampling.
+/// The loaded kernel half. Dropping it stops sampling.
 pub(crate) struct KernelHalf(Ebpf);
 
 impl KernelHalf {
-    /// Creates the maps. The programs follow when they are attached.
+    /// Creates the maps. The programs are loaded when they are attached.
     pub(crate) fn load(pid: u32) -> anyhow::Result<Self> {
         EbpfLoader::new()
             .override_global(PID, &pid, true)
@@ -40,26 +40,25 @@ impl KernelHalf {
             .map_err(|error| explain(error.into(), "create the eBPF maps"))
     }
 
-    /// The ring buffer of samples; can be taken once.
+    /// Takes the ring buffer of samples; works only once.
     pub(crate) fn take_samples(&mut self) -> anyhow::Result<RingBuf<MapData>> {
         let map = self.0.take_map(SAMPLES).ok_or_else(|| missing(SAMPLES))?;
         RingBuf::try_from(map).context("cannot map the ring buffer of samples")
     }
 
-    /// The log of the kernel half; can be taken once.
+    /// Takes the log of the kernel half; works only once.
     pub(crate) fn take_log(&mut self) -> anyhow::Result<KernelLog> {
         EbpfLogger::init(&mut self.0).context("cannot open the log of the eBPF program")
     }
 
-    /// Starts a clock for each thread of the target, and says how many there are.
+    /// Opens a perf event for each thread of the target, and returns their number.
     ///
-    /// A perf event belongs to a thread, even where its scope is called `OneProcess`: attached to the
-    /// PID it sees the main thread alone. `inherit` hands it on to the threads and processes that its
-    /// thread starts later, but not to those that are there already, so each of those gets one.
+    /// A perf event belongs to a thread, even if its scope is called `OneProcess`: attached to the
+    /// PID it samples only the main thread. `inherit` adds the threads and processes that its
+    /// thread starts later, but not existing ones, so each of those gets its own event.
     ///
-    /// A thread that is started while this goes on, by one that has no clock yet, is missed.
-    /// Stopping the process meanwhile would close that gap at a price that a profiler should not
-    /// make its target pay.
+    /// Misses a thread that is started meanwhile by a thread without an event. Stopping the process
+    /// would close that gap, but is too intrusive for a profiler.
     pub(crate) fn attach(&mut self, target: &Target, frequency_hz: u64) -> anyhow::Result<usize> {
         let program = self.0.program_mut(PROGRAM).ok_or_else(|| missing(PROGRAM))?;
         let program: &mut PerfEvent = program.try_into().context("not a perf_event program")?;
@@ -88,13 +87,13 @@ impl KernelHalf {
     }
 }
 
-/// The error of the system call that is behind an error.
+/// The system call error behind an error.
 fn errno(error: &anyhow::Error) -> Option<Errno> {
     let error = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>())?;
     Errno::from_io_error(error)
 }
 
-/// Says what could not be done and, where rights are missing, how to get them.
+/// Adds the failed action and, if privileges are missing, how to get them.
 fn explain(error: anyhow::Error, action: &str) -> anyhow::Error {
     match errno(&error) {
         Some(Errno::PERM | Errno::ACCESS) => error.context(format!(

@@ -1,7 +1,7 @@
 //! A simple sampling profiler: logs the user stack of one process, a hundred times per CPU second.
 //!
-//! Addresses only, and nothing while the process sleeps: it shows how a profiler works. `wingbeat
-//! profile` is the one to use.
+//! Logs only addresses, and nothing while the process sleeps: it demonstrates how a profiler works.
+//! For real use there is `wingbeat profile`.
 
 mod drain;
 mod kernel;
@@ -29,7 +29,7 @@ use crate::{
     target::Target,
 };
 
-/// Counts each block on the heap, and from where it was asked for.
+/// Records each heap allocation and its call stack.
 #[cfg(feature = "dhat-heap")]
 #[global_allocator]
 static ALLOC: dhat::Alloc = dhat::Alloc;
@@ -48,14 +48,14 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Writes dhat-heap.json when dropped: after all else, whichever way the run ended.
+    // Writes dhat-heap.json when dropped: last of all, however the run ended.
     #[cfg(feature = "dhat-heap")]
     let _heap_profiler = dhat::Profiler::new_heap();
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
     match run(cli.pid.get()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // When stderr is broken, the exit code still tells.
+            // If stderr is broken, the exit code still reports the failure.
             let _ = writeln!(io::stderr(), "profiler: {error:#}");
             ExitCode::FAILURE
         }
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 
 #[tokio::main(flavor = "current_thread")]
 async fn run(pid: u32) -> anyhow::Result<()> {
-    // First of all: a signal that comes while the programs load must end the run as any other.
+    // First of all: a signal during loading must end the run like any other.
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
     let target = Target::open(pid)?;
@@ -83,10 +83,10 @@ async fn run(pid: u32) -> anyhow::Result<()> {
             ended?;
             info!("process {pid} ended");
         }
-        // It ends by itself only when it fails.
+        // Ends by itself only on failure.
         drained = &mut draining => return joined(drained).map(report),
     }
-    // No further samples; then those that wait can be counted.
+    // Stops sampling, so that the waiting samples can be counted.
     drop(kernel);
     drop(stop);
     joined(draining.await).map(report)

@@ -1,4 +1,4 @@
-//! A sample: from bytes to a line of log.
+//! Decodes a sample and formats it as a log line.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use thiserror::Error;
 /// last, so that what follows `stack=` is the same for equal stacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// Who was sampled, and when.
+    /// Thread and time.
     pub header: SampleHeader,
     /// Addresses in user space, innermost frame first. All but the first are return addresses.
     pub stack: Vec<u64>,
@@ -20,22 +20,22 @@ pub struct Sample {
 /// Why bytes are not a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SampleError {
-    /// The two halves of the profiler do not belong together.
+    /// The two halves of the profiler are from different builds.
     #[error(
         "a sample has {SAMPLE_BYTES} bytes, this one has {0}: \
          the two halves of the profiler are of different builds"
     )]
     Size(usize),
-    /// More bytes of stack than there is room for.
+    /// The stack length exceeds the maximum.
     #[error("a stack has at most {STACK_BYTES_MAX} bytes, this one claims {0}")]
     StackTooLong(u64),
-    /// Bytes of stack that do not divide into addresses.
+    /// The stack length is not a multiple of an address.
     #[error("a stack has 8 bytes per frame, this one claims {0} bytes in all")]
     StackUneven(u64),
 }
 
 impl Sample {
-    /// Decodes what the kernel half wrote, in this machine's byte order.
+    /// Decodes a sample of the kernel half, in native byte order.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, SampleError> {
         let wrong_size = SampleError::Size(bytes.len());
         if bytes.len() != SAMPLE_BYTES {
@@ -55,9 +55,9 @@ impl Sample {
     }
 }
 
-/// The header, and the bytes behind it; `None` when there are too few.
+/// Header, and the remaining bytes; `None` if there are too few.
 fn decode_header(mut bytes: &[u8]) -> Option<(SampleHeader, &[u8])> {
-    // In the order of the fields in memory, which is the order that they are evaluated in.
+    // Fields are evaluated in this order, which is their order in memory.
     let header = SampleHeader {
         ktime: u64::from_ne_bytes(take(&mut bytes)?),
         pid: u32::from_ne_bytes(take(&mut bytes)?),
@@ -67,7 +67,7 @@ fn decode_header(mut bytes: &[u8]) -> Option<(SampleHeader, &[u8])> {
     Some((header, bytes))
 }
 
-/// Cuts off the first `N` bytes.
+/// Splits off the first `N` bytes.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
@@ -92,14 +92,14 @@ mod tests {
 
     use super::*;
 
-    /// A sample's bytes with this claim about its stack, and these addresses at its start.
+    /// Bytes of a sample with this declared stack length, and these addresses at its start.
     fn sample_bytes(stack_len: u64, stack: &[u64]) -> Vec<u8> {
         let mut bytes = 123_456_789_u64.to_ne_bytes().to_vec();
         bytes.extend(7_u32.to_ne_bytes());
         bytes.extend(8_u32.to_ne_bytes());
         bytes.extend(stack_len.to_ne_bytes());
         bytes.extend(stack.iter().flat_map(|address| address.to_ne_bytes()));
-        // As in a ring buffer that has been all the way round: old bytes, not zeroes.
+        // Like a ring buffer that has wrapped around: stale bytes, not zeros.
         bytes.resize(SAMPLE_BYTES, 0xa5);
         bytes
     }

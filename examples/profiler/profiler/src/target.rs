@@ -1,4 +1,4 @@
-//! The process that is sampled.
+//! The sampled process.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::watch::watch;
 
-/// A live process, held by a descriptor: should it end, no other takes its place.
+/// A live process, held by a descriptor, so that its PID cannot be reused.
 pub(crate) struct Target {
     pid: u32,
     /// A process descriptor: readable when the process has ended.
@@ -27,7 +27,7 @@ impl Target {
         let valid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| absent(pid))?;
         let pidfd = pidfd_open(valid, PidfdFlags::empty()).map_err(|errno| match errno {
             Errno::SRCH => absent(pid),
-            // A kernel says the one or the other, by its age.
+            // The errno depends on the kernel version.
             Errno::INVAL | Errno::NOENT => {
                 anyhow!(
                     "{pid} is a thread: give the PID of its process (`Tgid` in /proc/{pid}/status)"
@@ -48,7 +48,7 @@ impl Target {
         self.pid
     }
 
-    /// The threads that it has now.
+    /// Its current threads.
     pub(crate) fn threads(&self) -> anyhow::Result<Vec<u32>> {
         let folder = format!("/proc/{}/task", self.pid);
         let mut threads = Vec::new();
@@ -62,7 +62,7 @@ impl Target {
         Ok(threads)
     }
 
-    /// Waits until the process has ended, all its threads included.
+    /// Waits until the process has ended, including all its threads.
     pub(crate) async fn ended(&self) -> anyhow::Result<()> {
         let readable = self.end.readable().await;
         readable.map(drop).with_context(|| format!("cannot wait for the end of {}", self.pid))
@@ -85,7 +85,7 @@ fn is_kernel_thread(pid: u32) -> anyhow::Result<bool> {
 
 /// The ninth field of /proc/PID/stat (see proc_pid_stat(5)).
 fn task_flags(stat: &str) -> Option<u32> {
-    // The second field is a name in parentheses, which may itself hold spaces and parentheses.
+    // The second field is a name in parentheses, which may contain spaces and parentheses itself.
     let (_, from_third) = stat.rsplit_once(')')?;
     from_third.split_ascii_whitespace().nth(6)?.parse().ok()
 }

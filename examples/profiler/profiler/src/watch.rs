@@ -1,4 +1,4 @@
-//! Waiting until a descriptor becomes readable.
+//! Waits until a descriptor becomes readable.
 
 use std::{
     io,
@@ -7,11 +7,10 @@ use std::{
 
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// Watches what `fd` refers to, through a descriptor of its own: the watch may outlive `fd`, and
-/// what `fd` belongs to stays free to be used.
+/// Watches `fd` through a duplicate: the watch may outlive `fd`, and the owner of `fd` can still be used.
 pub(crate) fn watch(fd: BorrowedFd<'_>) -> io::Result<AsyncFd<OwnedFd>> {
     let fd = fd.try_clone_to_owned()?;
-    // SAFETY: an `OwnedFd` is open and the same for as long as it lives, and the `AsyncFd` owns it.
+    // SAFETY: an `OwnedFd` stays open and the same as long as it lives, and the `AsyncFd` owns it.
     let watch = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
     watch.map_err(io::Error::from)
 }

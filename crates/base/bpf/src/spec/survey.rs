@@ -50,7 +50,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// Whether code may refer to what is in it as a map, or as a place in one.
+    /// Whether code may refer to its contents as a map, or as a location in one.
     pub(super) fn holds_maps(self) -> bool {
         matches!(self, Self::Data { .. } | Self::ArenaData | Self::Maps | Self::LegacyMaps)
     }
@@ -61,7 +61,7 @@ impl Role {
 pub(super) struct Section<'a> {
     pub(super) name: &'a str,
     pub(super) role: Role,
-    /// Size in bytes, also of one whose bytes are all zero and not in the file.
+    /// Size in bytes, even if all bytes are zero and not in the file.
     pub(super) size: u64,
     /// Its bytes; empty for [`Role::Other`] and if all are zero.
     pub(super) data: &'a [u8],

@@ -1,4 +1,4 @@
-//! From figures to text: Bencher Metric Format on stdout, a table on stderr.
+//! Prints the results: Bencher Metric Format on stdout, a table on stderr.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use wingbeat_stats::{
     sample::{NotASample, quantile_of_sorted},
 };
 
-/// A program and what its runs took, one mean a round.
+/// A program with its mean run time per round.
 pub(crate) struct Row {
     pub version: Version,
     pub ns_per_run: Vec<f64>,
@@ -25,14 +25,13 @@ impl Row {
         Self { version, ns_per_run: Vec::new() }
     }
 
-    /// Round by round what this program took more than another: the drift of the machine is not in
-    /// it.
+    /// Difference to another program per round, which cancels the drift of the machine.
     fn beyond(&self, other: &Self) -> Vec<f64> {
         self.ns_per_run.iter().zip(&other.ns_per_run).map(|(own, other)| own - other).collect()
     }
 }
 
-/// All in nanoseconds per run, with the names of Bencher Metric Format.
+/// Nanoseconds per run, with the names of Bencher Metric Format.
 #[derive(Serialize)]
 struct Figures {
     #[serde(rename = "value")]
@@ -51,14 +50,14 @@ impl Figures {
         let interval = Bootstrap::default().percentile(&sample, median);
         Ok(Self {
             median: median(sample.values()),
-            // Of a single round nothing better can be said than what it was.
+            // A single round has no interval.
             lower: interval.map_or(sample.min(), |interval| interval.lower),
             upper: interval.map_or(sample.max(), |interval| interval.upper),
         })
     }
 }
 
-/// Prints the results; a failure if that cannot be done.
+/// Prints the results; returns a failure if that is impossible.
 pub(crate) fn print(rows: &[Row]) -> ExitCode {
     let mut metrics = BTreeMap::new();
     if !rows.is_empty() {
@@ -86,7 +85,7 @@ pub(crate) fn print(rows: &[Row]) -> ExitCode {
     }
 }
 
-/// A line of the table, and the figures in it.
+/// A line of the table, with its figures.
 fn line(row: &Row, before: Option<&Row>) -> Result<(String, Figures), NotASample> {
     let figures = Figures::of(row.ns_per_run.clone())?;
     let Figures { median, lower, upper } = &figures;

@@ -1,4 +1,4 @@
-//! One version, measured once.
+//! Measures one version once.
 
 use std::{
     net::Ipv4Addr,
@@ -15,19 +15,18 @@ use crate::{
     network::{Network, RECEIVER},
 };
 
-/// How long packets may take to arrive.
+/// Timeout for the arrival of packets.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Packets that are on their way at the same time: a quarter of what the interface keeps.
+/// Packets in flight at the same time: a quarter of the interface's queue.
 const BURST: usize = 64;
 
-/// The packets of a plan, rounded up to whole sets of all last octets.
+/// The number of packets, rounded up to complete sets of all last octets.
 pub(crate) fn packets(planned: u32) -> u64 {
     u64::from(planned).next_multiple_of(256)
 }
 
-/// Loads and attaches the program, sends the packets, and gives the mean time of a run in
-/// nanoseconds.
+/// Loads and attaches the program, sends the packets, and returns the mean time of a run in nanoseconds.
 pub(crate) fn measure(version: Version, planned: u32, network: &Network) -> anyhow::Result<f64> {
     let interface = Interface::find(RECEIVER)?;
     let mut kernel = KernelHalf::load(OBJECT)?;
@@ -49,7 +48,7 @@ pub(crate) fn measure(version: Version, planned: u32, network: &Network) -> anyh
             }
             wait_for(program, before.runs + sent)?;
         }
-        // A full queue would change what is measured.
+        // A full queue would distort the measurement.
         let found = classes.by_ref().collect::<Result<Vec<_>, _>>()?;
         let expected: Vec<_> =
             sources.iter().filter_map(|source| version.classify((*source).into())).collect();
@@ -62,7 +61,7 @@ pub(crate) fn measure(version: Version, planned: u32, network: &Network) -> anyh
     cost.ns_per_run().context("the program never ran")
 }
 
-/// Waits until the program has run that often.
+/// Waits until the program has run `runs` times.
 fn wait_for(program: &Xdp, runs: u64) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -50,7 +50,7 @@ fn capabilities_are_rights_enough() {
     };
     let nothing = "0 classified, 0 Fizz, 0 Buzz, 0 FizzBuzz, 0 Fibonacci";
     Run::launch(&mut with("+bpf,+net_admin,+perfmon")).end(Signal::INT, nothing);
-    // The log moves pointers about, which the verifier wants a further right for, up to Linux 7.1.
+    // Logging uses pointer arithmetic, for which the verifier requires another capability, up to Linux 7.1.
     if KernelVersion::current().unwrap() < KernelVersion::new(7, 2, 0) {
         let stricter = "; it is stricter without cap_perfmon: run this as root";
         check(&mut with("+bpf,+net_admin"), 1, stricter);
@@ -66,7 +66,7 @@ fn an_interface_takes_one_program() {
     let _first = Run::start(RECEIVER, "v1");
     let message = format!("another XDP program is attached to {RECEIVER}: `ip link show dev");
     check_arguments(&["--iface", RECEIVER], 1, &message);
-    // In generic mode the kernel says it in another way.
+    // In generic mode the kernel's error differs.
     let _first = Run::start("lo", "v1");
     check_arguments(&["--iface", "lo"], 1, "another XDP program is attached to lo");
 }

@@ -1,4 +1,4 @@
-//! Reading counters, for the macro benchmark: that runs without the harness in which tests run.
+//! Tests reading counters for the macro benchmark, which runs without the test harness.
 
 use crate::counters::Counters;
 

@@ -1,5 +1,4 @@
-//! The loader as its users run it with packets that come through a real interface, and the programs
-//! by themselves in the real kernel.
+//! The loader, with packets from a real interface, and the programs alone in the real kernel.
 
 mod arguments;
 #[path = "../../testbed/counters.rs"]

@@ -16,8 +16,8 @@ fn sources() -> impl Iterator<Item = Ipv4Addr> {
     (0..=255).map(|octet| Ipv4Addr::new(192, 0, 2, octet))
 }
 
-/// Sends one packet from each address, with pauses that the interface can do with: on the way lie a
-/// queue of 256 packets and a kernel thread that empties it.
+/// Sends one packet from each address, with pauses so that the interface keeps up: there is a queue
+/// of 256 packets, which a kernel thread empties.
 fn send_all(network: &Network) {
     for (sent, source) in sources().enumerate() {
         network.send(source).unwrap();
@@ -89,8 +89,8 @@ fn an_interface_without_native_mode_is_attached_in_generic_mode() {
         line.contains("lo refuses XDP in native mode") && line.contains("in generic mode")
     });
     assert!(said, "{run}");
-    // Each packet is answered, as its protocol does not exist: by one from an address that has no
-    // class. Octets count as they are: 127 + 4 is 2 by 3 and 1 by 5, 127 + 18 is a Buzz.
+    // Each packet is answered, as its protocol is unknown, from an address without a class. Only
+    // octet sums matter: 127 + 4 is 2 modulo 3 and 1 modulo 5, 127 + 18 is a Buzz.
     let destination = Ipv4Addr::new(127, 0, 0, 4);
     for last_octet in [13, 18] {
         network.send_to(Ipv4Addr::new(127, 0, 0, last_octet), destination).unwrap();

@@ -1,4 +1,4 @@
-//! The programs by themselves, run by the kernel on packets that we write (`BPF_PROG_TEST_RUN`).
+//! The programs alone, run by the kernel on hand-made packets (`BPF_PROG_TEST_RUN`).
 
 use aya::{
     programs::{TestRun, TestRunOptions},
@@ -17,7 +17,7 @@ const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 const VLAN: [u8; 2] = [0x81, 0x00];
 
-/// An Ethernet frame of this type and length, with this address where IPv4 has the source.
+/// An Ethernet frame of this type and length, with this address in place of the IPv4 source.
 fn frame(kind: [u8; 2], length: usize, source: [u8; 4]) -> Vec<u8> {
     let mut frame = vec![0; 64];
     frame[12..14].copy_from_slice(&kind);
@@ -39,7 +39,7 @@ impl Bench {
         Self { kernel, classes }
     }
 
-    /// Runs a program on a frame some times; what it returned the last time.
+    /// Runs a program repeatedly on a frame; returns the last return value.
     fn run(&mut self, version: Version, frame: &[u8], repeat: u32) -> u32 {
         let program = self.kernel.program(version).unwrap();
         let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::new() };
@@ -51,7 +51,7 @@ impl Bench {
     }
 }
 
-/// The programs with and without a log; none where the kernel does not permit to load them.
+/// The programs with and without logging; none if the kernel does not allow loading them.
 fn benches() -> impl Iterator<Item = Bench> {
     let objects = [OBJECT, OBJECT_WITH_LOG].into_iter().filter(|_| kernel_permits());
     objects.map(Bench::new)
@@ -75,7 +75,7 @@ fn the_kernel_classifies_as_user_space_does() {
 
 #[test]
 fn other_packets_pass_and_broken_ones_abort() {
-    // Divisible by 3, and a Fibonacci number at the end: each version has a class for it.
+    // Divisible by 3, with a Fibonacci number at the end: each version has a class for it.
     let source = [1, 0, 0, 5];
     for mut bench in benches() {
         for version in Version::ALL {
@@ -98,7 +98,7 @@ fn other_packets_pass_and_broken_ones_abort() {
     }
 }
 
-/// The packets still pass; the oldest classes stay.
+/// Packets still pass; the oldest classes are kept.
 #[test]
 fn a_full_queue_loses_the_newest() {
     for mut bench in benches() {
@@ -113,7 +113,7 @@ fn a_full_queue_loses_the_newest() {
     }
 }
 
-/// What the macro benchmark relies on.
+/// The macro benchmark relies on this.
 #[test]
 fn the_kernel_counts_every_run() {
     if !kernel_permits() {

@@ -1,4 +1,4 @@
-//! Running the loader, in a network of the test's own.
+//! Runs the loader in a private network namespace.
 
 use std::{
     io,
@@ -19,13 +19,13 @@ pub(crate) fn loader() -> Command {
     command
 }
 
-/// Whether XDP programs load here; if not, the reason is printed.
+/// Whether XDP programs can be loaded; prints the reason if not.
 pub(crate) fn kernel_permits() -> bool {
     program::kernel_permits(ProgramType::Xdp)
 }
 
-/// A network for this test; `None` if XDP programs do not load or there can be no network, with the
-/// reason printed.
+/// A network for this test; `None` if XDP programs cannot be loaded or there can be no network,
+/// with the reason printed.
 pub(crate) fn network() -> Option<Network> {
     if !kernel_permits() {
         return None;
@@ -34,12 +34,12 @@ pub(crate) fn network() -> Option<Network> {
 }
 
 impl Run {
-    /// Starts the loader in the network of this thread, and waits until it is attached.
+    /// Starts the loader in this thread's network, and waits until it is attached.
     pub(crate) fn start(iface: &str, version: &str) -> Self {
         Self::launch(loader().args(["--iface", iface, "--version", version]))
     }
 
-    /// The same, with a standard output that nobody reads.
+    /// The same, with a closed pipe as stdout.
     pub(crate) fn start_without_reader(iface: &str, version: &str) -> Self {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
@@ -48,7 +48,7 @@ impl Run {
         Self::attached(&mut command)
     }
 
-    /// Starts a command that is the loader in the end, and waits until it is attached.
+    /// Starts a command that executes the loader, and waits until it is attached.
     pub(crate) fn launch(command: &mut Command) -> Self {
         Self::attached(command.stdout(Stdio::piped()))
     }
@@ -59,7 +59,7 @@ impl Run {
         run
     }
 
-    /// Waits for that many lines on stdout.
+    /// Waits for `count` lines on stdout.
     pub(crate) fn wait_for_classes(&mut self, count: usize) {
         let mut found = self.out().len();
         if found < count {
@@ -78,7 +78,7 @@ impl Run {
         texts.collect()
     }
 
-    /// Ends it by a signal as a user does; it must end well and tell what it did.
+    /// Terminates it by a signal like a user; it must exit successfully and print the tally.
     pub(crate) fn end(&mut self, signal: Signal, tally: &str) {
         self.signal(signal);
         self.ends_well(tally);

@@ -28,21 +28,21 @@ fn wrong_usage_is_2() {
 
 #[test]
 fn a_pid_that_does_not_exist_is_1() {
-    // Above the largest PID that a kernel gives out, 2^22; then above those that it can express.
+    // Above the kernel's maximum PID, 2^22; then above those that it can represent.
     check_arguments(&["4194305"], 1, "there is no process with PID 4194305");
     check_arguments(&["4294967295"], 1, "there is no process with PID 4294967295");
 }
 
 #[test]
 fn a_thread_is_not_a_process() {
-    // This test runs in a thread of its own.
+    // This test has its own thread.
     let tid = gettid().as_raw_nonzero().to_string();
     check_arguments(&[&tid], 1, "is a thread: give the PID of its process");
 }
 
 #[test]
 fn a_kernel_thread_is_refused() {
-    // The ancestor of all of them. In a container 2 may be another process, or none.
+    // The parent of all kernel threads. In a container 2 may be another process, or none.
     let name = fs::read_to_string("/proc/2/comm").unwrap_or_default();
     if name != "kthreadd\n" {
         eprintln!("SKIPPED: kernel threads cannot be seen from here");

@@ -1,4 +1,4 @@
-//! What the feature `dhat-heap` writes.
+//! Output of the feature `dhat-heap`.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use crate::{
     sampling::{TALLY, sampled, wait_for_samples},
 };
 
-/// Reads dhat-heap.json; gives the names of its frames.
+/// Reads dhat-heap.json and returns the names of its frames.
 fn check_heap_profile(folder: &Path) -> Vec<String> {
     let text = fs::read(folder.join("dhat-heap.json")).unwrap();
     let profile: Value = serde_json::from_slice(&text).unwrap();

@@ -1,4 +1,4 @@
-//! The profiler as its users run it, on the real kernel.
+//! Runs the profiler on the real kernel.
 
 mod arguments;
 #[cfg(feature = "dhat-heap")]

@@ -1,4 +1,4 @@
-//! Running the profiler, and things for it to look at.
+//! Runs the profiler, and processes for it to sample.
 
 use std::{
     io::Write,
@@ -12,14 +12,14 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::program::{self, Run};
 
-/// The profiler's command, in a folder where it may leave files.
+/// The profiler's command, in a folder for its output files.
 pub(crate) fn profiler(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
     command.current_dir(folder).env_remove("RUST_LOG").stdin(Stdio::null());
     command
 }
 
-/// Whether programs of the profiler's type load here; if not, the reason is printed.
+/// Whether programs of the profiler's type can be loaded; prints the reason if not.
 pub(crate) fn kernel_permits() -> bool {
     program::kernel_permits(ProgramType::PerfEvent)
 }
@@ -30,7 +30,7 @@ impl Run {
     }
 }
 
-/// A shell script to look at. Killed with its children when dropped.
+/// A shell script to sample. Killed with its children when dropped.
 pub(crate) struct Busy(Child);
 
 impl Busy {

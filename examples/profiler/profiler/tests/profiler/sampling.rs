@@ -10,14 +10,13 @@ use crate::{
     run::{Busy, kernel_permits},
 };
 
-/// What the profiler says at a good end.
+/// The profiler's message after a successful run.
 pub(crate) const TALLY: &str = " samples logged, 0 not understood, ";
 
-/// With the feature `oops` a sample takes half a second: three will do.
+/// With the feature `oops` a sample takes half a second, so three suffice.
 const SAMPLES: u32 = if cfg!(feature = "oops") { 3 } else { 50 };
 
-/// A shell with this script, and a run in a folder of its own that samples it. `None` where the kernel does
-/// not permit that.
+/// A shell that runs this script, and a profiler run on it in its own folder. `None` if the kernel does not allow that.
 pub(crate) fn sampled(script: &str) -> Option<(Busy, TempDir, Run)> {
     kernel_permits().then(|| {
         let busy = Busy::start(script);
@@ -75,7 +74,7 @@ fn a_target_that_sleeps_gives_an_explanation() {
 
 #[test]
 fn children_are_followed() {
-    // The shell starts its child only when told, and does nothing itself.
+    // The shell starts its child only on request, and does nothing itself.
     let Some((mut parent, _folder, mut run)) = sampled("read go; { while :; do :; done; } & wait")
     else {
         return;
@@ -90,7 +89,7 @@ fn children_are_followed() {
     run.ends_well(TALLY);
 }
 
-/// A perf event belongs to one thread: those that are there already need one each.
+/// A perf event belongs to one thread: existing threads need one each.
 #[test]
 fn threads_that_are_there_already_are_sampled() {
     if !kernel_permits() {
@@ -101,7 +100,7 @@ fn threads_that_are_there_already_are_sampled() {
     let alive = Arc::downgrade(&wanted);
     thread::spawn(move || {
         sender.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
-        // Until the test ends, well or not.
+        // Until the test ends, passed or failed.
         while alive.strong_count() > 0 {
             hint::spin_loop();
         }

@@ -1,4 +1,4 @@
-// A bit of everything that clang writes for libbpf, without its headers.
+// Uses every feature that clang supports for libbpf, without its headers.
 
 #define SEC(name) __attribute__((section(name), used))
 #define __uint(name, value) int (*name)[value]
@@ -33,7 +33,7 @@ struct {
     __uint(max_entries, 4096);
 } events SEC(".maps");
 
-// As kernels have it, but for what is not asked for.
+// The structure of kernels, without unused members.
 struct thread_info {
     u32 status;
 } CORE;
