@@ -82,7 +82,7 @@ impl Reader {
             "cfn" => drop(self.functions.number(value)?),
             "cfi" | "cfl" => drop(self.files.number(value)?),
             "calls" => self.is_call = true,
-            // A header with such a sign in its value, such as `cmd: x --a=b`, or a jump, which has no cost.
+            // A header with `=` in its value, such as `cmd: x --a=b`, or a jump, which has no cost.
             _ => {}
         }
         Ok(())

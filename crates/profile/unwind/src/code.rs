@@ -248,7 +248,7 @@ impl<'a> Search<'a> {
                     to_do.extend(found.called.into_iter().map(|called| (called, true)));
                     self.taken.extend(found.taken);
                 } else {
-                    // Another function may turn out to call it.
+                    // A call to it may be found later.
                     self.tried.remove(&address);
                 }
             }

@@ -1,8 +1,8 @@
-// Decodes a WriteRaw request, a frame of gRPC for the web, by the schema of Parca's own client: node decode_parca.mjs FILE
+// Decodes a WriteRaw request, a gRPC-Web frame, with the schema of Parca's own client: node decode_parca.mjs FILE
 import { readFileSync } from "node:fs";
 import { register } from "node:module";
 
-// The package is made for bundlers: it names its modules without `.js`, and does not say that they are modules.
+// The package is made for bundlers: its imports omit `.js`, and it does not declare ES modules.
 const hooks = `
   export const resolve = (name, context, next) => next(name, context).catch(() => next(name + ".js", context));
   export const load = (url, context, next) =>

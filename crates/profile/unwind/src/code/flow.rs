@@ -83,7 +83,7 @@ pub(super) struct Explored {
 /// State shared by explorations.
 pub(super) struct Explorer<'a> {
     pub(super) code: &'a Code<'a>,
-    /// Apparent function starts. Code after a call is not a continuation if such an address follows.
+    /// Apparent function starts. A call directly before one does not continue there.
     pub(super) beginnings: FxHashSet<u64>,
     /// Addresses with rules of their own.
     pub(super) stubs: FxHashSet<u64>,

@@ -1,4 +1,4 @@
-// What is hard to unwind, without frame pointers: signals, a signal on a stack of its own, longjmp,
+// Code that is hard to unwind, without frame pointers: signals, a signal on a stack of its own, longjmp,
 // vfork, aligned stacks, tail calls, lazy binding, callbacks of the C library, the vdso, deep recursion.
 #define _GNU_SOURCE
 #include <alloca.h>

@@ -223,7 +223,7 @@ fn function(
         if ends.is_handed_on && call == call::REALLOC {
             call |= call::NEW_IS_OTHERS;
         }
-        // Only a function that clears a block may be a jump target with it as argument.
+        // Only `calloc` may jump to a function with the block as its argument, to clear it.
         let is_exit = |exit: &&Exit| !exit.leaves || call == call::CALLOC;
         exits = ends
             .exits

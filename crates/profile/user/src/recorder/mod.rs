@@ -1,4 +1,4 @@
-//! The recorder: turns samples and events, in time order, into stacks, threads and open files.
+//! The recorder: collects stacks, threads and open files from samples and events in time order.
 //!
 //! It is independent of BPF and perf. Addresses are stored unchanged with the generation of their address space.
 //! Symbols are resolved later, when no data can be lost meanwhile.
@@ -439,7 +439,7 @@ impl Recorder {
         frame.set_beside(header.beside);
         let Self { rules, spaces, binaries, wanted, jit, .. } = self;
         finish(frame, memory, frames, |address| {
-            // The next sample reaches the same callers.
+            // The next sample will have the same callers.
             wanted.push((header.pid, address));
             look_up_rule(rules, spaces, binaries, generation, address)
                 .map(|rule| rule.or_else(|| jit.rule(header.pid, address)).unwrap_or(Rule::GAP))

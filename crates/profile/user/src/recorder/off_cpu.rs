@@ -95,7 +95,7 @@ impl Recorder {
         if block.start_ns >= end_ns {
             return;
         }
-        // A thread that slept all the time has no record.
+        // Nothing is counted for a thread that slept all the time.
         if block.state != State::Sleeping || block.start_ns > self.start_ns {
             self.block(&block);
         }

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Consecutive turns without tables to build that count as warm.
+/// Recording is warm after this many consecutive turns without tables to build.
 const WARM_TURNS: u32 = 10;
 const WARM_TURN: Duration = Duration::from_millis(30);
 

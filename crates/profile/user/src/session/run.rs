@@ -208,7 +208,7 @@ impl Session {
         }
         self.machine_before = MachineTime::read();
         if options.targets == Targets::All {
-            // The machine does more than the PID namespace.
+            // The machine's CPU time includes more than the PID namespace.
             self.cpu_time_before_ns = match self.namespaced {
                 true => proc::pids().into_iter().map(proc::cpu_time_ns).sum(),
                 false => self.machine_before.busy_ns,

@@ -58,7 +58,7 @@ impl NameStore {
         let (_, used) = self.files.get_mut(&name)?;
         let file = File::options().read(true).write(true).open(self.folder.join(&name)).ok()?;
         *used = SystemTime::now();
-        // Tells the next process about the last use.
+        // Records the last use for the next process.
         let _ = file.set_modified(*used);
         let mut bytes = Vec::new();
         file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
