@@ -1,4 +1,4 @@
-# Decodes an ExportProfilesServiceRequest with the schema of the package `opentelemetry-proto`: python3 decode_otlp.py FILE
+# Decodes an ExportProfilesServiceRequest by the schema of the package `opentelemetry-proto`: python3 decode_otlp.py FILE
 import gzip
 import json
 import sys
