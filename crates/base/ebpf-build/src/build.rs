@@ -33,7 +33,7 @@ impl KernelHalf<'_> {
 /// Writes the object file of a kernel half to `$OUT_DIR/<binary>`: the prebuilt one if its sources
 /// have not changed, else a new build.
 ///
-/// For build scripts: tells cargo what to watch, forwards compiler warnings, and fails the build
+/// For build scripts: declares to cargo what to watch, forwards compiler warnings, and fails the build
 /// with a one-sentence error.
 pub fn build_or_exit(half: KernelHalf<'_>) {
     for path in half.sources().chain(half.compiled.map(PathBuf::from)).filter(|path| path.exists())

@@ -29,7 +29,7 @@ pub(super) struct Statistics {
 }
 
 impl Statistics {
-    /// Records the current state, enables statistics, and measures their overhead. `owners` tells
+    /// Records the current state, enables statistics, and measures their overhead. `owners` lists
     /// which processes already enabled them. Fails if the kernel refuses.
     pub(super) fn switch_on(owners: &Owners) -> Result<Self, LiveError> {
         let ruler = Ruler::load();

@@ -286,7 +286,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
     }
 }
 
-/// Whether there is time to count a run of a long-running program, given that `are_others`.
+/// Whether there is time to count a run of a long-running program. `are_others` reserves time for others.
 fn fits_counted<'a, R: Runner<'a>>(
     session: &Session<'a, R>,
     run_ns: f64,

@@ -52,7 +52,7 @@ impl Interface {
         self.index
     }
 
-    /// Whether it still is there: when an interface goes, the kernel detaches its programs and tells
+    /// Whether it still exists: when an interface goes, the kernel detaches its programs and tells
     /// nobody.
     pub fn exists(&self) -> bool {
         netdevice::index_to_name(&self.socket, self.index) != Err(Errno::NODEV)

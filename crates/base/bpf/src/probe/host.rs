@@ -56,7 +56,7 @@ pub(super) fn capabilities(host: &Host) -> Finding {
     }
 }
 
-/// Whether `/proc` shows the PIDs of our namespace, which the kernel half can translate.
+/// Whether `/proc` shows the PIDs of our namespace, as only those can be used in the kernel half.
 pub(super) fn pid_namespace() -> Finding {
     const SUBJECT: Subject = Subject::new("pid_namespace", "PID namespace", &[Profile, Heap], &[]);
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();

@@ -53,8 +53,8 @@ const CPU_CLOCK: u64 = 0;
 const PAGE_FAULTS: u64 = 2;
 const DUMMY: u64 = 9;
 
-/// Opens an event of a type and number on `cpu` for all processes, without triggering. Unless
-/// `is_on` it starts disabled.
+/// Opens a counter of a type and number on `cpu` for all processes, which never triggers. It starts
+/// disabled unless `is_on`.
 pub(crate) fn open_counter(
     (r#type, config): (u32, u64),
     cpu: libc::c_int,
