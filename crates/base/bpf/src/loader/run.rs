@@ -119,7 +119,7 @@ pub fn run(
     run_until(program, r#type, input, repeat, &Alarm::never())
 }
 
-/// Like [`run`], but stops when the alarm goes off. Still waits for an active run.
+/// Like [`run()`], but stops when the alarm goes off. Still waits for an active run.
 pub fn run_until(
     program: impl AsFd,
     r#type: ProgramType,
