@@ -6,7 +6,7 @@ use wingbeat_text::{decimal, grouped};
 
 use crate::{
     counts::Calls,
-    result::{Case, Latency},
+    result::{Case, Latency, Method, PacketSource},
 };
 
 /// Code of the warning.
@@ -45,10 +45,12 @@ fn least_ns(instructions: u64, calls: &[Calls]) -> f64 {
     others as f64 / INSTRUCTIONS_PER_NS_MAX + calls as f64 * CALL_NS_MIN
 }
 
-/// Describes the contradictions within a case.
-pub(super) fn contradictions(case: &Case) -> Vec<String> {
+/// What contradicts itself in a case, in words. `ruler_ns` is what the kernel reports of an empty program of
+/// its type.
+pub(super) fn contradictions(case: &Case, ruler_ns: Option<u32>) -> Vec<String> {
     let latency = case.latency.measured();
     let mut found: Vec<_> = too_fast(case, latency).into_iter().collect();
+    found.extend(latency.zip(ruler_ns).and_then(|it| slower_by_kernel(case, it)));
     if let Some(own) = &case.own_output
         && let Some((instructions, median_ns)) = own.instructions.zip(own.median_ns)
     {
@@ -62,6 +64,36 @@ pub(super) fn contradictions(case: &Case) -> Vec<String> {
         ));
     }
     found
+}
+
+/// How many times as long, and how many nanoseconds longer, the kernel's repetition may take than bursts of the
+/// same runs: it overlaps them less, and reports whole nanoseconds.
+const BY_KERNEL: (f64, f64) = (4.0, 30.0);
+
+/// The kernel begins each run it repeats with an empty result; calls of a burst share one.
+fn slower_by_kernel(case: &Case, (latency, ruler_ns): (&Latency, u32)) -> Option<String> {
+    let is_alike = case
+        .counts
+        .measured()
+        .is_some_and(|counts| counts.steady_instructions.is_none() && counts.variation.is_none());
+    let how = (latency.method, latency.packet);
+    if how != (Method::Bursts, PacketSource::Unchanged) || !is_alike || latency.kernel_ns == 0 {
+        return None;
+    }
+    let net_ns = latency.net_ns?;
+    let by_kernel_ns = f64::from(latency.kernel_ns.saturating_sub(ruler_ns));
+    is_another_path(net_ns, by_kernel_ns).then(|| {
+        format!(
+            "{} takes net {} ns in bursts and {} ns when the kernel repeats it",
+            case.name,
+            decimal(net_ns, 1),
+            decimal(by_kernel_ns, 1)
+        )
+    })
+}
+
+fn is_another_path(net_ns: f64, by_kernel_ns: f64) -> bool {
+    by_kernel_ns > BY_KERNEL.0 * net_ns + BY_KERNEL.1
 }
 
 /// Checks the time of a run including the loop, so that a program whose instructions overlap with
@@ -96,6 +128,18 @@ fn faster_than(what: &str, instructions: u64, calls: &[Calls], time_ns: f64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bursts_and_the_kernel_time_the_same_path() {
+        let check = |net_ns, by_kernel_ns, expected| {
+            assert_eq!(is_another_path(net_ns, by_kernel_ns), expected, "{net_ns} {by_kernel_ns}");
+        };
+        // A flow dissector whose keys all calls of a burst shared.
+        check(0.2, 68.0, true);
+        check(1.0, 20.0, false);
+        check(60.0, 200.0, false);
+        check(60.0, 280.0, true);
+    }
 
     #[test]
     fn no_core_is_that_fast() {

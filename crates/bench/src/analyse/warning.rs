@@ -1,9 +1,10 @@
 //! Warnings about the reliability of the figures.
 
 use wingbeat_bpf::loader::Remarks;
+use wingbeat_stats::sample::Sample;
 
 use super::{
-    Raw,
+    Raw, RawCase,
     plausible::{self, FIGURES_DISAGREE},
 };
 use crate::{
@@ -33,7 +34,7 @@ pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
     let contexts =
         raw.measured.cases.iter().map(|case| (&*case.name, case.made_up_context.as_deref()));
     let found = [
-        disagreeing(cases),
+        disagreeing(raw, cases),
         feeding(cases),
         varying(cases),
         aborted(cases),
@@ -47,8 +48,19 @@ pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
 }
 
 /// Figures that contradict each other.
-fn disagreeing(cases: &[Case]) -> Option<Warning> {
-    let those: Vec<String> = cases.iter().flat_map(plausible::contradictions).collect();
+fn disagreeing(raw: &Raw, cases: &[Case]) -> Option<Warning> {
+    let ruler_ns = |case: &RawCase| {
+        let ruler = raw.measured.rulers.iter().find(|(r#type, _)| *r#type == case.r#type);
+        Sample::new(ruler?.1.kernel_ns.iter().map(|ns| f64::from(*ns)).collect())
+            .ok()
+            .map(|it| it.median() as u32)
+    };
+    let rulers_ns = raw.measured.cases.iter().map(ruler_ns);
+    let those: Vec<String> = cases
+        .iter()
+        .zip(rulers_ns)
+        .flat_map(|(case, ruler_ns)| plausible::contradictions(case, ruler_ns))
+        .collect();
     warning(
         FIGURES_DISAGREE,
         "figures contradict each other",

@@ -362,9 +362,9 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
             subject.reset()?;
             let given = (self.input, subject.context(&session.plan.context));
             if self.leaves.is_changed() {
-                let fixed = session.fixed_part(subject.r#type());
-                let run = || subject.run(given, 1);
-                let (run_ns, _) = fixed.time_calls(calls_of(self.run_ns[side]), run)?;
+                let r#type = subject.r#type();
+                let (calls, run) = (calls_of(self.run_ns[side]), |runs| subject.run(given, runs));
+                let (run_ns, _) = session.fixed_part(r#type).time_calls(r#type, calls, run)?;
                 times[side][number / 2] = run_ns;
                 continue;
             }

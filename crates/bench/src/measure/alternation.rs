@@ -50,8 +50,9 @@ const PLACES: usize = 24;
 /// disturbance of one burst covers its neighbour too.
 const CALL_NS_MAX: f64 = 2e6;
 
-/// Why packets cannot be restored.
-const CANNOT_UNDO: &str = "what a program does to its packet cannot be undone between calls";
+/// Why packets are not put back.
+const CANNOT_UNDO: &str =
+    "what a program does to its packet or context cannot be undone between calls";
 
 /// Why the kernel rejects two programs in one image. A distributor may have backported `may_goto`
 /// to an old kernel, so it is tried first, and its error is appended.
@@ -129,6 +130,11 @@ impl<'a> Image<'a> {
             .find_map(|(side, is_foreign)| needs_own_object(side.linked, is_foreign))
         {
             return Err(reason.to_owned());
+        }
+        if sides.iter().any(|side| shares_a_result(side.linked)) {
+            return Err(
+                "calls would share the result that the kernel empties before each run".to_owned()
+            );
         }
         let restored = match leaves {
             Leaves::AsItWas => None,
@@ -285,6 +291,20 @@ fn needs_own_object(linked: &Linked, is_foreign: bool) -> Option<&'static str> {
     }
     let reads_kernel = is_foreign && linked.code.insns.iter().any(is_variable);
     reads_kernel.then_some("a program that reads variables of the kernel needs its own object")
+}
+
+/// Whether the kernel puts back, before each run that it repeats, what calls of a program would leave to each
+/// other: the keys of a flow dissector, the socket that `bpf_sk_assign` chose
+/// (`bpf_prog_test_run_flow_dissector` and `_sk_lookup` in net/bpf/test_run.c, Linux 6.18).
+fn shares_a_result(linked: &Linked) -> bool {
+    const SK_ASSIGN: i32 = 124;
+    let is_assigning =
+        |insn: &Insn| (insn.opcode, insn.src(), insn.immediate) == (op::CALL, 0, SK_ASSIGN);
+    match linked.program.r#type {
+        ProgramType::FLOW_DISSECTOR => true,
+        ProgramType::SK_LOOKUP => linked.code.insns.iter().any(is_assigning),
+        _ => false,
+    }
 }
 
 /// Both programs in the kernel.

@@ -59,26 +59,31 @@ impl FixedPart {
         }
         let cpu_time_ns = Sample::new(calls).map_or(0.0, |calls| calls.median().max(0.0));
         let mut found = Self { cpu_time_ns, call_ns: 0.0 };
-        if !r#type.test_run().is_some_and(|rules| rules.repeats) {
+        if !repeats(r#type) {
             return Ok(found);
         }
         let repeated_ns = f64::from(run(REPEATED_RUNS)?.mean_ns);
-        let (by_calls_ns, _) = found.time_calls(SINGLE_CALLS as u32, || run(1))?;
+        let (by_calls_ns, _) = found.time_calls(r#type, SINGLE_CALLS as u32, run)?;
         found.call_ns = (by_calls_ns - repeated_ns).max(0.0);
         Ok(found)
     }
 
-    /// Time per run of single-run calls, in nanoseconds, as if the kernel had repeated them; and
-    /// the last return value. `run` makes one call.
+    /// Time per run of so many calls with one run each, in nanoseconds, as if the kernel had repeated
+    /// them; and what the last one returned. `run` makes a batch of that many.
     pub(super) fn time_calls(
         self,
+        r#type: ProgramType,
         calls: u32,
-        mut run: impl FnMut() -> Result<ProgramRun, BenchError>,
+        mut run: impl FnMut(u32) -> Result<ProgramRun, BenchError>,
     ) -> Result<(f64, u32), BenchError> {
+        if !repeats(r#type) {
+            let run = run(calls.max(1))?;
+            return Ok((time_per_run_ns(r#type, &run, self), run.return_value));
+        }
         let mut times = Vec::new();
         let mut returned = 0;
         for _ in 0..calls.max(1) {
-            let run = run()?;
+            let run = run(1)?;
             times.push(f64::from(run.mean_ns));
             returned = run.return_value;
         }
@@ -87,11 +92,16 @@ impl FixedPart {
     }
 }
 
+/// Whether the kernel repeats runs of this type in one call. Otherwise each run of a batch is a call, with a
+/// context of its own.
+pub(super) fn repeats(r#type: ProgramType) -> bool {
+    r#type.test_run().is_some_and(|rules| rules.repeats)
+}
+
 /// Time per run of a batch, in nanoseconds.
 pub(super) fn time_per_run_ns(r#type: ProgramType, run: &ProgramRun, fixed: FixedPart) -> f64 {
     let runs = f64::from(run.runs.max(1));
-    let is_timed = r#type.test_run().is_some_and(|rules| rules.repeats);
-    if !is_timed {
+    if !repeats(r#type) {
         return run.cpu_time_ns as f64 / runs;
     }
     let reported = f64::from(run.mean_ns);
@@ -162,9 +172,9 @@ impl Length {
 
 /// Approximate run time, at least 1 ns.
 fn per_run_ns(r#type: ProgramType, run: &ProgramRun) -> f64 {
-    match r#type.test_run() {
-        Some(rules) if rules.repeats => f64::from(run.mean_ns).max(1.0),
-        _ => (run.cpu_time_ns as f64 / f64::from(run.runs.max(1))).max(1.0),
+    match repeats(r#type) {
+        true => f64::from(run.mean_ns).max(1.0),
+        false => (run.cpu_time_ns as f64 / f64::from(run.runs.max(1))).max(1.0),
     }
 }
 
@@ -174,6 +184,7 @@ mod tests {
 
     fn run(runs: u32, mean_ns: u32, cpu_time_ns: u64) -> ProgramRun {
         ProgramRun {
+            has_changed_context: false,
             return_value: 0,
             data: Vec::new(),
             runs,

@@ -81,8 +81,8 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             return;
         }
         let input = Input::default_packet();
-        let given = (&input, &[][..]);
         for (number, subject) in self.subjects[..self.rulers].iter_mut().enumerate() {
+            let given = (&input, session.ruler_context(subject.r#type()));
             if session.runner.is_over() {
                 break;
             }

@@ -240,6 +240,7 @@ impl FakeSubject<'_> {
         Ok(ProgramRun {
             return_value: self.returned(repeat),
             data,
+            has_changed_context: false,
             runs: repeat,
             mean_ns: u32::try_from(runs_ns / u64::from(repeat)).unwrap_or(u32::MAX),
             cpu_time_ns: time_ns,

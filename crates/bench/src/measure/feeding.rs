@@ -10,6 +10,7 @@ use wingbeat_bpf::loader::ProgramRun;
 
 use super::{
     BenchError,
+    batch::repeats,
     runner::{Given, Leaves, Subject},
 };
 use crate::analyse::{Later, has_changed_packet};
@@ -63,7 +64,8 @@ impl Feeding {
         (input, _): Given<'_>,
         first: &ProgramRun,
     ) -> Self {
-        let changes = has_changed_packet(subject.r#type(), &input.data, &first.data);
+        let changes = first.has_changed_context
+            || has_changed_packet(subject.r#type(), &input.data, &first.data);
         Self { settled: None, own_output: changes.then(Later::default) }
     }
 
@@ -92,7 +94,7 @@ impl Feeding {
             return_value: Some(calls.last.return_value),
             varies: calls.changes > SETTLED_CHANGES,
         });
-        if !subject.r#type().test_run().is_some_and(|rules| rules.repeats) {
+        if !repeats(subject.r#type()) {
             return Ok(found);
         }
         subject.reset()?;

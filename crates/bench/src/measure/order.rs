@@ -259,7 +259,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         let own = Input::default_packet();
         let is_ruler = subject.name() == RULER;
         let given = match is_ruler {
-            true => (&own, &[][..]),
+            true => (&own, self.ruler_context(subject.r#type())),
             false => (&self.plan.inputs[turn.input], subject.context(&self.plan.context)),
         };
         if !is_ruler {

@@ -11,7 +11,7 @@ use wingbeat_stats::random::Random;
 
 use super::{
     BenchError,
-    batch::FixedPart,
+    batch::{FixedPart, repeats},
     budget::{Budget, EXTENDED_MAX},
     ruler::RULER,
     runner::{Given, Runner, Subject as _},
@@ -118,7 +118,15 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         known.map_or_else(FixedPart::default, |(_, fixed)| *fixed)
     }
 
-    /// Takes a batch that the kernel repeats.
+    /// The context of the ruler of a type. Where each run is a call, copying the context is part of its time.
+    pub(super) fn ruler_context(&self, r#type: ProgramType) -> &'a [u8] {
+        match repeats(r#type) {
+            true => &[],
+            false => &self.plan.context,
+        }
+    }
+
+    /// A batch that the kernel repeats.
     pub(super) fn take_batch(
         &mut self,
         subject: &mut R::Subject,

@@ -10,7 +10,7 @@ use wingbeat_stats::random::Random;
 
 use super::{
     BenchError,
-    batch::{FixedPart, Length, time_per_run_ns},
+    batch::{FixedPart, Length, repeats, time_per_run_ns},
     runner::{Alternation, Given, Leaves, Pace, Runner, Subject},
 };
 use crate::{
@@ -161,7 +161,9 @@ impl<A: Alternation> Turn<A> {
         }
         subject.reset()?;
         let (run_ns, returned) =
-            fixed.time_calls(calls_of(self.run_ns), || subject.run(given, 1))?;
+            fixed.time_calls(subject.r#type(), calls_of(self.run_ns), |runs| {
+                subject.run(given, runs)
+            })?;
         self.calls_ns.push(run_ns);
         self.raw.returned.push(returned);
         Ok(())
@@ -231,7 +233,8 @@ impl<A: Alternation> Turn<A> {
                 (self.length.runs, Some(reason), packet)
             }
         };
-        if packet == PacketSource::Restored {
+        // Where each run is a call, none sees the output of another.
+        if packet == PacketSource::Restored && repeats(r#type) {
             self.raw.own_output_ns = repeated_ns;
         }
         RawRun { no_bursts, packet, runs_per_batch, ..self.raw }

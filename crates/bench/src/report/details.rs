@@ -87,7 +87,7 @@ pub(super) fn method(method: Method, reason: Option<&str>) -> String {
     let how = match method {
         Method::Bursts => return "bursts that alternate within one run".to_owned(),
         Method::Batches => "batches that the kernel repeats",
-        Method::Calls => "calls with one run each, for which the kernel builds the packet",
+        Method::Calls => "calls with one run each, for which the kernel builds the input",
     };
     reason.map_or_else(|| how.to_owned(), |reason| format!("{how}: {}", one_line(reason)))
 }

@@ -68,12 +68,20 @@ fn own_output(case: &Case) -> Option<String> {
     let returned = own.return_name.as_deref().map(printable).or(number);
     let details: Vec<_> =
         instructions.into_iter().chain(returned.map(|it| format!("returns {it}"))).collect();
-    Some(format!(
-        "{name} changes its packet: on a fresh packet {} ns, on its own output {} ns ({})",
-        decimal(latency.median_ns, 1),
-        own.median_ns.map_or_else(|| "–".to_owned(), |ns| decimal(ns, 1)),
-        details.join(", ")
-    ))
+    // Only without what is around them are bursts and the kernel's batches alike.
+    let times = match latency.net_ns.zip(own.net_ns) {
+        Some((fresh, own)) => format!(
+            "net {} ns on a fresh packet, {} ns on its own output",
+            decimal(fresh, 1),
+            decimal(own, 1)
+        ),
+        None => format!(
+            "{} ns on a fresh packet, {} ns on its own output",
+            decimal(latency.median_ns, 1),
+            own.median_ns.map_or_else(|| "–".to_owned(), |ns| decimal(ns, 1))
+        ),
+    };
+    Some(format!("{name} changes its packet: {times} ({})", details.join(", ")))
 }
 
 /// Reasons for missing figures, once per reason.

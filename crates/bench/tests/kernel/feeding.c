@@ -113,7 +113,23 @@ SEC("tc") int tc_truncates(struct __sk_buff *ctx) {
     return skb_change_tail(ctx, 50, 0) ? TC_ACT_PIPE : TC_ACT_OK;
 }
 
-/* A budget exhausted by the first runs. */
+/* A question and its answer share the context. */
+SEC("syscall") int answers(u64 *ctx) {
+    if (ctx[0]) return 1;
+    ctx[0] = work(7);
+    return 0;
+}
+
+/* Keys that the kernel empties before each run it repeats. */
+struct flow_keys { unsigned short nhoff, thoff; };
+struct flow { u8 before[144]; struct flow_keys *keys; };
+SEC("flow_dissector") int dissects(struct flow *ctx) {
+    if (ctx->keys->thoff > 100) return 2;
+    ctx->keys->thoff += 200;
+    return work(ctx->keys->nhoff) ? 0 : 2;
+}
+
+/* A budget that the first runs use up. */
 struct {
     int (*type)[2];
     u32 *key;

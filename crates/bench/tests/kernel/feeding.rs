@@ -97,6 +97,30 @@ fn times_are_of_the_packet_that_was_asked_for() {
 }
 
 #[test]
+fn times_are_of_the_context_that_was_asked_for() {
+    let Some(spec) = object() else { return };
+    let plan = Plan { context: vec![0; 16], ..plan("answers") };
+    let report = watched(|watcher| bench(&spec, &plan, watcher)).expect("it is measured");
+    let case = &report.cases[0];
+    let latency = case.latency.measured().expect("a time");
+    assert_eq!((latency.method, latency.packet), (Method::Calls, PacketSource::Restored));
+    let net_ns = latency.net_ns.expect("net");
+    assert!(net_ns > 100.0, "{net_ns}");
+    assert_eq!((case.outcome.return_value, codes(&report)), (0, vec![]));
+}
+
+#[test]
+fn times_are_of_the_keys_that_the_kernel_empties() {
+    let Some(spec) = object() else { return };
+    let report = measured(&spec, "dissects");
+    let latency = report.cases[0].latency.measured().expect("a time");
+    assert_eq!((latency.method, latency.packet), (Method::Batches, PacketSource::Unchanged));
+    let net_ns = latency.net_ns.expect("net");
+    assert!(net_ns > 100.0, "{net_ns}");
+    assert_eq!(codes(&report), [""; 0]);
+}
+
+#[test]
 fn a_program_that_leaves_its_packet_alone_is_timed_as_it_is() {
     let Some(spec) = object() else { return };
     let report = measured(&spec, "leaves");

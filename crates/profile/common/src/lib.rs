@@ -438,9 +438,11 @@ pub mod program {
     pub const HEAP_FREE: &str = "heap_free";
     /// Raw tracepoint `sys_exit`: system calls that change the address space.
     pub const SPACE: &str = "on_sys_exit";
-    /// Raw tracepoints, each with its program's name.
+    /// Raw tracepoint `sched_process_fork`: children join their parents.
+    pub const FORK: &str = "on_fork";
+    /// Raw tracepoints, each with the name of its program.
     pub const TRACEPOINTS: [(&str, &str); 4] = [
-        ("on_fork", "sched_process_fork"),
+        (FORK, "sched_process_fork"),
         ("on_exec", "sched_process_exec"),
         ("on_exit", "sched_process_exit"),
         ("on_free", "sched_process_free"),

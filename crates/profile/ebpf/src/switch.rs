@@ -207,8 +207,8 @@ fn meet(task: impl Task, tid: u32, now_ns: u64) -> Option<&'static mut Thread> {
     if !is_target(pid) {
         return None;
     }
-    // If it exists, the iteration over all threads has added it.
-    insert(task, now_ns, None, BPF_NOEXIST);
+    // If it is there, the walk over all threads was faster.
+    insert_by(scratch::THREAD, task, now_ns, None, BPF_NOEXIST);
     let thread = known(tid);
     if thread.is_none() {
         count(counter::UNTRACKED, 1);
@@ -216,14 +216,8 @@ fn meet(task: impl Task, tid: u32, now_ns: u64) -> Option<&'static mut Thread> {
     thread
 }
 
-/// Adds a thread to the table: off the CPU in some state, or running. Returns false if the table is full or, with
-/// [`BPF_NOEXIST`], if the thread exists.
-#[inline(always)]
-pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>, flags: u32) -> bool {
-    insert_by(scratch::THREAD, task, now_ns, out, flags)
-}
-
-/// Same as [`insert`], through another part of the scratch memory.
+/// Adds a thread to the table, by way of a part of the scratch memory: off the CPU in some state, or running.
+/// False if there is no room, or with [`BPF_NOEXIST`] if it is there.
 #[inline(always)]
 pub fn insert_by(
     part: u32,

@@ -13,7 +13,7 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::{EXITS, TARGETS, count, is_target, is_watching, setting},
+    maps::{EXITS, TARGETS, count, is_target, is_watching, scratch, setting},
     missed, namespace, switch, table,
     task::{Probed, Task as _},
 };
@@ -47,7 +47,7 @@ pub fn on_fork(ctx: RawTracePointContext) -> i32 {
         // It waits for its first CPU. SAFETY: a helper without arguments.
         let now_ns = unsafe { bpf_ktime_get_ns() };
         let state = Some(BlockState::Preempted);
-        let is_in = switch::insert(child, now_ns, state, BPF_ANY);
+        let is_in = switch::insert_by(scratch::FORK, child, now_ns, state, BPF_ANY);
         count(if is_in { counter::BORN } else { counter::UNTRACKED }, 1);
     }
     0
@@ -114,7 +114,10 @@ fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
             return;
         }
     }
-    if !switch::insert(task, now_ns, None, BPF_NOEXIST) {
+    // A switch in between may have met it.
+    if !switch::insert_by(scratch::EXEC, task, now_ns, None, BPF_NOEXIST)
+        && switch::known(tid).is_none()
+    {
         count(counter::UNTRACKED, 1);
     }
 }

@@ -18,7 +18,7 @@ OWN void child_work(void) { while (cpu_s() < 0.5) spin(100000); }
 int main(int count, char **words) {
     if (count > 1) sleep(1);
     for (int i = 0; i < 3; i++) if (fork() == 0) {
-        if (count > 1) sleep(1);
+        if (count > 1) sleep(3);
         child_work();
         return 0;
     }
@@ -49,13 +49,13 @@ fn children_are_followed_unless_told_not_to() {
 fn a_running_process_is_sampled_with_its_children_of_before_and_after() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = family(folder.path());
-    // The parent forks after a second, its children work after another: attached in between.
+    // The parent forks after a second, its children work after three more: attached in between.
     let target = Background::start(&program, &["late"]);
     wait_for("the children", || {
         let children = format!("/proc/{0}/task/{0}/children", target.pid());
         std::fs::read_to_string(children).is_ok_and(|text| text.split_whitespace().count() == 3)
     });
-    let run = profile(folder.path(), &["-F", "499", "-d", "3s", "--pid", &target.pid()], &[]);
+    let run = profile(folder.path(), &["-F", "499", "-d", "6s", "--pid", &target.pid()], &[]);
     assert!(run.samples_with("child_work") > 300, "{}", run.summary);
     assert_eq!(run.code, Some(0));
 }

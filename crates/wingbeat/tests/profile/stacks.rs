@@ -325,7 +325,10 @@ int main(void) {
 }"#;
     let program = build(folder.path(), "filter", source);
     let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
-    assert!(run.percent_with(";hot_filter [bpf]") > 80.0, "{:?}", run.folded);
+    // How long the verifier takes depends on the kernel.
+    let (named, all) =
+        (run.samples_with(";hot_filter [bpf]"), run.samples_with(";bpf_test_run_[k]"));
+    assert!(named > 100 && named * 10 > all * 9, "{named} of {all}: {:?}", run.folded);
 }
 
 #[test]

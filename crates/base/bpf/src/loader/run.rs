@@ -40,6 +40,8 @@ pub struct ProgramRun {
     pub return_value: u32,
     /// The packet after the last run; empty for types that return none.
     pub data: Vec<u8>,
+    /// Whether the last run wrote to its context; only of types that get the caller's own (`syscall`).
+    pub has_changed_context: bool,
     /// Runs in the batch; fewer than requested if signals kept interrupting.
     pub runs: u32,
     /// The kernel's own mean, in whole nanoseconds, truncated; 0 for types that it does not time.
@@ -143,6 +145,7 @@ pub fn run_until(
                 return Ok(ProgramRun {
                     return_value: outcome.return_value,
                     data: data_out,
+                    has_changed_context: context_in != batch.context,
                     runs: repeat,
                     mean_ns: outcome.duration_ns,
                     cpu_time_ns,

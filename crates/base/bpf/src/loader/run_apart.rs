@@ -63,11 +63,12 @@ pub fn run_apart(
             return Err(RunError::Failed(io::Error::other(text)));
         }
     }
-    let out = &shared.bytes()[Note::LEN..][..out_len];
+    let (out, context) = shared.bytes()[Note::LEN..].split_at(out_len);
     let len = usize::try_from(note.data_out_len).unwrap_or(0).min(out_len);
     Ok(ProgramRun {
         return_value: note.return_value as u32,
         data: out[..len].to_vec(),
+        has_changed_context: context != job.batch.context,
         runs: job.repeat,
         mean_ns: note.duration_ns as u32,
         cpu_time_ns: note.cpu_time_ns,

@@ -8,7 +8,7 @@ use wingbeat_bpf::{
 use crate::{
     bytecode::asm,
     object::{Function, ObjectFile},
-    support::{can_load, load_linked, since, value},
+    support::{can_load, has_memory_without_locks, load_linked, since, value},
 };
 
 /// `BPF_F_MMAPABLE` and `BPF_F_SEGV_ON_FAULT` (include/uapi/linux/bpf.h, Linux 6.18).
@@ -17,7 +17,7 @@ const SEGV_ON_FAULT: u32 = 1 << 17;
 
 fn is_possible() -> Option<()> {
     since(6, 9, "an arena").then_some(())?;
-    can_load()
+    can_load().and_then(|()| has_memory_without_locks())
 }
 
 /// `return ++count` of the second variable, and programs that count elsewhere: behind the

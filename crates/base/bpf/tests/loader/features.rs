@@ -1,7 +1,6 @@
 //! Features that depend on types: spin locks, timers, callbacks, and functions that are verified separately.
 
 use std::{
-    fs,
     os::fd::AsFd as _,
     thread,
     time::{Duration, Instant},
@@ -20,7 +19,7 @@ use crate::{
     object::{Function, ObjectFile},
     raw::RawMap,
     rejected::rejection,
-    support::{can_load, load_linked, run, value},
+    support::{can_load, has_memory_without_locks, load_linked, run, value},
 };
 
 /// An array with one value of a structure: 8 bytes for counting behind the kernel-managed field.
@@ -95,22 +94,10 @@ fn a_spin_lock() {
     assert!(text.contains("map 'state' has to have BTF in order to use bpf_spin_lock"), "{text}");
 }
 
-/// `-ENOMEM`, as the return value of a program.
-const NO_MEMORY: u32 = (-12_i32).cast_unsigned();
-
-/// Whether the processor supports what memory for timers requires since Linux 7.0: without it
-/// `kmalloc_nolock` of mm/slub.c always fails. Emulated guests lack it, see
-/// `xtask/src/vm/architecture.rs`.
-fn has_cmpxchg16b() -> bool {
-    let text = fs::read_to_string("/proc/cpuinfo").expect("a file of the kernel");
-    let flags = text.lines().find(|line| line.starts_with("flags"));
-    flags.is_none_or(|flags| flags.split_whitespace().any(|flag| flag == "cx16"))
-}
-
 #[test]
 fn a_timer() {
-    let Some(()) = can_load() else { return };
-    // On CLOCK_MONOTONIC; then the callback, then immediate expiry.
+    let Some(()) = can_load().and_then(|()| has_memory_without_locks()) else { return };
+    // On CLOCK_MONOTONIC; then the callback, then at once.
     let insns = asm(&format!(
         "{LOOKUP}; r1 = r6; r2 = map 0; r3 = 1; call timer_init; r7 = r0; r1 = r6; r2 = function; \
          call timer_set_callback; r1 = r6; r2 = 0; r3 = 0; call timer_start; r0 = r7; exit"
@@ -119,12 +106,7 @@ fn a_timer() {
     let functions: [(&str, &[Insn]); 2] = [("only", &insns), ("expired", &callback)];
     let spec = with_map(ObjectFile::new(), ("bpf_timer", 16, 8), &functions);
     let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
-    let created = run_tc(&loaded);
-    if created == NO_MEMORY && !has_cmpxchg16b() {
-        eprintln!("skipped: without cmpxchg16b this kernel has no memory for timers");
-        return;
-    }
-    assert_eq!(created, 0, "the timer is new");
+    assert_eq!(run_tc(&loaded), 0, "the timer is new");
     let state = RawMap { fd: maps.all()[0].as_fd(), key_len: 4, value_len: 24 };
     let deadline = Instant::now() + Duration::from_secs(5);
     while state.lookup(&[0; 4]).expect("read")[16..] != 55_u64.to_ne_bytes() {
@@ -137,7 +119,7 @@ fn a_timer() {
 /// A pending timer reads as zero, but exists.
 #[test]
 fn a_timer_that_waits_is_gone_after_a_reset() {
-    let Some(()) = can_load() else { return };
+    let Some(()) = can_load().and_then(|()| has_memory_without_locks()) else { return };
     let insns = asm(&format!(
         "{LOOKUP}; r1 = r6; r2 = map 0; r3 = 1; call timer_init; r7 = r0; r1 = r6; r2 = function; \
          call timer_set_callback; r1 = r6; r2 = 1000000000; r3 = 0; call timer_start; r0 = r7; exit"

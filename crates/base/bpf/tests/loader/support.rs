@@ -1,7 +1,7 @@
 //! Privilege checks, mutual exclusion, and programs without an object.
 
 use std::{
-    io,
+    fs, io,
     os::fd::BorrowedFd,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -36,6 +36,20 @@ pub(crate) fn can_load() -> Option<()> {
         }
         Err(error) => panic!("the least program is not taken: {error}"),
     }
+}
+
+/// Whether the kernel has memory for timers and arenas. Since Linux 7.0 they take it from `kmalloc_nolock` of
+/// mm/slub.c, which gives none to processors without cmpxchg16b, such as those of emulated guests
+/// (`xtask/src/vm/architecture.rs`).
+pub(crate) fn has_memory_without_locks() -> Option<()> {
+    let text = fs::read_to_string("/proc/cpuinfo").expect("a file of the kernel");
+    let flags = text.lines().find(|line| line.starts_with("flags"));
+    let has_it = flags.is_none_or(|flags| flags.split_whitespace().any(|flag| flag == "cx16"));
+    let is_possible = has_it || !Kernel::running().is_at_least(7, 0);
+    if !is_possible {
+        eprintln!("skipped: without cmpxchg16b this kernel has no memory for timers and arenas");
+    }
+    is_possible.then_some(())
 }
 
 /// Whether the kernel has at least this version; prints what is skipped if not.

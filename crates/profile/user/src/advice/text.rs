@@ -176,7 +176,9 @@ impl ProfileWarning {
                 "functions that it does not export appear as addresses, and all lack source lines"
             }
             Self::EventsLost(_) => "some frames may lack names",
-            Self::ChildrenLost(_) => "the table of targets was full",
+            Self::ChildrenLost(_) => {
+                "the table of targets was full, or the kernel left out events of forks"
+            }
             Self::HardlyRan { .. } | Self::StacksLost { .. } => "",
         };
         text.to_owned()

@@ -10,6 +10,7 @@ use wingbeat_bpf::{
     ProgramType,
     loader::{self, Attached, LoadError, Loaded, LoadedMap, LoadedMaps, RingReader, RunInput},
     perf::CpuClock,
+    program::ProgramInfo,
 };
 use wingbeat_profile_common::{counter, map, program, target};
 
@@ -195,6 +196,13 @@ impl KernelHalf {
 
     pub(super) fn program(&self, name: &str) -> Result<&Loaded, RecordError> {
         self.programs.get(name).ok_or_else(|| missing(name))
+    }
+
+    /// Forks that the kernel half was not told of, because another one was being told of on the same CPU and was
+    /// preempted (since Linux 7.0).
+    pub(super) fn forks_missed(&self) -> u64 {
+        let info = self.programs.get(program::FORK).and_then(|it| ProgramInfo::of(it).ok());
+        info.map_or(0, |info| info.recursion_misses)
     }
 
     pub(super) fn map(&self, name: &str) -> Result<&LoadedMap, RecordError> {

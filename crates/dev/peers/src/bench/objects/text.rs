@@ -49,13 +49,26 @@ fn origins(record: &Record) -> Vec<(&str, Vec<&Tried>)> {
     origins
 }
 
+/// The row of an origin: packages of crates.io share one, and so do the folders of samples.
+fn row_of(origin: &str) -> &str {
+    let collections = ["crate", "samples"];
+    let prefix = origin.split_once('-').map(|(prefix, _)| prefix);
+    prefix.filter(|prefix| collections.contains(prefix)).unwrap_or(origin)
+}
+
 fn by_origin(record: &Record) -> String {
     type Row<'a> = (&'a str, Sums);
     let sum = |objects: &[&Tried]| {
         objects.iter().fold(Sums::default(), |sum, it| sum.and(it.sums(record.time_s)))
     };
-    let mut rows: Vec<Row<'_>> =
-        origins(record).iter().map(|(origin, objects)| (*origin, sum(objects))).collect();
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for (origin, objects) in origins(record) {
+        let (row, more) = (row_of(origin), sum(&objects));
+        match rows.iter_mut().find(|(known, _)| *known == row) {
+            Some((_, sums)) => *sums = sums.and(more),
+            None => rows.push((row, more)),
+        }
+    }
     if rows.len() > 1 {
         rows.push(("all", sum(&record.tried.iter().collect::<Vec<_>>())));
     }
@@ -197,6 +210,11 @@ mod tests {
         check(
             vec![refused_by_us(), other, refused_by_us()],
             &["katran 2 6 2 0 4 6 4 2", "pcp 1 1 0 1 0 0 0 1", "all 3 7 2 1 4 6 4 3"],
+        );
+        let of = |origin: &str| Tried { origin: origin.to_owned(), ..refused_by_us() };
+        check(
+            vec![of("crate-a"), of("cratered"), of("crate-b-0.1")],
+            &["crate 2 6 2 0 4 6 4 2", "cratered 1 3 1 0 2 3 2 1", "all 3 9 3 0 6 9 6 3"],
         );
     }
 

@@ -71,7 +71,7 @@ impl Session {
                 tables: self.tables.as_ref().map(Tables::counts),
                 copied: counters.get(counter::COPIED),
             },
-            children_lost: counters.get(counter::CHILDREN_LOST),
+            children_lost: counters.get(counter::CHILDREN_LOST) + self.kernel_half.forks_missed(),
             ended: self.ended,
             left,
             grown_bytes: self.memory_bytes.1.saturating_sub(self.memory_bytes.0),
