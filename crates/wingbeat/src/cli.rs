@@ -347,7 +347,10 @@ mod tests {
         fn check(command: &Command) {
             for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
                 let name = command.get_name();
-                assert!(arg.get_help().is_some_and(|help| help.to_string().len() > 5), "{name} {arg}");
+                assert!(
+                    arg.get_help().is_some_and(|help| help.to_string().len() > 5),
+                    "{name} {arg}"
+                );
             }
             command.get_subcommands().for_each(check);
         }

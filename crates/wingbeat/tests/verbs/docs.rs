@@ -113,8 +113,7 @@ fn completions_and_man_pages_know_every_verb() {
 
 #[test]
 fn the_same_definition_gives_the_same_files() {
-    let all = |folder: &TempDir| {
-        ["completions", "man"].map(|part| files(&folder.path().join(part), ""))
-    };
+    let all =
+        |folder: &TempDir| ["completions", "man"].map(|part| files(&folder.path().join(part), ""));
     assert_eq!(all(&generated()), all(&generated()));
 }
