@@ -50,7 +50,7 @@ pub mod scratch {
     pub const RECORD: u32 = 0;
     /// Words that are compared.
     pub const WORDS: u32 = 1;
-    /// A new thread that a switch meets.
+    /// A new thread.
     pub const THREAD: u32 = 2;
     /// A thread or a record of a walk over all threads: a switch may come in between where the kernel
     /// can be preempted.
@@ -60,12 +60,8 @@ pub mod scratch {
     /// Allocations: so many may be under way on a CPU, where one thread's may be interrupted by another's.
     pub const HEAP: u32 = 5;
     pub const HEAP_PARTS: u32 = 4;
-    /// A new thread of a fork and of an exec: since Linux 7.0, a switch may come in between. The kernel runs each
-    /// program once at a time on a CPU.
-    pub const FORK: u32 = HEAP + HEAP_PARTS;
-    pub const EXEC: u32 = FORK + 1;
     /// How many there are.
-    pub const COUNT: u32 = EXEC + 1;
+    pub const COUNT: u32 = HEAP + HEAP_PARTS;
 }
 
 #[map]
@@ -118,8 +114,7 @@ pub fn min_block_ns() -> u64 {
 
 /// Adds to a counter of this CPU. Not atomic: a tick does not interrupt a tick on the same CPU, and
 /// the tracepoint programs use other counters than the sampler, and run with interrupts off where they
-/// could meet one another. Since Linux 7.0 a switch can preempt those of fork, exec and exit, which share with it
-/// only the counters of losses and of returns that no switch told.
+/// could meet one another.
 #[inline(always)]
 pub fn count(index: u32, amount: u64) {
     if let Some(slot) = COUNTERS.get_ptr_mut(index) {
