@@ -448,3 +448,13 @@ pub mod program {
         ("on_free", "sched_process_free"),
     ];
 }
+
+/// Numbers of helpers that no kernel has. User space replaces calls of them, before it loads a program, by calls of
+/// functions of the running kernel, or by nothing.
+pub mod placeholder {
+    pub const PREEMPT_DISABLE: usize = 1_000_001;
+    pub const PREEMPT_ENABLE: usize = 1_000_002;
+    /// Each with the function that it stands for (Linux 6.10).
+    pub const FUNCTIONS: [(usize, &str); 2] =
+        [(PREEMPT_DISABLE, "bpf_preempt_disable"), (PREEMPT_ENABLE, "bpf_preempt_enable")];
+}

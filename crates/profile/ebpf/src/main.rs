@@ -16,6 +16,7 @@ mod maps;
 mod missed;
 mod namespace;
 mod place;
+mod preempt;
 mod record;
 mod regs;
 mod sample;

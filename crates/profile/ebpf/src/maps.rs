@@ -50,7 +50,7 @@ pub mod scratch {
     pub const RECORD: u32 = 0;
     /// Words to compare.
     pub const WORDS: u32 = 1;
-    /// A new thread that a switch meets.
+    /// A new thread.
     pub const THREAD: u32 = 2;
     /// A thread or record of an iteration over all threads, which a switch may preempt on a preemptible kernel.
     pub const WALK: u32 = 3;
@@ -59,12 +59,8 @@ pub mod scratch {
     /// Allocations: a CPU may have [`HEAP_PARTS`] in progress, since one thread may preempt another.
     pub const HEAP: u32 = 5;
     pub const HEAP_PARTS: u32 = 4;
-    /// A new thread of a fork and of an exec: since Linux 7.0, a switch may come in between. The kernel runs each
-    /// program once at a time on a CPU.
-    pub const FORK: u32 = HEAP + HEAP_PARTS;
-    pub const EXEC: u32 = FORK + 1;
     /// How many there are.
-    pub const COUNT: u32 = EXEC + 1;
+    pub const COUNT: u32 = HEAP + HEAP_PARTS;
 }
 
 #[map]
@@ -116,8 +112,7 @@ pub fn min_block_ns() -> u64 {
 
 /// Adds to a counter of this CPU. Not atomic: a tick does not interrupt a tick on the same CPU, and
 /// the tracepoint programs use other counters than the sampler, and run with interrupts off where they
-/// could meet one another. Since Linux 7.0 a switch can preempt those of fork, exec and exit, which share with it
-/// only the counters of losses and of returns that no switch told.
+/// could meet one another.
 #[inline(always)]
 pub fn count(index: u32, amount: u64) {
     if let Some(slot) = COUNTERS.get_ptr_mut(index) {

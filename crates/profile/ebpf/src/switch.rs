@@ -208,7 +208,7 @@ fn meet(task: impl Task, tid: u32, now_ns: u64) -> Option<&'static mut Thread> {
         return None;
     }
     // If it is there, the walk over all threads was faster.
-    insert_by(scratch::THREAD, task, now_ns, None, BPF_NOEXIST);
+    insert(task, now_ns, None, BPF_NOEXIST);
     let thread = known(tid);
     if thread.is_none() {
         count(counter::UNTRACKED, 1);
@@ -216,8 +216,14 @@ fn meet(task: impl Task, tid: u32, now_ns: u64) -> Option<&'static mut Thread> {
     thread
 }
 
-/// Adds a thread to the table, by way of a part of the scratch memory: off the CPU in some state, or running.
-/// False if there is no room, or with [`BPF_NOEXIST`] if it is there.
+/// Adds a thread to the table: off the CPU in some state, or running. False if there is no room, or
+/// with [`BPF_NOEXIST`] if it is there.
+#[inline(always)]
+pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>, flags: u32) -> bool {
+    insert_by(scratch::THREAD, task, now_ns, out, flags)
+}
+
+/// The same, by way of some part of the scratch memory.
 #[inline(always)]
 pub fn insert_by(
     part: u32,

@@ -13,8 +13,10 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::{EXITS, TARGETS, count, is_target, is_watching, scratch, setting},
-    missed, namespace, switch, table,
+    maps::{EXITS, TARGETS, count, is_target, is_watching, setting},
+    missed, namespace,
+    preempt::without_preemption,
+    switch, table,
     task::{Probed, Task as _},
 };
 
@@ -32,24 +34,27 @@ fn is_in_table(pid: u32) -> bool {
 /// `sched_process_fork(parent, child)`: a new process or thread.
 #[raw_tracepoint]
 pub fn on_fork(ctx: RawTracePointContext) -> i32 {
-    let (parent, child) = (Probed(ctx.arg(0)), Probed(ctx.arg(1)));
-    if child.pid() != parent.pid() {
-        follow(parent.pid(), child.pid());
-        table::fork(parent.pid(), child.pid());
-    }
-    if is_watching() && is_target(child.pid()) {
-        let tid = child.tid();
-        if let Some(earlier) = switch::known(tid) {
-            // A thread with the same number has exited, and the ring buffer was too full to report it.
-            let ended_ns = earlier.since_ns;
-            switch::end(earlier, tid, ended_ns, false);
+    without_preemption(|| {
+        let (parent, child) = (Probed(ctx.arg(0)), Probed(ctx.arg(1)));
+        if child.pid() != parent.pid() {
+            follow(parent.pid(), child.pid());
+            table::fork(parent.pid(), child.pid());
         }
-        // It waits for its first CPU. SAFETY: a helper without arguments.
-        let now_ns = unsafe { bpf_ktime_get_ns() };
-        let state = Some(BlockState::Preempted);
-        let is_in = switch::insert_by(scratch::FORK, child, now_ns, state, BPF_ANY);
-        count(if is_in { counter::BORN } else { counter::UNTRACKED }, 1);
-    }
+        if is_watching() && is_target(child.pid()) {
+            let tid = child.tid();
+            if let Some(earlier) = switch::known(tid) {
+                // A thread with the same number has exited, and the ring buffer was too full to report it.
+                let ended_ns = earlier.since_ns;
+                switch::end(earlier, tid, ended_ns, false);
+            }
+            // It waits for its first CPU.
+            // SAFETY: a helper without arguments.
+            let now_ns = unsafe { bpf_ktime_get_ns() };
+            let state = Some(BlockState::Preempted);
+            let is_in = switch::insert(child, now_ns, state, BPF_ANY);
+            count(if is_in { counter::BORN } else { counter::UNTRACKED }, 1);
+        }
+    });
     0
 }
 
@@ -76,16 +81,18 @@ fn follow(parent_pid: u32, child_pid: u32) {
 /// `sched_process_exec(task, old_pid, bprm)`: a launched command starts its own program.
 #[raw_tracepoint]
 pub fn on_exec(ctx: RawTracePointContext) -> i32 {
-    let task = Probed(ctx.arg(0));
-    let (tid, pid) = (task.tid(), task.pid());
-    table::exec(pid);
-    if let Some(target) = TARGETS.get_ptr_mut(&pid) {
-        // SAFETY: a live element of the map.
-        unsafe { *target = target::ACTIVE };
-    }
-    if is_watching() && is_target(pid) {
-        begin_anew(task, tid, namespace::noted(ctx.arg(1), tid));
-    }
+    without_preemption(|| {
+        let task = Probed(ctx.arg(0));
+        let (tid, pid) = (task.tid(), task.pid());
+        table::exec(pid);
+        if let Some(target) = TARGETS.get_ptr_mut(&pid) {
+            // SAFETY: a live element of the map.
+            unsafe { *target = target::ACTIVE };
+        }
+        if is_watching() && is_target(pid) {
+            begin_anew(task, tid, namespace::noted(ctx.arg(1), tid));
+        }
+    });
     0
 }
 
@@ -114,10 +121,7 @@ fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
             return;
         }
     }
-    // A switch in between may have met it.
-    if !switch::insert_by(scratch::EXEC, task, now_ns, None, BPF_NOEXIST)
-        && switch::known(tid).is_none()
-    {
+    if !switch::insert(task, now_ns, None, BPF_NOEXIST) {
         count(counter::UNTRACKED, 1);
     }
 }
@@ -125,23 +129,26 @@ fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
 /// `sched_process_exit(task)`: a thread begins to exit.
 #[raw_tracepoint]
 pub fn on_exit(ctx: RawTracePointContext) -> i32 {
-    let task = Probed(ctx.arg(0));
-    let tid = task.tid();
-    namespace::note(task, tid);
-    if is_watching()
-        && let Some(thread) = switch::known(tid)
-        && thread.whereabouts == OFF_CPU
-    {
-        // It is running, and its return was not seen. SAFETY: a helper without arguments.
-        let now_ns = unsafe { bpf_ktime_get_ns() };
-        missed::add_run(thread, tid, task.field(setting!(TASK_RUNTIME)), now_ns);
-    }
-    if is_in_table(task.pid()) {
-        let cpu_ns: u64 = task.field(setting!(TASK_RUNTIME));
-        count(counter::EXITED_CPU_NS, cpu_ns);
-        // On failure, the CPU time of its exit is not counted.
-        let _ = EXITS.insert(&tid, &cpu_ns, 0);
-    }
+    without_preemption(|| {
+        let task = Probed(ctx.arg(0));
+        let tid = task.tid();
+        namespace::note(task, tid);
+        if is_watching()
+            && let Some(thread) = switch::known(tid)
+            && thread.whereabouts == OFF_CPU
+        {
+            // It is running, and its return was not seen.
+            // SAFETY: a helper without arguments.
+            let now_ns = unsafe { bpf_ktime_get_ns() };
+            missed::add_run(thread, tid, task.field(setting!(TASK_RUNTIME)), now_ns);
+        }
+        if is_in_table(task.pid()) {
+            let cpu_ns: u64 = task.field(setting!(TASK_RUNTIME));
+            count(counter::EXITED_CPU_NS, cpu_ns);
+            // On failure, the CPU time of its exit is not counted.
+            let _ = EXITS.insert(&tid, &cpu_ns, 0);
+        }
+    });
     0
 }
 
@@ -149,28 +156,30 @@ pub fn on_exit(ctx: RawTracePointContext) -> i32 {
 /// began to exit is known, most of it for freeing its memory.
 #[raw_tracepoint]
 pub fn on_free(ctx: RawTracePointContext) -> i32 {
-    let task = Probed(ctx.arg(0));
-    let (tid, pid) = (task.tid(), task.pid());
-    namespace::forget(task);
-    if namespace::is_nobody(tid) {
-        return 0;
-    }
-    // SAFETY: a live element of the map.
-    if let Some(&before_ns) = unsafe { EXITS.get(&tid) } {
-        let cpu_ns: u64 = task.field(setting!(TASK_RUNTIME));
-        count(counter::EXITED_CPU_NS, cpu_ns.saturating_sub(before_ns));
-        let _ = EXITS.remove(&tid);
-    }
-    if is_watching()
-        && let Some(thread) = switch::known(tid)
-        && thread.whereabouts != ENDED
-    {
-        end_unseen(thread, tid, task.field(setting!(TASK_RUNTIME)));
-    }
-    if tid == pid {
-        table::forget(pid);
-        let _ = TARGETS.remove(&pid);
-    }
+    without_preemption(|| {
+        let task = Probed(ctx.arg(0));
+        let (tid, pid) = (task.tid(), task.pid());
+        namespace::forget(task);
+        if namespace::is_nobody(tid) {
+            return;
+        }
+        // SAFETY: a live element of the map.
+        if let Some(&before_ns) = unsafe { EXITS.get(&tid) } {
+            let cpu_ns: u64 = task.field(setting!(TASK_RUNTIME));
+            count(counter::EXITED_CPU_NS, cpu_ns.saturating_sub(before_ns));
+            let _ = EXITS.remove(&tid);
+        }
+        if is_watching()
+            && let Some(thread) = switch::known(tid)
+            && thread.whereabouts != ENDED
+        {
+            end_unseen(thread, tid, task.field(setting!(TASK_RUNTIME)));
+        }
+        if tid == pid {
+            table::forget(pid);
+            let _ = TARGETS.remove(&pid);
+        }
+    });
     0
 }
 

@@ -19,7 +19,7 @@ use crate::{
     btf::KernelTypes,
     code::{Code, FunctionInfo, Insn},
     program::ProgramInfo,
-    spec::{Extern, MapSpec, ObjectTypes, ProgramSpec, Spec, nearest},
+    spec::{Extern, ExternKind, MapSpec, ObjectTypes, ProgramSpec, Spec, nearest},
     sys::{self, LoadRequest},
 };
 
@@ -238,6 +238,14 @@ impl Loader {
     ) -> Result<Loaded, LoadError> {
         let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
         self.load_with(program, code, maps, effort)
+    }
+
+    /// Declares a function of the kernel besides those of the object. Code calls it by the number returned, as it
+    /// calls the object's ([`Spec::externs`]).
+    pub fn declare_function(&mut self, name: &str) -> i32 {
+        let (name, kind) = (name.to_owned(), ExternKind::Function);
+        self.externs.push(Extern { name, kind, is_weak: false });
+        i32::try_from(self.externs.len() - 1).expect("few externs")
     }
 
     /// Like `load`, with a given effort.

@@ -180,7 +180,8 @@ impl KernelHalf {
     ) -> Result<(), RecordError> {
         let what = format!("load the program {name}");
         let load = || {
-            let linked = object.spec.link_program(name, None)?;
+            let mut linked = object.spec.link_program(name, None)?;
+            object.replace_placeholders(&mut linked.code);
             object.loader.load(&linked.program, &linked.code, &self.maps.descriptors())
         };
         let loaded = load().map_err(|error| match error {

@@ -2,11 +2,12 @@
 
 use wingbeat_bpf::{
     btf::{BtfError, KernelTypes},
+    code::{Code, Insn, op},
     loader::{Loader, LoaderOptions},
     probe::TooOld,
     spec::{Spec, SpecError},
 };
-use wingbeat_profile_common::{global, map, sized_field};
+use wingbeat_profile_common::{global, map, placeholder, sized_field};
 
 use super::{heap::set_sizes, kernel::Settings};
 use crate::error::RecordError;
@@ -29,6 +30,8 @@ const MAPPINGS_ALL: u32 = 65_536;
 pub(super) struct Object {
     pub(super) spec: Spec,
     pub(super) loader: Loader,
+    /// Placeholders with the number of the function that each stands for, if this kernel has all of them.
+    functions: Option<[(usize, i32); 2]>,
 }
 
 impl Object {
@@ -40,8 +43,29 @@ impl Object {
         let spec = with_settings(settings, &globals).map_err(RecordError::kernel(WHAT))?;
         let mut loader =
             Loader::new(&spec, LoaderOptions::default()).map_err(RecordError::kernel(WHAT))?;
+        let has_all =
+            placeholder::FUNCTIONS.iter().all(|(_, name)| types.function_id(name).is_some());
+        let functions = has_all.then(|| {
+            placeholder::FUNCTIONS.map(|(number, name)| (number, loader.declare_function(name)))
+        });
         loader.set_kernel_types(types);
-        Ok(Self { spec, loader })
+        Ok(Self { spec, loader, functions })
+    }
+
+    /// Puts calls of the kernel's functions in place of placeholders, or nothing.
+    pub(super) fn replace_placeholders(&self, code: &mut Code) {
+        for insn in code.insns.iter_mut().filter(|it| it.opcode == op::CALL && it.src() == 0) {
+            let number = insn.immediate as usize;
+            if !placeholder::FUNCTIONS.iter().any(|(known, _)| *known == number) {
+                continue;
+            }
+            let functions = self.functions.iter().flatten();
+            let function = functions.filter(|(known, _)| *known == number).map(|it| it.1).next();
+            *insn = match function {
+                Some(function) => Insn::new(op::CALL, 0, op::PSEUDO_KFUNC_CALL, 0, function),
+                None => Insn::new(op::ALU64 | op::MOV, 0, 0, 0, 0),
+            };
+        }
     }
 }
 
