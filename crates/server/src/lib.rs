@@ -1,6 +1,5 @@
 //! A team's server: stores benchmark results, judges them, and shows them.
 //!
-//!
 //! ```text
 //! request → route → right → handler → registry, results
 //!                                       ↑ one writer, many readers
@@ -8,9 +7,9 @@
 //!
 //! - [`settings`]: the server's options.
 //! - [`storage`]: the folder with two databases. `results.db` is a store of [`wingbeat_track`], as on a laptop;
-//! `server.db` is the [`registry`]. One thread writes both.
+//!   `server.db` is the [`registry`]. One thread writes both.
 //! - [`registry`]: everything besides results: users, keys, things with names that may change, thresholds, pinned
-//! plots.
+//!   plots.
 //! - [`access`]: authentication, and the rights of routes.
 //! - [`profiles`]: profiles pushed by agents: pprof files next to the databases.
 //! - [`api`]: the API of the `bencher` client.

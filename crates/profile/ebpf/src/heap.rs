@@ -27,6 +27,7 @@ use crate::{
     allocation,
     maps::{count, setting},
     namespace,
+    preempt::without_preemption,
     record::{Whose, send},
     regs,
 };
@@ -59,7 +60,7 @@ const ADDRESSES: u64 = 1 << 47;
 #[unsafe(link_section = "uprobe.multi")]
 pub fn heap_entry(ctx: *mut core::ffi::c_void) -> u32 {
     let ctx = ProbeContext::new(ctx);
-    enter(&ctx, registers(&ctx));
+    without_preemption(|| enter(&ctx, registers(&ctx)));
     0
 }
 
@@ -69,16 +70,18 @@ pub fn heap_entry(ctx: *mut core::ffi::c_void) -> u32 {
 #[unsafe(link_section = "uprobe.multi")]
 pub fn heap_exit(ctx: *mut core::ffi::c_void) -> u32 {
     let ctx = ProbeContext::new(ctx);
-    // SAFETY: the helper only reads the context.
-    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
-    let registers = registers(&ctx);
-    let sp = regs::sp(registers) + u64::from(cookie as u32);
-    if cookie & EXIT_FILLS == 0 {
-        leave(regs::numbered(registers, cookie >> EXIT_REGISTER_SHIFT), sp);
-    } else if regs::argument(registers, 1) as u32 == 0 {
-        // The block is being zeroed.
-        leave(regs::argument(registers, 0), sp);
-    }
+    without_preemption(|| {
+        // SAFETY: the helper only reads the context.
+        let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+        let registers = registers(&ctx);
+        let sp = regs::sp(registers) + u64::from(cookie as u32);
+        if cookie & EXIT_FILLS == 0 {
+            leave(regs::numbered(registers, cookie >> EXIT_REGISTER_SHIFT), sp);
+        } else if regs::argument(registers, 1) as u32 == 0 {
+            // The block is being zeroed.
+            leave(regs::argument(registers, 0), sp);
+        }
+    });
     0
 }
 
@@ -87,17 +90,19 @@ pub fn heap_exit(ctx: *mut core::ffi::c_void) -> u32 {
 #[unsafe(link_section = "uprobe.multi")]
 pub fn heap_free(ctx: *mut core::ffi::c_void) -> u32 {
     let ctx = ProbeContext::new(ctx);
-    let address = regs::argument(registers(&ctx), 0);
-    if address == 0 {
-        return 0;
-    }
-    count(counter::FREES, 1);
-    if is_recording() {
-        let pid = namespace::current().0;
-        if let Some(since_ns) = take_block(pid, address) {
-            send_free(pid, address, since_ns, now_ns());
+    without_preemption(|| {
+        let address = regs::argument(registers(&ctx), 0);
+        if address == 0 {
+            return;
         }
-    }
+        count(counter::FREES, 1);
+        if is_recording() {
+            let pid = namespace::current().0;
+            if let Some(since_ns) = take_block(pid, address) {
+                send_free(pid, address, since_ns, now_ns());
+            }
+        }
+    });
     0
 }
 

@@ -10,6 +10,7 @@ use crate::{
     allocation,
     maps::{count, is_target},
     namespace,
+    preempt::without_preemption,
     record::{Whose, send},
     regs::{self, SystemCall},
 };
@@ -24,11 +25,17 @@ const ERRORS_BEGIN: u64 = -4095_i64 as u64;
 /// `sys_exit(registers, result)`: runs for every call of every process, so it returns early for most.
 #[raw_tracepoint(tracepoint = "sys_exit")]
 pub fn on_sys_exit(ctx: RawTracePointContext) -> i32 {
+    without_preemption(|| changed(&ctx));
+    0
+}
+
+#[inline(always)]
+fn changed(ctx: &RawTracePointContext) {
     let registers = regs::saved();
-    let Some(system_call) = regs::system_call(registers) else { return 0 };
+    let Some(system_call) = regs::system_call(registers) else { return };
     let (pid, tid) = namespace::current();
     if !is_target(pid) {
-        return 0;
+        return;
     }
     let result: u64 = ctx.arg(1);
     let argument = |index| regs::system_call_argument(registers, index);
@@ -44,7 +51,7 @@ pub fn on_sys_exit(ctx: RawTracePointContext) -> i32 {
             } else if flags & MAP_FIXED != 0 {
                 record.call = call::COVER;
             } else {
-                return 0;
+                return;
             }
         }
         SystemCall::Munmap => {
@@ -66,7 +73,7 @@ pub fn on_sys_exit(ctx: RawTracePointContext) -> i32 {
         }
     }
     if result >= ERRORS_BEGIN {
-        return 0;
+        return;
     }
     // SAFETY: a helper without arguments.
     record.time_ns = unsafe { bpf_ktime_get_ns() };
@@ -74,7 +81,7 @@ pub fn on_sys_exit(ctx: RawTracePointContext) -> i32 {
         let whose = Whose { pid, tid, time_ns: record.time_ns };
         if !allocation::send_stack(whose, regs::entry(registers), registers) {
             count(counter::SPACES_LOST, 1);
-            return 0;
+            return;
         }
         record.stack_ns = record.time_ns;
     }
@@ -82,5 +89,4 @@ pub fn on_sys_exit(ctx: RawTracePointContext) -> i32 {
     if !unsafe { send((&raw mut record).cast(), SPACE_RECORD_BYTES as u64) } {
         count(counter::SPACES_LOST, 1);
     }
-    0
 }
