@@ -301,7 +301,12 @@ fn shares_a_result(linked: &Linked) -> bool {
     let is_assigning =
         |insn: &Insn| (insn.opcode, insn.src(), insn.immediate) == (op::CALL, 0, SK_ASSIGN);
     match linked.program.r#type {
-        ProgramType::FLOW_DISSECTOR => true,
+        // Whatever is not on its stack may be a key.
+        ProgramType::FLOW_DISSECTOR => {
+            let is_storing =
+                |insn: &Insn| matches!(insn.opcode & 0x07, op::ST | op::STX) && insn.dst() != 10;
+            linked.code.insns.iter().any(is_storing)
+        }
         ProgramType::SK_LOOKUP => linked.code.insns.iter().any(is_assigning),
         _ => false,
     }
