@@ -179,12 +179,17 @@ impl KernelHalf {
         name: &'static str,
     ) -> Result<(), RecordError> {
         let what = format!("load the program {name}");
-        let load = || {
+        let load = |has_functions| {
             let mut linked = object.spec.link_program(name, None)?;
-            object.replace_placeholders(&mut linked.code);
+            object.replace_placeholders(&mut linked.code, has_functions);
             object.loader.load(&linked.program, &linked.code, &self.maps.descriptors())
         };
-        let loaded = load().map_err(|error| match error {
+        let loaded = match load(true) {
+            // Some kernels allow them to fewer types of programs, or no call of a function in between.
+            Err(LoadError::Rejected { .. }) => load(false),
+            other => other,
+        };
+        let loaded = loaded.map_err(|error| match error {
             // The rest of these messages repeats ours.
             LoadError::Refused { source, .. } | LoadError::Failed { source, .. } => {
                 RecordError::kernel(what)(source)

@@ -4,7 +4,7 @@ use wingbeat_bpf::{
     btf::{BtfError, KernelTypes},
     code::{Code, Insn, op},
     loader::{Loader, LoaderOptions},
-    probe::TooOld,
+    probe::{Kernel, TooOld},
     spec::{Spec, SpecError},
 };
 use wingbeat_profile_common::{global, map, placeholder, sized_field};
@@ -43,8 +43,9 @@ impl Object {
         let spec = with_settings(settings, &globals).map_err(RecordError::kernel(WHAT))?;
         let mut loader =
             Loader::new(&spec, LoaderOptions::default()).map_err(RecordError::kernel(WHAT))?;
-        let has_all =
-            placeholder::FUNCTIONS.iter().all(|(_, name)| types.function_id(name).is_some());
+        // Before Linux 6.13 no program's stack is shared, and not every type may call these functions.
+        let has_all = Kernel::running().is_at_least(6, 13)
+            && placeholder::FUNCTIONS.iter().all(|(_, name)| types.function_id(name).is_some());
         let functions = has_all.then(|| {
             placeholder::FUNCTIONS.map(|(number, name)| (number, loader.declare_function(name)))
         });
@@ -52,14 +53,14 @@ impl Object {
         Ok(Self { spec, loader, functions })
     }
 
-    /// Puts calls of the kernel's functions in place of placeholders, or nothing.
-    pub(super) fn replace_placeholders(&self, code: &mut Code) {
+    /// Puts calls of the kernel's functions in place of placeholders if it `has_functions`, else nothing.
+    pub(super) fn replace_placeholders(&self, code: &mut Code, has_functions: bool) {
         for insn in code.insns.iter_mut().filter(|it| it.opcode == op::CALL && it.src() == 0) {
             let number = insn.immediate as usize;
             if !placeholder::FUNCTIONS.iter().any(|(known, _)| *known == number) {
                 continue;
             }
-            let functions = self.functions.iter().flatten();
+            let functions = self.functions.iter().filter(|_| has_functions).flatten();
             let function = functions.filter(|(known, _)| *known == number).map(|it| it.1).next();
             *insn = match function {
                 Some(function) => Insn::new(op::CALL, 0, op::PSEUDO_KFUNC_CALL, 0, function),
