@@ -207,7 +207,7 @@ pub fn report(mut raw: Raw) -> BenchReport {
     let fewest = measured.cases.iter().map(|case| case.run.samples_ns.len() as u64).min();
     measured.observed.samples = fewest.unwrap_or(SAMPLES_WANTED);
     measured.observed.samples_wanted = SAMPLES_WANTED;
-    let warnings = warning::warnings(&raw, &cases);
+    let warnings = warning::warnings(&raw, &rulers, &cases);
     let measured = raw.measured;
     BenchReport {
         schema_version: SCHEMA_VERSION,

@@ -1,7 +1,6 @@
 //! Warnings about the reliability of the figures.
 
 use wingbeat_bpf::loader::Remarks;
-use wingbeat_stats::sample::Sample;
 
 use super::{
     Raw, RawCase,
@@ -10,14 +9,14 @@ use super::{
 use crate::{
     Warning, conditions,
     counts::TailCalls,
-    result::{Case, Latency},
+    result::{Case, Latency, Ruler},
 };
 
 /// Maximum instructions of a run that is called short: XDP_ABORTED, or input rejected at once.
 const SHORT_INSTRUCTIONS: u64 = 12;
 
 /// All warnings of a measurement. Cases are identified by name.
-pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
+pub(super) fn warnings(raw: &Raw, rulers: &[Ruler], cases: &[Case]) -> Vec<Warning> {
     let mut warnings = remarks(&raw.remarks);
     // Nothing was run, so nothing was disturbed.
     if cases.is_empty() {
@@ -34,7 +33,7 @@ pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
     let contexts =
         raw.measured.cases.iter().map(|case| (&*case.name, case.made_up_context.as_deref()));
     let found = [
-        disagreeing(raw, cases),
+        disagreeing(raw, rulers, cases),
         feeding(cases),
         varying(cases),
         aborted(cases),
@@ -48,12 +47,10 @@ pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
 }
 
 /// Figures that contradict each other.
-fn disagreeing(raw: &Raw, cases: &[Case]) -> Option<Warning> {
+fn disagreeing(raw: &Raw, rulers: &[Ruler], cases: &[Case]) -> Option<Warning> {
     let ruler_ns = |case: &RawCase| {
-        let ruler = raw.measured.rulers.iter().find(|(r#type, _)| *r#type == case.r#type);
-        Sample::new(ruler?.1.kernel_ns.iter().map(|ns| f64::from(*ns)).collect())
-            .ok()
-            .map(|it| it.median() as u32)
+        let ruler = rulers.iter().find(|ruler| ruler.r#type == case.r#type.name())?;
+        Some(ruler.latency.measured()?.kernel_ns)
     };
     let rulers_ns = raw.measured.cases.iter().map(ruler_ns);
     let those: Vec<String> = cases
