@@ -16,7 +16,9 @@ use wingbeat_profile_common::{counter, map, program, target};
 
 use crate::{
     error::RecordError,
-    session::{Unwind, counters::Counters, heap::need_links, object::Object, tables::Tables},
+    session::{
+        Unwind, counters::Counters, heap::need_links, object::Object, preempt, tables::Tables,
+    },
 };
 
 /// Settings to apply before loading.
@@ -185,8 +187,15 @@ impl KernelHalf {
             object.loader.load(&linked.program, &linked.code, &self.maps.descriptors())
         };
         let loaded = match load(true) {
-            // Some kernels allow them to fewer types of programs, or no call of a function in between.
-            Err(LoadError::Rejected { .. }) => load(false),
+            // Before Linux 6.15 only static functions may be called in between, and the walk is a global one.
+            Err(LoadError::Rejected { .. }) if object.has_functions() => {
+                let is_uprobe =
+                    [program::HEAP_ENTRY, program::HEAP_EXIT, program::HEAP_FREE].contains(&name);
+                if is_uprobe && preempt::is_possible() {
+                    return Err(RecordError::Kernel { what, reason: preempt::REFUSED.to_owned() });
+                }
+                load(false)
+            }
             other => other,
         };
         let loaded = loaded.map_err(|error| match error {

@@ -7,6 +7,7 @@ mod heap;
 mod kernel;
 mod memory;
 mod object;
+mod preempt;
 mod ring;
 mod run;
 mod sideband;

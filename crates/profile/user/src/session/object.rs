@@ -53,6 +53,11 @@ impl Object {
         Ok(Self { spec, loader, functions })
     }
 
+    /// Whether placeholders stand for functions here.
+    pub(super) fn has_functions(&self) -> bool {
+        self.functions.is_some()
+    }
+
     /// Puts calls of the kernel's functions in place of placeholders if it `has_functions`, else nothing.
     pub(super) fn replace_placeholders(&self, code: &mut Code, has_functions: bool) {
         for insn in code.insns.iter_mut().filter(|it| it.opcode == op::CALL && it.src() == 0) {
