@@ -40,8 +40,10 @@ fn every_packet_is_counted() {
     assert_eq!(program["type"], "xdp");
     // The kernel truncates names to 15 bytes.
     assert_eq!(program["name"], "drop_every_packet");
-    assert_eq!(program["owners"][0]["pid"], std::process::id());
-    assert_eq!(program["owners"].as_array().map(Vec::len), Some(1), "not wingbeat itself");
+    // A command that another test has just started has the descriptors of this process until it executes.
+    let owners = program["owners"].as_array().expect("owners");
+    assert!(owners.iter().any(|owner| owner["pid"] == std::process::id()), "{program}");
+    assert!(owners.iter().all(|owner| owner["pid"] != pid), "not wingbeat itself: {program}");
     check_attached(&program);
     assert!(
         program["time_per_run_ns"].as_f64().is_some_and(|ns| ns > 1.0 && ns < 1e6),

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Sleeps for as many milliseconds as have passed of the current second, up to 999.
+/// Sleeps for as many milliseconds as have passed of the current second, from 1 to 999.
+///
+/// Zero would not do: a call that ends as a second begins would be followed by thousands that do not sleep, and a
+/// benchmark of a few calls would measure only those.
 ///
 /// It does two things wrong, so that two kinds of profiler have something to find: it blocks the
 /// thread that drains the ring buffer, which a sampling profiler shows, and it puts the time on the
@@ -16,7 +19,7 @@ use std::{
 #[inline(never)]
 pub(crate) fn _oops() {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let pause = Box::new(Duration::from_millis(since_epoch.subsec_millis().into()));
+    let pause = Box::new(Duration::from_millis(since_epoch.subsec_millis().max(1).into()));
     // An optimized build would see through the box and do without the heap.
     thread::sleep(*black_box(pause));
 }
