@@ -12,7 +12,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use wingbeat_profile::{
+use wingbeat_profiler::{
     export::{Format, write},
     model::{
         Binary, BinaryKind, Completeness, Frame, Function, Line, Meta, Mode, Process, Profile,
@@ -20,20 +20,20 @@ use wingbeat_profile::{
     },
     wire::decode,
 };
-use wingbeat_profile_common::{RecordKind, Stop};
+use wingbeat_profiler_abi::{RecordKind, Stop};
 
 // The object writer of the parser's tests.
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/base/bpf/tests/spec/support/btf.rs"]
+#[path = "../../crates/bpf-loader/tests/spec/support/btf.rs"]
 mod btf;
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/base/bpf/tests/spec/support/code.rs"]
+#[path = "../../crates/bpf-loader/tests/spec/support/code.rs"]
 mod code;
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/base/bpf/tests/spec/support/elf.rs"]
+#[path = "../../crates/bpf-loader/tests/spec/support/elf.rs"]
 mod elf;
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/base/bpf/tests/spec/support/sample.rs"]
+#[path = "../../crates/bpf-loader/tests/spec/support/sample.rs"]
 mod sample;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_bpf::KernelTypes;
+use wingbeat_bpf_loader::KernelTypes;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(types) = KernelTypes::parse(bytes) else { return };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_difference::{Side, callgrind, exact};
+use wingbeat_pprof::{Side, callgrind, exact};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(counted) = callgrind::instructions(&String::from_utf8_lossy(bytes)) else { return };

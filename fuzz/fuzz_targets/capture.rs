@@ -4,7 +4,7 @@
 use std::{collections::HashSet, path::Path};
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_bench::input::{Options, capture::is_capture, parse};
+use wingbeat_bpf_bench::input::{Options, capture::is_capture, parse};
 
 const PACKETS_MAX: usize = 8;
 

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| wingbeat_profile::fuzzing::debuginfod_settings(bytes));
+fuzz_target!(|bytes: &[u8]| wingbeat_profiler::fuzzing::debuginfod_settings(bytes));

@@ -4,7 +4,7 @@
 use std::io;
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_profile::diff::{Scaling, differential_svg, read_stacks};
+use wingbeat_profiler::diff::{Scaling, differential_svg, read_stacks};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(stacks) = read_stacks("fuzz.folded", bytes) else { return };

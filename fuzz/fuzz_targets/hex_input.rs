@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_bench::input::hex::parse;
+use wingbeat_bpf_bench::input::hex::parse;
 
 fuzz_target!(|text: &[u8]| {
     let read = parse(text).inspect_err(|error| assert!(!error.to_string().is_empty()));

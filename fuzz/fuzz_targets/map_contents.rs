@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_bench::input::{EntryValue, MapContents, MapKind, MapShape};
+use wingbeat_bpf_bench::input::{EntryValue, MapContents, MapKind, MapShape};
 
 const KINDS: [MapKind; 6] = [
     MapKind::Hash,

@@ -4,7 +4,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_profile::{
+use wingbeat_profiler::{
     export::{Format, write},
     merge::{Merge, Part},
     model::Mode,

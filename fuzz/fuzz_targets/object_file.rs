@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_bpf::{KernelTypes, spec::Spec};
+use wingbeat_bpf_loader::{KernelTypes, spec::Spec};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(mut spec) = Spec::parse("object", bytes) else { return };

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| wingbeat_profile::fuzzing::perf_map(bytes));
+fuzz_target!(|bytes: &[u8]| wingbeat_profiler::fuzzing::perf_map(bytes));

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_difference::{Metric, Side, compare};
-use wingbeat_profile::diff::read_stacks;
+use wingbeat_pprof::{Metric, Side, compare};
+use wingbeat_profiler::diff::read_stacks;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(side) = Side::read("earlier", bytes) {

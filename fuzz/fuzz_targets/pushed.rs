@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use prost::Message as _;
-use wingbeat_difference::{
+use wingbeat_pprof::{
     Flame, Medium, Request, Side, Total, View,
     pprof::{BYTES_MAX, unpacked},
     proto::Profile,

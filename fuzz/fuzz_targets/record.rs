@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_profile::wire::{Record, Stack, decode};
-use wingbeat_profile_common::{
+use wingbeat_profiler::wire::{Record, Stack, decode};
+use wingbeat_profiler_abi::{
     COPY_HEADER_BYTES, STACK_HEADER_BYTES,
     heap::{ALLOCATION_RECORD_BYTES, FREE_RECORD_BYTES},
     off_cpu::{BLOCK_RECORD_BYTES, END_RECORD_BYTES, HALF_HEADER_BYTES},

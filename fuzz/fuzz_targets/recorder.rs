@@ -5,14 +5,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_profile::{
+use wingbeat_profiler::{
     recorder::{
         bench_api::BenchRecorder,
         event::{Event, EventKind, MappedFile},
     },
     wire::{Record, decode},
 };
-use wingbeat_profile_common::StackHeader;
+use wingbeat_profiler_abi::StackHeader;
 
 /// Above the kernel's maximum PID (2^22): `/proc` must not matter.
 const PID_MIN: u32 = 1 << 23;

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_bench::report::veristat::{VeristatRow, read};
+use wingbeat_bpf_bench::report::veristat::{VeristatRow, read};
 
 const HEADER: &str = "file_name,prog_name,verdict,prog_type,total_insns,total_states,peak_states,\
                       max_states_per_insn,prog_size,prog_size_jited,stack_depth,duration,\

@@ -1,5 +1,5 @@
 # Functions whose unwind rules are of each kind that the reader knows, and of some that it does not.
-# The addresses are those that `unwind_tables` in crates/profile/user/src/fuzzing.rs expects.
+# The addresses are those that `unwind_tables` in crates/profiler/src/fuzzing.rs expects.
     .text
     .globl _start
 _start:                       # an entry point: no return address

@@ -10,7 +10,7 @@ use std::{
 use anyhow::bail;
 
 use crate::setup;
-use wingbeat_ebpf_build::Toolchain;
+use wingbeat_bpf_build::Toolchain;
 use wingbeat_steps::{
     command::{find_program, repository, without_package},
     steps::Steps,
@@ -32,13 +32,13 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let toolchain = Toolchain::recorded()?;
     let target_dir = repository().join("target/aarch64");
     let mut tests = cargo_for(&toolchain, "test", &target_dir);
-    tests.args(["--lib", "-p", "wingbeat-profile-common", "-p", "wingbeat-unwind"]);
+    tests.args(["--lib", "-p", "wingbeat-profiler-abi", "-p", "wingbeat-unwind"]);
     let runner = format!("{EMULATOR} -L {LIBRARIES}");
     steps.run(tests.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner))?;
     let flags = format!("-Clinker={}", toolchain.linker.display());
     let mut kernel_half = cargo(&toolchain);
     kernel_half.args(["check", "-Zbuild-std=core", "--locked", "--release"]);
-    kernel_half.args(["--manifest-path", "crates/profile/ebpf/Cargo.toml"]);
+    kernel_half.args(["--manifest-path", "crates/profiler-ebpf/Cargo.toml"]);
     kernel_half.args(["--target", "bpfel-unknown-none", "--target-dir"]).arg(&target_dir);
     steps.run(kernel_half.env("RUSTFLAGS", flags).env("AYA_BPF_TARGET_ARCH", "aarch64"))?;
     steps.report();

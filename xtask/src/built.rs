@@ -38,8 +38,6 @@ impl Artifact {
 
 /// Name of a target, given the folder of its package.
 pub(crate) fn name(folder: &Path, target: &str) -> String {
-    // The profiler's library is the product, so drops the last part of its folder.
-    let folder = if folder.ends_with("user") { folder.parent().unwrap_or(folder) } else { folder };
     format!("{}/{target}", folder.file_name().unwrap_or_default().to_string_lossy())
 }
 
@@ -77,7 +75,7 @@ mod tests {
             assert_eq!(found, Some((expected.to_owned(), kind, is_test)));
         }
         check("crates/wingbeat", "bin", false, "wingbeat/t");
-        check("crates/profile/user", "lib", true, "profile/t");
+        check("crates/profiler", "lib", true, "profile/t");
         let others =
             "{\"reason\":\"build-finished\",\"success\":true}\nno JSON\n{\"executable\":null}";
         assert_eq!(artifacts(others), []);

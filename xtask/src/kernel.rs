@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 
 use crate::setup;
-use wingbeat_ebpf_build::{
+use wingbeat_bpf_build::{
     KernelHalf, Purpose, Toolchain, build,
     compiled::{DIGEST, object_name, sources_digest},
 };
@@ -23,12 +23,12 @@ use wingbeat_steps::{
 };
 
 /// The crate that embeds it. Its build script also names the kernel half.
-const CRATE: &str = "crates/profile/user";
+const CRATE: &str = "crates/profiler";
 const HALF: KernelHalf<'_> = KernelHalf {
-    dir: "../ebpf",
+    dir: "../profiler-ebpf",
     binary: "profile-ebpf",
     features: &[],
-    shared: &["../common"],
+    shared: &["../profiler-abi"],
     compiled: Some("kernel-half"),
 };
 const ARCHES: [&str; 2] = ["x86_64", "aarch64"];
@@ -135,7 +135,7 @@ fn compile(toolchain: &Toolchain, root: &Path, arch: &str) -> anyhow::Result<Pat
 
 /// LLVM's objcopy: the C compiler's does not support eBPF.
 fn objcopy(toolchain: &Toolchain) -> anyhow::Result<PathBuf> {
-    let major = wingbeat_ebpf_build::llvm_major(&toolchain.rustc).context("rustc has no LLVM")?;
+    let major = wingbeat_bpf_build::llvm_major(&toolchain.rustc).context("rustc has no LLVM")?;
     let versions = [format!("llvm-objcopy-{major}"), "llvm-objcopy".to_owned()];
     let found = versions.iter().find_map(|name| wingbeat_steps::command::find_program(name));
     found.with_context(|| format!("there is no llvm-objcopy: install the package llvm-{major}"))

@@ -86,6 +86,6 @@ fn main() -> ExitCode {
 /// Execs the comparison program, a separate crate, so that other subcommands need not build its dependencies.
 fn peers(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let mut command = cargo();
-    command.args(["run", "--quiet", "--package", "wingbeat-peers", "--"]).args(arguments);
+    command.args(["run", "--quiet", "--package", "wingbeat-eval", "--"]).args(arguments);
     Err(command.exec()).context("cannot run cargo")
 }

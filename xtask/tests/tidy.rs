@@ -14,18 +14,18 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
 
 /// Where `unsafe` is allowed: the kernel interface.
 const UNSAFE_ALLOWED: &[&str] = &[
-    "crates/base/bpf/src/loader/run_apart.rs",
-    "crates/base/bpf/src/sys.rs",
-    "crates/base/bpf/src/sys/",
-    "crates/base/bpf/tests/loader/",
-    "crates/profile/user/src/session/memory.rs",
-    "crates/profile/ebpf/",
+    "crates/bpf-loader/src/loader/run_apart.rs",
+    "crates/bpf-loader/src/sys.rs",
+    "crates/bpf-loader/src/sys/",
+    "crates/bpf-loader/tests/loader/",
+    "crates/profiler/src/session/memory.rs",
+    "crates/profiler-ebpf/",
     // Makes the C allocator return memory, for which Rust has no API.
     "crates/server/src/service/memory.rs",
     // Configures the C library's name lookup through one of its functions.
     "crates/wingbeat/src/name_service.rs",
     // Single-steps a child.
-    "crates/profile/unwind/tests/stepped/process.rs",
+    "crates/unwind/tests/stepped/process.rs",
     "examples/fun-xdp/fun-xdp-ebpf/",
     "examples/profiler/profiler-ebpf/",
     // Tokio requires it to watch a descriptor.
@@ -45,19 +45,19 @@ const MACHINE: &[&str] = &[
     "std::net",
     "Command::new",
     "rustix::",
-    "wingbeat_bpf::loader",
-    "wingbeat_bpf::perf",
+    "wingbeat_bpf_loader::loader",
+    "wingbeat_bpf_loader::perf",
 ];
 
 /// Where HTTP is allowed: everything that leaves the machine passes there.
 const NETWORK_ALLOWED: &[&str] = &[
     // Sends nothing.
-    "crates/base/http/",
+    "crates/http/",
     // To a server that it started itself, on loopback.
-    "crates/dev/peers/src/serve/server.rs",
-    "crates/profile/agent/src/kubelet.rs",
-    "crates/profile/push/src/http.rs",
-    "crates/profile/user/src/debuginfod/http.rs",
+    "crates/eval/src/serve/server.rs",
+    "crates/agent/src/kubelet.rs",
+    "crates/push/src/http.rs",
+    "crates/profiler/src/debuginfod/http.rs",
     "crates/track/src/github/",
     "crates/track/src/remote.rs",
     "crates/track/src/remote/",
@@ -65,22 +65,26 @@ const NETWORK_ALLOWED: &[&str] = &[
 
 /// Forbidden words by path, with the reason.
 const ABSENCES: &[(&str, &[&[&str]], &str)] = &[
-    ("crates/profile/user/src/export", &[MACHINE], "exporters turn a profile into bytes"),
-    ("crates/profile/user/src/model", &[MACHINE], "the model is data"),
-    ("crates/bench/src/report", &[MACHINE], "a result goes in and text comes out"),
-    ("crates/bench/src/annotate", &[MACHINE], "annotations turn counts into text"),
-    ("crates/bench/src/instrument", &[MACHINE], "instrumentation is bytecode in, bytecode out"),
-    ("crates/base/stats/src", &[MACHINE, &["serde", "wingbeat_bpf"]], "it knows numbers only"),
-    ("crates/base/text/", &[MACHINE, &["std::io", "std::env", "println!"]], "values become text"),
+    ("crates/profiler/src/export", &[MACHINE], "exporters turn a profile into bytes"),
+    ("crates/profiler/src/model", &[MACHINE], "the model is data"),
+    ("crates/bpf-bench/src/report", &[MACHINE], "a result goes in and text comes out"),
+    ("crates/bpf-bench/src/annotate", &[MACHINE], "annotations turn counts into text"),
+    ("crates/bpf-bench/src/instrument", &[MACHINE], "instrumentation is bytecode in, bytecode out"),
+    ("crates/stats/src", &[MACHINE, &["serde", "wingbeat_bpf_loader"]], "it knows numbers only"),
+    ("crates/text/", &[MACHINE, &["std::io", "std::env", "println!"]], "values become text"),
     ("crates/track/src/adapter", &[MACHINE], "adapters are bytes in, metrics out"),
     ("crates/track/src/decide", &[MACHINE, &["rusqlite"]], "report and history decide alone"),
-    ("crates/dev/oracle/", &[MACHINE, &["wingbeat_bench"]], "it confirms what bench counts"),
+    ("crates/bpf-testing/", &[MACHINE, &["wingbeat_bench"]], "it confirms what bench counts"),
     (
-        "crates/profile/common/src/",
-        &[&["std::", "aya_ebpf::", "wingbeat_bpf"]],
+        "crates/profiler-abi/src/",
+        &[&["std::", "aya_ebpf::", "wingbeat_bpf_loader"]],
         "both sides of the kernel border share it, so it depends on neither",
     ),
-    ("crates/track/", &[&["wingbeat_bpf"]], "continuous benchmarking does not know what eBPF is"),
+    (
+        "crates/track/",
+        &[&["wingbeat_bpf_loader"]],
+        "continuous benchmarking does not know what eBPF is",
+    ),
     (
         "crates/wingbeat/src",
         &[&["blazesym::", "inferno::"]],

@@ -9,7 +9,7 @@ use axum::{
 };
 use criterion::{Criterion, criterion_group, criterion_main};
 use tower::ServiceExt as _;
-use wingbeat_difference::{
+use wingbeat_pprof::{
     proto::{Function, Line, Location, Profile, Sample, ValueType},
     write::pack,
 };
@@ -85,7 +85,7 @@ fn window(numbers: &mut Numbers, stacks: &[Vec<u64>], start_ns: i64) -> Part {
         let location_id = stacks[place as usize - 1].clone();
         message.sample.push(Sample { location_id, value: vec![52_631_579], label: Vec::new() });
     }
-    let mut total = wingbeat_difference::Total::default();
+    let mut total = wingbeat_pprof::Total::default();
     total.add(&message).expect("added");
     let mut pprof = Vec::new();
     pack(&total.message(), &mut pprof).expect("packed");

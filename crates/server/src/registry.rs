@@ -218,7 +218,7 @@ mod tests {
     pub(super) fn on_both(test: impl Fn(&Registry)) {
         let folder = tempfile::tempdir().expect("a folder");
         test(&Registry::open(&folder.path().join("server.db")).expect("a registry"));
-        if let Some(url) = wingbeat_postgres::database() {
+        if let Some(url) = wingbeat_pg_testing::database() {
             let url = PostgresUrl::parse(&url).expect("a URL");
             test(&Registry::open_at(&url).expect("a registry"));
         }

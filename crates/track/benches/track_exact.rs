@@ -1,6 +1,6 @@
 //! Instruction counts of adapters and of the decision under Valgrind. `cargo xtask track` fails when they grow.
 
-#[path = "../../base/stats/benches/support/mode.rs"]
+#[path = "../../stats/benches/support/mode.rs"]
 mod mode;
 
 use std::{hint::black_box, process::ExitCode};

@@ -6,8 +6,8 @@ mod pair;
 mod quote;
 
 use serde::{Deserialize, Serialize};
-use wingbeat_difference::Metric;
-pub use wingbeat_difference::{
+use wingbeat_pprof::Metric;
+pub use wingbeat_pprof::{
     Change, Explanation, Medium, Picture, Request, View, sentences, signed as signed_by, step,
 };
 use wingbeat_text::printable;

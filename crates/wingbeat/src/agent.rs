@@ -22,7 +22,7 @@ use signal_hook::{
     low_level::raise,
 };
 use wingbeat_agent::{AgentOptions, Kubelet, KubeletOptions, Notice, Rules, Sinks};
-use wingbeat_profile::session::{NameCounts, Rates};
+use wingbeat_profiler::session::{NameCounts, Rates};
 use wingbeat_push::{Counts, Credentials, PushOptions, Pusher, Ring, Target};
 use wingbeat_text::{bytes, duration, grouped, plural, share};
 

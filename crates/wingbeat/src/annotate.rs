@@ -3,13 +3,13 @@
 use std::{collections::HashMap, fs, io, path::PathBuf, process::ExitCode};
 
 use anyhow::bail;
-use wingbeat_bench::{
+use wingbeat_bpf_bench::{
     annotate::{Annotation, Form, Style, UnknownSuffix, write},
     measure::{self, BenchError},
     plan::Plan,
     result::Failure,
 };
-use wingbeat_bpf::spec::Spec;
+use wingbeat_bpf_loader::spec::Spec;
 
 use crate::{
     bench::{InputArgs, told, with_progress},
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
 
 fn program(spec: &Spec, name: Option<&str>) -> anyhow::Result<String> {
     match (name, spec.programs()) {
-        (Some(name), _) => Ok(wingbeat_bench::plan::find(spec, name)?.name.clone()),
+        (Some(name), _) => Ok(wingbeat_bpf_bench::plan::find(spec, name)?.name.clone()),
         (None, [only]) => Ok(only.name.clone()),
         (None, []) => bail!(BenchError::no_programs(spec)),
         (None, several) => {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use wingbeat_profile::{
+use wingbeat_profiler::{
     diff::{self, BYTES_MAX, Scaling, Stacks, differential_svg, read_stacks},
     summary::Output,
 };

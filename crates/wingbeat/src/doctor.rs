@@ -1,6 +1,6 @@
 //! `wingbeat doctor`: what this kernel, these privileges and this hardware support, and how to enable the rest.
 //!
-//! `wingbeat_bpf::probe` detects it; here the findings become text or JSON. docs/doctor.md documents both, and the exit
+//! `wingbeat_bpf_loader::probe` detects it; here the findings become text or JSON. docs/doctor.md documents both, and the exit
 //! code: 0 if `wingbeat profile` can run, 1 if it cannot.
 
 mod json;
@@ -8,7 +8,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use wingbeat_bpf::{
+use wingbeat_bpf_loader::{
     Verb,
     probe::{Kernel, can, findings},
 };

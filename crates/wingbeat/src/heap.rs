@@ -10,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-use wingbeat_profile::{
+use wingbeat_profiler::{
     debuginfod::DebugFiles,
     export::{self, ExportError, Format, HeapFacts},
     model::{Mode, Profile},

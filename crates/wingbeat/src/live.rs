@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
 use indicatif::ProgressBar;
-use wingbeat_bench::live::{EndedBy, LiveReport, Options, Progress, format::Format, measure};
+use wingbeat_bpf_bench::live::{EndedBy, LiveReport, Options, Progress, format::Format, measure};
 use wingbeat_text::grouped;
 
 use crate::{

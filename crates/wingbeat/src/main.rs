@@ -35,7 +35,7 @@ mod values;
 use std::{ffi::OsStr, io, process::ExitCode};
 
 use clap::{CommandFactory as _, Parser as _};
-use wingbeat_profile::symbolize::helper;
+use wingbeat_profiler::symbolize::helper;
 
 use crate::cli::{Cli, Verb};
 

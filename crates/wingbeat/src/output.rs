@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use tempfile::NamedTempFile;
-use wingbeat_profile::summary::Output;
+use wingbeat_profiler::summary::Output;
 
 use crate::shell::{error, message, print};
 

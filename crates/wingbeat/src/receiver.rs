@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use wingbeat_profile::{session::Caller, summary::Output};
+use wingbeat_profiler::{session::Caller, summary::Output};
 
 use crate::{
     output::{PendingFile, pending},

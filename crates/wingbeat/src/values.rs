@@ -10,7 +10,7 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
-use wingbeat_bench::report;
+use wingbeat_bpf_bench::report;
 use wingbeat_track::model::Average;
 
 /// Forms of a result.

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use wingbeat_ebpf_build::{KernelHalf, Toolchain, build_or_exit};
+use wingbeat_bpf_build::{KernelHalf, Toolchain, build_or_exit};
 
 fn main() {
     for (binary, features) in [("fun-xdp", &[][..]), ("fun-xdp-log", &["log"])] {

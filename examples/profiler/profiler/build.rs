@@ -1,6 +1,6 @@
 //! Builds the kernel half, which the profiler embeds.
 
-use wingbeat_ebpf_build::{KernelHalf, build_or_exit};
+use wingbeat_bpf_build::{KernelHalf, build_or_exit};
 
 fn main() {
     build_or_exit(KernelHalf {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use wingbeat_ebpf_build::LLVM_MAJORS;
+use wingbeat_bpf_build::LLVM_MAJORS;
 
 use super::plan::{Apt, RustPackages, is_new_enough};
 use wingbeat_steps::command::{find_program, output_of};

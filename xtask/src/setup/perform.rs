@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use wingbeat_ebpf_build::Toolchain;
+use wingbeat_bpf_build::Toolchain;
 
 use super::{
     plan::{LINKER_VERSION, Step},

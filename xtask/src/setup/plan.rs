@@ -19,7 +19,7 @@ use std::{
     path::PathBuf,
 };
 
-use wingbeat_ebpf_build::LLVM_MAJORS;
+use wingbeat_bpf_build::LLVM_MAJORS;
 
 /// Oldest Rust that builds the kernel halves, like all of wingbeat: "1.95".
 const RUST_OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");

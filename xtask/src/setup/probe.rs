@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use wingbeat_ebpf_build::{LLVM_MAJORS, Toolchain, llvm_major};
+use wingbeat_bpf_build::{LLVM_MAJORS, Toolchain, llvm_major};
 
 use super::{
     apt,

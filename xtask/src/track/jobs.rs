@@ -6,9 +6,9 @@ use wingbeat_steps::command::Rights;
 /// Instruction-counting benchmarks: package and name.
 const COUNTED: [(&str, &str); 5] = [
     ("wingbeat-stats", "stats_exact"),
-    ("wingbeat-bpf", "spec_exact"),
+    ("wingbeat-bpf-loader", "spec_exact"),
     ("wingbeat-track", "track_exact"),
-    ("wingbeat-profile", "profile_exact"),
+    ("wingbeat-profiler", "profile_exact"),
     ("fun-xdp", "source_addr_instructions"),
 ];
 
@@ -19,7 +19,7 @@ const TIMED: [(&str, &str); 2] = [("wingbeat-stats", "bootstrap"), ("wingbeat-tr
 /// can. At least one of each object runs: otherwise `wingbeat bench` fails.
 const OBJECTS: [(&str, Option<&str>); 2] = [
     ("target/ebpf/bpfel-unknown-none/release/fun-xdp", None),
-    ("crates/profile/user/kernel-half/profile-ebpf.x86_64.o", Some(CONTEXT)),
+    ("crates/profiler/kernel-half/profile-ebpf.x86_64.o", Some(CONTEXT)),
 ];
 
 /// Limits in user space: compiler updates may cost this share of instructions.

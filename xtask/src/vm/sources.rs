@@ -12,10 +12,10 @@ use super::document;
 
 /// The kernel halves and their loader. Compiled objects are compared bit by bit, and loaded each time.
 const PATHS: &[&str] = &[
-    "crates/base/bpf/src/loader",
-    "crates/base/bpf/src/spec",
-    "crates/profile/common/src",
-    "crates/profile/ebpf",
+    "crates/bpf-loader/src/loader",
+    "crates/bpf-loader/src/spec",
+    "crates/profiler-abi/src",
+    "crates/profiler-ebpf",
     "examples/fun-xdp/fun-xdp-ebpf",
     "examples/profiler/profiler-ebpf",
 ];

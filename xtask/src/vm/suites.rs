@@ -39,10 +39,10 @@ const fn beside(folder: &'static str, target: &'static str) -> Wanted {
 /// Only these go into the guest, because pure tests give the same result on every kernel. The quick ones come first, to
 /// show general failures early.
 const WANTED: &[Wanted] = &[
-    within("crates/base/bpf", "wingbeat_bpf"),
-    beside("crates/base/bpf", "loader"),
-    within("crates/profile/user", "wingbeat_profile"),
-    beside("crates/bench", "kernel"),
+    within("crates/bpf-loader", "wingbeat_bpf_loader"),
+    beside("crates/bpf-loader", "loader"),
+    within("crates/profiler", "wingbeat_profile"),
+    beside("crates/bpf-bench", "kernel"),
     beside("examples/fun-xdp/fun-xdp", "fun_xdp"),
     beside("examples/profiler/profiler", "profiler"),
     beside("crates/wingbeat", "bench"),
@@ -202,7 +202,7 @@ pub(super) fn smoke(suite: &str) -> &'static [&'static str] {
 
 /// Tests built for a guest of another processor: those that depend on it, in groups for one cargo call each.
 const ELSEWHERE: &[&[&str]] = &[
-    &["-p", "wingbeat-profile", "--lib"],
+    &["-p", "wingbeat-profiler", "--lib"],
     &["-p", "wingbeat", "--test", "profile", "--test", "off_cpu", "--test", "heap"],
 ];
 
@@ -301,14 +301,14 @@ mod tests {
             artifact("crates/wingbeat", "wingbeat", "bin", false),
             artifact("crates/wingbeat", "wingbeat", "bin", true),
             artifact("crates/wingbeat", "run", "test", true),
-            artifact("crates/base/bpf", "loader", "test", true),
+            artifact("crates/bpf-loader", "loader", "test", true),
             artifact("examples/fun-xdp/fun-xdp", "fun_xdp", "lib", true),
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
         ];
         let suites = gathered(artifacts(&messages.join("\n")));
         let names: Vec<_> = suites.tests.iter().map(|suite| suite.name.as_str()).collect();
         assert_eq!(names, ["bpf/loader", "wingbeat/live"]);
-        assert_eq!(suites.tests[0].folder, root.join("crates/base/bpf"));
+        assert_eq!(suites.tests[0].folder, root.join("crates/bpf-loader"));
         let behind = |name| suites.behind(name).tests.len();
         assert_eq!([behind("bpf/loader"), behind("wingbeat/live"), behind("command")], [1, 0, 0]);
         assert_eq!(suites.programs, [Path::new("/t/debug/bin-wingbeat")]);

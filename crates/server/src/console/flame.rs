@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use maud::{Markup, PreEscaped, html};
-use wingbeat_difference::Picture;
+use wingbeat_pprof::Picture;
 use wingbeat_text::{plural, share};
 
 use super::{links::Params, parts::kept};

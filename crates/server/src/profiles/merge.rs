@@ -4,7 +4,7 @@
 use std::{io, path::Path};
 
 use rusqlite::{Connection, Transaction, params};
-use wingbeat_difference::Total;
+use wingbeat_pprof::Total;
 
 use super::{
     ProfilesError, files,
@@ -121,7 +121,7 @@ impl Sources {
         }
         let mut bytes = Vec::new();
         if !total.is_empty() {
-            wingbeat_difference::write::pack(&total.message(), &mut bytes)?;
+            wingbeat_pprof::write::pack(&total.message(), &mut bytes)?;
         }
         Ok((bytes, windows))
     }

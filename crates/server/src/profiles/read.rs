@@ -4,7 +4,7 @@ use std::{collections::HashSet, fs, io, path::Path};
 
 use prost::Message as _;
 use rusqlite::Connection;
-use wingbeat_difference::{
+use wingbeat_pprof::{
     AddError, Total,
     pprof::{UnpackError, unpacked},
     proto::Profile,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use wingbeat_difference::{
+use wingbeat_pprof::{
     Side,
     proto::{Function, Line, Location, Profile, Sample, ValueType},
     write::pack,

@@ -238,7 +238,7 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let file = Registry::open(&folder.path().join("copy.db")).expect("a registry");
             let mut copies = vec![file];
-            if let Some(url) = wingbeat_postgres::database() {
+            if let Some(url) = wingbeat_pg_testing::database() {
                 let url = PostgresUrl::parse(&url).expect("a URL");
                 copies.push(Registry::open_at(&url).expect("a registry"));
             }

@@ -71,7 +71,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let first = Place::from(&folder.path().join("first"));
         let mut places = vec![first.clone(), Place::from(&folder.path().join("second"))];
-        if let Some(url) = wingbeat_postgres::database() {
+        if let Some(url) = wingbeat_pg_testing::database() {
             let primary = PostgresUrl::parse(&url).expect("a URL");
             places.insert(1, Place::Postgres { primary, replica: None });
         }

@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use prost::Message as _;
 use time::Duration;
-use wingbeat_difference::proto::{Function, Label, Line, Location, Profile, Sample, ValueType};
+use wingbeat_pprof::proto::{Function, Label, Line, Location, Profile, Sample, ValueType};
 use wingbeat_push::pyroscope::{LabelPair, PushRequest, RawProfileSeries, RawSample};
 use wingbeat_server::registry::{KeyOwner, Role, Visibility};
 

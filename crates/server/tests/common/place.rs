@@ -27,7 +27,7 @@ impl Kept {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let place = if env::var_os(ENGINE).is_some() {
-            let url = wingbeat_postgres::database().expect("PostgreSQL is there");
+            let url = wingbeat_pg_testing::database().expect("PostgreSQL is there");
             let primary = wingbeat_sql::PostgresUrl::parse(&url).expect("a URL");
             Place::Postgres { primary, replica: None }
         } else {
@@ -59,7 +59,7 @@ fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// Runs all tests of this program again.
 #[test]
 fn on_postgres() {
-    if env::var_os(ENGINE).is_some() || wingbeat_postgres::cluster().is_none() {
+    if env::var_os(ENGINE).is_some() || wingbeat_pg_testing::cluster().is_none() {
         return;
     }
     let output = Command::new(env::current_exe().expect("a program"))

@@ -1,7 +1,7 @@
 //! The metric behind profiles: before and after, and its variation without a change.
 
 use time::OffsetDateTime;
-use wingbeat_difference::Metric;
+use wingbeat_pprof::Metric;
 use wingbeat_stats::{Sample, sample::MAD_TO_STD_DEV};
 
 use crate::{

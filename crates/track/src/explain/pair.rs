@@ -1,6 +1,6 @@
 //! Two profiles of a benchmark, and how they explain a change of its metric.
 
-use wingbeat_difference::{
+use wingbeat_pprof::{
     Change, Explanation, Flame, Metric, Picture, Request, Side, compare, sentences, step,
 };
 
@@ -114,7 +114,7 @@ impl Pair {
 
 /// A difference with its unit, and twice its standard deviation.
 pub fn signed(change: Change, measure: &Measure) -> String {
-    wingbeat_difference::signed(change, &|value| written(measure, value))
+    wingbeat_pprof::signed(change, &|value| written(measure, value))
 }
 
 /// A value with its unit, or the measure's name if it has none.

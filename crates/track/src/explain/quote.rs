@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use wingbeat_difference::{Place, Side};
+use wingbeat_pprof::{Place, Side};
 
 use super::moves::Moves;
 use crate::model::Report;

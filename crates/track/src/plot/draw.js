@@ -7,7 +7,7 @@ const escape = (text) => String(text).replace(/[&<>"']/g, (c) => escapes[c])
   .replace(/[\t\n\r]/g, " ").replace(/[\0-\x1f\ufffe\uffff]/g, "\ufffd");
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-// Number formats are those of the rest of wingbeat: crates/base/text/src/numbers.rs.
+// Number formats are those of the rest of wingbeat: crates/text/src/numbers.rs.
 const minus = (text) => text.replace(/-/g, "−");
 const exponential = (value, digits) => minus(value.toExponential(digits).replace("+", ""));
 function fixed(value, decimals) {

@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use wingbeat_difference::{
+use wingbeat_pprof::{
     callgrind::{self, CALLGRIND_BYTES_MAX},
     exact::{Counted, instructions},
 };

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use wingbeat_difference::Side;
+use wingbeat_pprof::Side;
 use wingbeat_text::first_few;
 
 use crate::model::{BenchmarkName, PROFILE_BYTES_MAX, Profile, ProfileKind, Report};
@@ -114,7 +114,7 @@ fn content(path: &Path) -> io::Result<Vec<u8>> {
 mod tests {
     use time::OffsetDateTime;
     use uuid::Uuid;
-    use wingbeat_difference::exact::{Counted, CountedFrame, instructions};
+    use wingbeat_pprof::exact::{Counted, CountedFrame, instructions};
 
     use super::*;
     use crate::model::{BranchName, Measure, Metric, ProjectName, Results, TestbedName};

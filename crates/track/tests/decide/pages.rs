@@ -7,7 +7,7 @@ use wingbeat_track::{compare::judge, decide::Settings};
 
 const RULE: &str = "docs/how-numbers-are-judged.md";
 const APPENDIX: &str = "docs/judging-appendix.md";
-const STATS: &str = "crates/base/stats/src";
+const STATS: &str = "crates/stats/src";
 const DECIDE: &str = "crates/track/src/decide";
 
 fn read(path: &str) -> String {
@@ -93,7 +93,7 @@ fn settings() {
     check(RULE, &format!("ABBA or BAAB; {pairs} or more"));
     check(APPENDIX, &format!("Fewer than {} pairs give no verdict", word(pairs)));
     check(RULE, &format!("{} of ten such measurements", word(10.0 * paired::POWER)));
-    let confidence = number("crates/bench/src/analyse", "compare.rs", "CONFIDENCE");
+    let confidence = number("crates/bpf-bench/src/analyse", "compare.rs", "CONFIDENCE");
     check(RULE, &format!("a {} interval of the mean ratio", percent(confidence)));
     let resampled = number(STATS, "paired.rs", "BOOTSTRAP_CONFIDENCE_MAX");
     check(APPENDIX, &format!("Beyond {}, Student's part decides alone", percent(resampled)));

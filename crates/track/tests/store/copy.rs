@@ -8,7 +8,7 @@ use crate::support::*;
 fn places(folder: &Path) -> Vec<[std::path::PathBuf; 2]> {
     let file = |name: &str| folder.join(name);
     let mut pairs = vec![[file("a.db"), file("b.db")]];
-    if let Some(url) = wingbeat_postgres::database() {
+    if let Some(url) = wingbeat_pg_testing::database() {
         let schema = |name: &str| format!("{url}?schema={name}").into();
         pairs.push([file("c.db"), schema("one")]);
         pairs.push([schema("two"), file("d.db")]);

@@ -10,7 +10,7 @@ const OF_FILES: [&str; 6] =
 
 #[test]
 fn the_same_tests_pass_on_postgres() {
-    let Some(url) = wingbeat_postgres::database() else { return };
+    let Some(url) = wingbeat_pg_testing::database() else { return };
     let mut again = Command::new(env::current_exe().expect("this program"));
     again.env(DATABASE, url);
     for skipped in OF_FILES {

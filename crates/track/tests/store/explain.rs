@@ -1,8 +1,8 @@
 //! From an alert to the function: reports with profiles in a store.
 
 use prost::Message as _;
-use wingbeat_difference::exact::{Counted, CountedFrame, instructions};
-use wingbeat_difference::proto;
+use wingbeat_pprof::exact::{Counted, CountedFrame, instructions};
+use wingbeat_pprof::proto;
 use wingbeat_track::explain::{self, Explained, NoSources, Quote, QuotedLine, Sources};
 
 use crate::support::*;

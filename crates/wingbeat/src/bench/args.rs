@@ -2,13 +2,13 @@
 
 use std::{convert::Infallible, path::PathBuf, time::Duration};
 
-use wingbeat_bench::{
+use wingbeat_bpf_bench::{
     analyse::{Expectation, compare::Thresholds},
     input::{MapSource, PACKETS_MAX, Source},
     measure::{TargetSource, allowed_cpus},
     report::Format,
 };
-use wingbeat_bpf::spec::{GlobalSetting, SectionType};
+use wingbeat_bpf_loader::spec::{GlobalSetting, SectionType};
 
 use crate::values::{FormatArgs, TableFormat, duration, share};
 

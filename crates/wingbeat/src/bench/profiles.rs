@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use wingbeat_bench::result::Case;
+use wingbeat_bpf_bench::result::Case;
 use wingbeat_track::run::left_profiles::{VARIABLE, file_name};
 
 use super::BenchArgs;

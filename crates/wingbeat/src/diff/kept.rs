@@ -1,7 +1,7 @@
 //! Two stored profiles: of an alert, or of two reports.
 
 use anyhow::Context as _;
-use wingbeat_profile::diff::{Stacks, read_stacks};
+use wingbeat_profiler::diff::{Stacks, read_stacks};
 use wingbeat_track::{
     explain::{self, Explained, Pair, Unexplained},
     model::{BenchmarkName, ProfileInfo, Slug},

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::json;
-use wingbeat_bpf::{
+use wingbeat_bpf_loader::{
     Finding, Verb,
     probe::{Expected, Kernel, can},
 };
@@ -42,7 +42,7 @@ impl<'a> Report<'a> {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use wingbeat_bpf::{FindingStatus, probe::NextStep};
+    use wingbeat_bpf_loader::{FindingStatus, probe::NextStep};
 
     use super::*;
 

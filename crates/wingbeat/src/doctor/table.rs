@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use owo_colors::{OwoColorize as _, Style};
-use wingbeat_bpf::{
+use wingbeat_bpf_loader::{
     Finding, FindingStatus, Verb,
     probe::{NextStep, can},
 };

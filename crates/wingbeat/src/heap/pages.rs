@@ -4,7 +4,7 @@
 use std::{io::Write, process::ExitCode};
 
 use owo_colors::OwoColorize as _;
-use wingbeat_profile::{
+use wingbeat_profiler::{
     debuginfod::DebugFiles,
     export::{self, ExportError, Format, HeapFacts},
     heap::places::{Row, by_place, rows},

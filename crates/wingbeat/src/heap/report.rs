@@ -1,7 +1,7 @@
 //! The text after a recording: amounts allocated, amounts left, callers, and cost.
 
 use owo_colors::OwoColorize as _;
-use wingbeat_profile::{
+use wingbeat_profiler::{
     heap::places::{PlaceSum, Row, by_place, rows, suspects},
     model::{Amount, Completeness, Profile},
     session::{Finished, HeapAccounts, SAMPLE_NS},

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{ArgGroup, Args, ValueEnum};
-use wingbeat_profile::{
+use wingbeat_profiler::{
     export::{Format, UnknownFormat},
     model::Mode,
     session::Unwind,

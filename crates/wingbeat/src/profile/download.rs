@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use clap::error::ErrorKind;
-use wingbeat_profile::{
+use wingbeat_profiler::{
     debuginfod::{DebugFiles, Debuginfod, Settings},
     session::Finished,
     symbolize::wanted,

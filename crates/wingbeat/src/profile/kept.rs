@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::error::ErrorKind;
 use time::{OffsetDateTime, macros::format_description};
-use wingbeat_profile::{
+use wingbeat_profiler::{
     diff::BYTES_MAX,
     export::Format,
     fold::fold_runtime,

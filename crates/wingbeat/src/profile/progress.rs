@@ -3,7 +3,7 @@
 use std::{sync::mpsc, thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use wingbeat_profile::{debuginfod, session::Progress};
+use wingbeat_profiler::{debuginfod, session::Progress};
 use wingbeat_text::bytes;
 
 use crate::shell::progress_target;

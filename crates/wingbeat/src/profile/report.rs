@@ -3,7 +3,7 @@
 mod off_cpu;
 
 use owo_colors::OwoColorize as _;
-use wingbeat_profile::{
+use wingbeat_profiler::{
     advice::warnings,
     debuginfod::{Account, Asked, Outcome},
     export::{

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, os::fd::AsFd as _, time::Duration};
 
-use wingbeat_profile::{
+use wingbeat_profiler::{
     debuginfod::DebugFiles,
     export::{self, Format},
     model::Mode,

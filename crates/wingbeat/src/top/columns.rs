@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, fmt, str::FromStr};
 
 use unicode_width::UnicodeWidthStr as _;
-use wingbeat_bench::live::{
+use wingbeat_bpf_bench::live::{
     ProgramReport, Total,
     format::{owners, rate},
 };

@@ -10,7 +10,7 @@ use ratatui::{
     text::{Line, Span, Text},
     widgets::{Cell, Paragraph, Row, Sparkline, Table, TableState},
 };
-use wingbeat_bench::live::ProgramReport;
+use wingbeat_bpf_bench::live::ProgramReport;
 use wingbeat_text::{cut, decimal, duration, grouped, plural, wrapped};
 
 use super::{

@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 use signal_hook::consts::SIGWINCH;
-use wingbeat_bench::live::Watch;
+use wingbeat_bpf_bench::live::Watch;
 
 use super::{
     columns::Sort,

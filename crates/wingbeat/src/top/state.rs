@@ -5,7 +5,7 @@ pub(super) mod tests;
 
 use std::collections::{HashMap, VecDeque};
 
-use wingbeat_bench::live::{LiveReport, ProgramReport, Total};
+use wingbeat_bpf_bench::live::{LiveReport, ProgramReport, Total};
 
 use super::{columns::Sort, keys::Step};
 

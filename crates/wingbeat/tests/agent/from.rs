@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use wingbeat_profile::{
+use wingbeat_profiler::{
     export::write_sums,
     model::{
         Completeness, Frame, Function, Line, Meta, Mode, Process, Profile, Stack, Sum, Thread,

@@ -7,10 +7,10 @@ mod against;
 mod annotate;
 mod bad_input;
 #[expect(dead_code, reason = "other tests need the rest of it")]
-#[path = "../../../base/bpf/tests/spec/support/btf.rs"]
+#[path = "../../../bpf-loader/tests/spec/support/btf.rs"]
 mod btf;
 #[expect(dead_code, reason = "other tests need the rest of it")]
-#[path = "../../../base/bpf/tests/spec/support/elf.rs"]
+#[path = "../../../bpf-loader/tests/spec/support/elf.rs"]
 mod elf;
 mod measure;
 #[path = "../common/object.rs"]

@@ -4,8 +4,8 @@ use std::{fs, path::PathBuf, process::Command, sync::MutexGuard};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use wingbeat_bench::live::check_rights;
-use wingbeat_bpf::code::{Insn, op};
+use wingbeat_bpf_bench::live::check_rights;
+use wingbeat_bpf_loader::code::{Insn, op};
 
 use crate::object::Program;
 pub(crate) use crate::ran::{Ran, started};

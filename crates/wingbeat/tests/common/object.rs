@@ -1,6 +1,6 @@
 //! Generates object files with one program, its types and lines, without a compiler.
 
-use wingbeat_bpf::code::Insn;
+use wingbeat_bpf_loader::code::Insn;
 
 use crate::{
     btf::{Extension, GLOBAL, SIGNED, STATIC, Types},

@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::Value;
-use wingbeat_bpf::{
+use wingbeat_bpf_loader::{
     Verb,
     probe::{can, findings},
 };

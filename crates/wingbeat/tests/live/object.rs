@@ -1,6 +1,6 @@
 //! Programs to measure.
 
-use wingbeat_bpf::code::{Insn, op};
+use wingbeat_bpf_loader::code::{Insn, op};
 
 use crate::program::Program;
 

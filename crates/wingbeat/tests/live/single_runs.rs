@@ -15,7 +15,7 @@ use rustix::{
     thread::{CpuSet, sched_setaffinity},
 };
 use serde_json::Value;
-use wingbeat_bpf::{
+use wingbeat_bpf_loader::{
     ProgramType,
     loader::{self, Loaded, Loader, LoaderOptions, RunInput},
     probe::{Denial, denied},

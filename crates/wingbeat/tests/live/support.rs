@@ -7,8 +7,8 @@ use aya::{
     programs::{Xdp, xdp::XdpMode},
 };
 use serde_json::Value;
-use wingbeat_bench::live::check_rights;
-use wingbeat_bpf::{owners::Owners, ruler::Ruler};
+use wingbeat_bpf_bench::live::check_rights;
+use wingbeat_bpf_loader::{owners::Owners, ruler::Ruler};
 
 pub(crate) use crate::ran::{Ran, result, started, wait_for};
 use crate::{network::RECEIVER, object::dropper};

@@ -18,7 +18,7 @@ mod processes;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
 mod ran;
-#[path = "../../../profile/user/src/debuginfod/tests/server.rs"]
+#[path = "../../../profiler/src/debuginfod/tests/server.rs"]
 mod server;
 mod stacks;
 mod support;

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::geteuid;
 use tempfile::TempDir;
-use wingbeat_bpf::caller::Caller;
+use wingbeat_bpf_loader::caller::Caller;
 
 use crate::{
     ran::{Ran, wait_for},

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::Signal;
 use uuid::Uuid;
-use wingbeat_postgres::{Cluster, Settings, Stop, cluster, database};
+use wingbeat_pg_testing::{Cluster, Settings, Stop, cluster, database};
 use wingbeat_server::settings::Place;
 use wingbeat_sql::PostgresUrl;
 

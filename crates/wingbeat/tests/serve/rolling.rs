@@ -13,7 +13,7 @@ use std::{
 
 use rustix::process::Signal;
 use uuid::Uuid;
-use wingbeat_postgres::database;
+use wingbeat_pg_testing::database;
 use wingbeat_server::settings::Place;
 use wingbeat_sql::PostgresUrl;
 

@@ -1,7 +1,7 @@
 //! Made-up profiles for the made-up reports.
 
 use prost::Message as _;
-use wingbeat_difference::proto;
+use wingbeat_pprof::proto;
 use wingbeat_track::model::{Profile, ProfileKind, Report};
 
 /// Stacks, outermost function first, with their samples in the normal and the slow case.

@@ -2,9 +2,7 @@
 
 use axum::extract::Path;
 use maud::{Markup, html};
-use wingbeat_difference::{
-    Flame, FunctionRow, Medium, Metric, Picture, Request, View, compare, signed,
-};
+use wingbeat_pprof::{Flame, FunctionRow, Medium, Metric, Picture, Request, View, compare, signed};
 use wingbeat_text::{grouped, share, shortened};
 
 use super::{

@@ -5,7 +5,7 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
-use wingbeat_difference::{Flame, Medium, write::pack};
+use wingbeat_pprof::{Flame, Medium, write::pack};
 
 use super::{
     range::written,

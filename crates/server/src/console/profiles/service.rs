@@ -2,9 +2,7 @@
 
 use axum::extract::Path;
 use maud::{Markup, html};
-use wingbeat_difference::{
-    Flame, FunctionRow, Medium, Picture, Request, Side, View, proto::Profile,
-};
+use wingbeat_pprof::{Flame, FunctionRow, Medium, Picture, Request, Side, View, proto::Profile};
 use wingbeat_text::{grouped, plural, share, shortened};
 
 use super::{

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use wingbeat_bpf::caller::Caller;
+use wingbeat_bpf_loader::caller::Caller;
 
 use crate::{
     Failure, profiles,

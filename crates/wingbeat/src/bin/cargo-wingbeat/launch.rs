@@ -20,7 +20,7 @@ use signal_hook::{
     consts::{SIGINT, SIGQUIT},
     flag,
 };
-use wingbeat_bpf::{caller::Caller, rights::Rights};
+use wingbeat_bpf_loader::{caller::Caller, rights::Rights};
 
 use crate::{
     Failure,

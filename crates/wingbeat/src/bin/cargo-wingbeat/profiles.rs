@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use toml::{Table, Value};
-use wingbeat_bpf::caller::Caller;
+use wingbeat_bpf_loader::caller::Caller;
 
 /// Maximum depth of inheritance. Cargo reports cycles.
 const PARENTS_MAX: usize = 16;

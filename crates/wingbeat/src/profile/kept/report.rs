@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use owo_colors::OwoColorize as _;
-use wingbeat_profile::{
+use wingbeat_profiler::{
     export::top::{Row, Top},
     model::{Mode, Profile},
     summary::Output,
@@ -75,7 +75,7 @@ fn whole_seconds(time: Duration) -> impl std::fmt::Display {
 }
 
 /// On-CPU time instead of samples: rates may differ.
-fn value(profile: &Profile, weight: wingbeat_profile::model::Weight) -> u64 {
+fn value(profile: &Profile, weight: wingbeat_profiler::model::Weight) -> u64 {
     match profile.meta.mode {
         Mode::OnCpu => weight.on_cpu_ns,
         mode => weight.value(mode),

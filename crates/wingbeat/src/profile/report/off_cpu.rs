@@ -1,7 +1,7 @@
 //! Off-CPU part of the report, in lines of at most 100 columns.
 
 use owo_colors::OwoColorize as _;
-use wingbeat_profile::{
+use wingbeat_profiler::{
     export::blocked::BlockedRow,
     model::{Mode, State},
     summary::{
@@ -177,7 +177,7 @@ fn percent(part: u64, whole: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wingbeat_profile::model::BlockTimes;
+    use wingbeat_profiler::model::BlockTimes;
 
     use super::*;
 

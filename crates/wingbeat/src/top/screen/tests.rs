@@ -1,8 +1,8 @@
 //! Golden screens.
 
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
-use wingbeat_bench::Warning;
-use wingbeat_bpf::ProgramType;
+use wingbeat_bpf_bench::Warning;
+use wingbeat_bpf_loader::ProgramType;
 
 use super::*;
 use crate::top::{

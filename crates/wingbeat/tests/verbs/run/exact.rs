@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use wingbeat_bench::live::check_rights;
+use wingbeat_bpf_bench::live::check_rights;
 use wingbeat_track::{model::ProfileKind, store::Store};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
-use wingbeat_bpf::rights::Rights;
+use wingbeat_bpf_loader::rights::Rights;
 use wingbeat_track::{model::ProfileKind, store::Store};
 
 use crate::{

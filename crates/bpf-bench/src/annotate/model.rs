@@ -1,0 +1,227 @@
+//! The model: functions, lines and blocks with their executed instructions.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use serde::Serialize;
+use wingbeat_bpf_loader::{
+    code::{Code, LineInfo, disassemble::Listing, op},
+    spec::{KfuncCall, ObjectTypes},
+};
+
+use super::SCHEMA_VERSION;
+use crate::{
+    counts::{Counts, TailCalled},
+    instrument::graph::Graph,
+};
+
+/// A program with the executed instructions of its lines.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Annotation {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    pub object: String,
+    pub program: String,
+    /// Names of the inputs with the return value of each; one run each.
+    pub inputs: Vec<(String, u32)>,
+    pub runs: u64,
+    /// Executed instructions of all runs, including `tail_called`.
+    pub instructions: u64,
+    /// Programs reached by tail calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tail_called: Vec<TailCalled>,
+    /// Whether the object has line information.
+    pub has_lines: bool,
+    pub functions: Vec<AnnotatedFunction>,
+}
+
+/// One function.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AnnotatedFunction {
+    pub name: String,
+    /// Calls of it: executions of its first instruction.
+    pub calls: u64,
+    /// Instructions executed in it, excluding callees.
+    pub instructions: u64,
+    /// Its lines by file and number. Inlined code appears under its original lines.
+    pub lines: Vec<AnnotatedLine>,
+    /// Its basic blocks in code order.
+    pub blocks: Vec<Block>,
+}
+
+/// One source line, as far as it belongs to one function.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AnnotatedLine {
+    /// File as recorded by the compiler; empty for code without a line.
+    pub file: String,
+    /// Line number, from 1; 0 for code without a line.
+    pub line: u32,
+    /// Source text; empty if unknown.
+    pub text: String,
+    /// Executions of the line: the maximum over its instructions.
+    pub executions: u64,
+    pub instructions: u64,
+    pub helper_calls: u64,
+    /// Indices of its instructions in the program's code.
+    pub insns: Vec<usize>,
+}
+
+/// One basic block.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Block {
+    pub insns: Range<usize>,
+    pub executions: u64,
+    /// Its instructions as text, without the second half of 64-bit loads.
+    pub listing: Vec<(usize, String)>,
+}
+
+impl Annotation {
+    /// Combines counts with source lines. `source` provides lines that are missing in the object.
+    pub fn new(
+        object: &str,
+        program: &str,
+        inputs: Vec<(String, u32)>,
+        code: &Code,
+        types: &ObjectTypes,
+        counts: &Counts,
+        source: &mut dyn FnMut(&str, u32) -> Option<String>,
+    ) -> Self {
+        let mut blocks = blocks(code, counts);
+        let functions = ranges(code)
+            .into_iter()
+            .map(|(name, insns)| {
+                let executed = |index: usize| counts.executed.get(index).copied().unwrap_or(0);
+                let own = blocks.extract_if(.., |block| insns.contains(&block.insns.start));
+                AnnotatedFunction {
+                    name,
+                    calls: executed(insns.start),
+                    instructions: insns.clone().map(executed).fold(0, u64::saturating_add),
+                    blocks: own.collect(),
+                    lines: lines(code, types, counts, insns, source),
+                }
+            })
+            .collect();
+        Self {
+            schema_version: SCHEMA_VERSION,
+            object: object.to_owned(),
+            program: program.to_owned(),
+            inputs,
+            runs: counts.runs,
+            instructions: counts.instructions(),
+            tail_called: counts.tail_called.clone(),
+            has_lines: code.lines.iter().any(|line| line.line() > 0),
+            functions,
+        }
+    }
+
+    /// Adds the names of kernel functions (kfuncs) to the block listings; the code only has numbers for them.
+    #[must_use]
+    pub fn with_kfuncs(mut self, kfuncs: &[KfuncCall]) -> Self {
+        let blocks = self.functions.iter_mut().flat_map(|function| &mut function.blocks);
+        for (index, text) in blocks.flat_map(|block| &mut block.listing) {
+            if let Some(kfunc) = kfuncs.iter().find(|kfunc| kfunc.insn_index == *index) {
+                *text = format!("call {}", kfunc.name);
+            }
+        }
+        self
+    }
+
+    /// Converts a count over all runs to a mean per run.
+    pub fn per_run(&self, count: u64) -> f64 {
+        count as f64 / self.runs.max(1) as f64
+    }
+
+    /// Share of these instructions in all, 0 to 1.
+    pub fn share(&self, instructions: u64) -> f64 {
+        match self.instructions {
+            0 => 0.0,
+            all => instructions as f64 / all as f64,
+        }
+    }
+}
+
+/// Name and instructions of each function.
+pub(super) fn ranges(code: &Code) -> Vec<(String, Range<usize>)> {
+    let starts: Vec<usize> = code.functions.iter().map(|it| it.insn_index as usize).collect();
+    let ends = starts.iter().skip(1).copied().chain([code.insns.len()]);
+    code.functions
+        .iter()
+        .zip(starts.iter().zip(ends))
+        .map(|(function, (&start, end))| (function.name.clone(), start..end.max(start)))
+        .collect()
+}
+
+/// Line of an instruction: the last record at or before it, if it belongs to the same function.
+pub(super) fn line_of<'c>(
+    code: &'c Code,
+    function: &Range<usize>,
+    index: usize,
+) -> Option<&'c LineInfo> {
+    let after = code.lines.partition_point(|line| line.insn_index as usize <= index);
+    let record = after.checked_sub(1).and_then(|last| code.lines.get(last))?;
+    (record.line() > 0 && record.insn_index as usize >= function.start).then_some(record)
+}
+
+fn lines(
+    code: &Code,
+    types: &ObjectTypes,
+    counts: &Counts,
+    insns: Range<usize>,
+    source: &mut dyn FnMut(&str, u32) -> Option<String>,
+) -> Vec<AnnotatedLine> {
+    let mut lines: BTreeMap<(String, u32), AnnotatedLine> = BTreeMap::new();
+    let mut is_second_half = false;
+    for index in insns.clone() {
+        let Some(insn) = code.insns.get(index) else { break };
+        if is_second_half {
+            is_second_half = false;
+            continue;
+        }
+        is_second_half = insn.is_ldimm64();
+        let record = line_of(code, &insns, index);
+        let (file, line) = record.map_or((String::new(), 0), |record| {
+            (types.string(record.file_offset).unwrap_or_default().into_owned(), record.line())
+        });
+        let entry = lines.entry((file, line)).or_insert_with_key(|(file, line)| AnnotatedLine {
+            file: file.clone(),
+            line: *line,
+            text: record
+                .and_then(|record| types.string(record.text_offset))
+                .filter(|text| !text.trim().is_empty())
+                .map(|text| text.trim_end().to_owned())
+                .or_else(|| source(file, *line))
+                .unwrap_or_default(),
+            executions: 0,
+            instructions: 0,
+            helper_calls: 0,
+            insns: Vec::new(),
+        });
+        let executed = counts.executed.get(index).copied().unwrap_or(0);
+        entry.executions = entry.executions.max(executed);
+        entry.instructions = entry.instructions.saturating_add(executed);
+        if insn.opcode == op::CALL && insn.src() != op::PSEUDO_CALL {
+            entry.helper_calls = entry.helper_calls.saturating_add(executed);
+        }
+        entry.insns.push(index);
+    }
+    lines.into_values().collect()
+}
+
+fn blocks(code: &Code, counts: &Counts) -> Vec<Block> {
+    // A counted program has a valid graph; without one there are no blocks to list.
+    let Ok(graph) = Graph::new(code, &|_| false) else { return Vec::new() };
+    let listing = Listing::new(code);
+    graph
+        .blocks
+        .iter()
+        .map(|block| Block {
+            insns: block.insns.clone(),
+            executions: counts.executed.get(block.insns.start).copied().unwrap_or(0),
+            listing: block
+                .insns
+                .clone()
+                .filter(|&index| !graph.is_second_half(index))
+                .filter_map(|index| Some((index, listing.at(index)?.text)))
+                .collect(),
+        })
+        .collect()
+}

@@ -1,0 +1,148 @@
+//! Counts executions of each basic block with counters inserted into the bytecode.
+//!
+//! The counters are 64-bit numbers in the single value of an array map, incremented by load, add
+//! and store. That is exact as long as only one CPU runs the program. It needs no atomic operation,
+//! which would take several times as long as a short block. Counters may run with a spin lock held
+//! and in RCU sections.
+//!
+//! Counts that follow from others are computed ([`flow`](super::flow)). A counter in a loop stays
+//! in a register while the loop runs, if one is free (`homes`).
+
+mod emit;
+mod homes;
+mod plan;
+mod sites;
+
+use std::collections::BTreeSet;
+
+use wingbeat_bpf_loader::code::Code;
+
+use self::{
+    homes::Homes,
+    sites::{Counter, Sites},
+};
+use super::{
+    frame::STACK_BYTES_MAX,
+    graph::{Graph, GraphError},
+    liveness::Liveness,
+    rewrite::{Edits, RewriteError, Rewritten, rewrite},
+};
+
+pub use plan::Plan;
+
+/// Size of a counter in bytes.
+pub const SLOT_BYTES: u32 = 8;
+/// Maximum value size for direct references (`BPF_MAX_VAR_OFF`, include/linux/bpf_verifier.h, Linux 6.18).
+pub const VALUE_BYTES_MAX: u32 = 1 << 29;
+
+/// Facts that [`instrument`] cannot derive from the bytecode.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Reference to the counter map in the code: its descriptor, or the number that a loader replaces by one.
+    pub map_fd: i32,
+    /// Indices of calls that may terminate the program: of `bpf_throw`, and of kfuncs that call it
+    /// (the object's BTF has the names of kfuncs). Tail calls, and calls of functions that may
+    /// throw, are detected.
+    pub may_throw: BTreeSet<usize>,
+    /// Stack bytes of each function, in code order, from the verifier log (`stack depth 16+24`).
+    /// Missing values are estimated from the bytecode; the larger one is used.
+    pub stack_depths_bytes: Vec<u32>,
+}
+
+/// A program with counters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instrumented {
+    /// The program. Needs an array map with one value of [`Plan::value_size_bytes`].
+    pub program: Rewritten,
+    pub plan: Plan,
+}
+
+/// Why a program cannot be instrumented. Its time can still be measured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotInstrumentable {
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    #[error(
+        "no register is free for a counter at instruction {insn_index} of function {function}, and \
+         its stack frame of {depth_bytes} bytes has no room to save two (limit 512); make the \
+         function's arrays smaller by 16 bytes, or split it"
+    )]
+    StackFull { function: String, insn_index: usize, depth_bytes: u32 },
+    #[error(
+        "the program needs {slots} counters of 8 bytes, but a program can reach only {VALUE_BYTES_MAX} \
+         bytes of a map's value; split it by tail calls"
+    )]
+    TooManySlots { slots: usize },
+    #[error(transparent)]
+    Rewrite(#[from] RewriteError),
+}
+
+/// Inserts counters into a program.
+///
+/// The result behaves and returns the same, and leaves the same memory, except for the counters and
+/// for stack below that used by each function. Fails with [`NotInstrumentable`].
+pub fn instrument(code: &Code, options: &Options) -> Result<Instrumented, NotInstrumentable> {
+    let graph = Graph::new(code, &|index| options.may_throw.contains(&index))?;
+    let liveness = Liveness::new(code, &graph);
+    let mut edits = Edits::default();
+    let mut sites_of_functions = Vec::with_capacity(graph.functions.len());
+    let mut slots = 0;
+    for number in 0..graph.functions.len() {
+        let subject = Subject { code, graph: &graph, liveness: &liveness, options, number };
+        let sites = Sites::new(&subject, &mut slots);
+        if slots > (VALUE_BYTES_MAX / SLOT_BYTES) as usize {
+            return Err(NotInstrumentable::TooManySlots { slots });
+        }
+        put(&subject, &sites, &mut edits)?;
+        sites_of_functions.push(sites);
+    }
+    let program = rewrite(code, &graph, &edits)?;
+    Ok(Instrumented { program, plan: Plan::new(graph, sites_of_functions, slots) })
+}
+
+/// One function, with facts about the surrounding program.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    code: &'a Code,
+    graph: &'a Graph,
+    liveness: &'a Liveness,
+    options: &'a Options,
+    /// Its index in the graph.
+    number: usize,
+}
+
+impl Subject<'_> {
+    /// Stack bytes that it uses, a multiple of 8.
+    fn depth_bytes(&self) -> u32 {
+        let function = &self.graph.functions[self.number];
+        let seen = super::frame::depth_bytes(&self.code.insns, self.graph, function);
+        let told = self.options.stack_depths_bytes.get(self.number).copied().unwrap_or(0);
+        seen.max(told).min(STACK_BYTES_MAX).next_multiple_of(8)
+    }
+
+    fn name(&self) -> String {
+        let start = self.graph.functions[self.number].insns.start;
+        let named = self.code.functions.iter().find(|it| it.insn_index as usize == start);
+        named.map_or_else(|| format!("at {start}"), |function| function.name.clone())
+    }
+}
+
+/// Uses registers for counters if possible, else memory: held registers are not available to other counters.
+fn put(subject: &Subject<'_>, sites: &Sites, edits: &mut Edits) -> Result<(), NotInstrumentable> {
+    let counters: &[Counter] = &sites.counters;
+    let homes = Homes::new(subject, sites);
+    let insertions = emit::insertions(subject, counters, &homes)
+        .or_else(|_| emit::insertions(subject, counters, &Homes::in_memory(subject, sites)))?;
+    for (location, insns) in insertions {
+        match location {
+            emit::Location::Before(index) => edits.before(index, insns),
+            emit::Location::Edge(edge) => edits.on_edge(subject.graph, edge, insns),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! Times each run of a program from within: a wrapper function reads the clock, calls the program,
+//! reads the clock again and counts the difference.
+//!
+//! `BPF_PROG_TEST_RUN` reports only the mean, and tracing programs (fentry, fexit) that could
+//! observe single runs are not available on every machine. A wrapper needs nothing but the load
+//! that is due anyway, and the kernel accepts it for nearly every program. It costs two clock reads
+//! and a few nanoseconds of counting per run. The measured time contains one clock read, the call
+//! and the return; a wrapped empty program measures this overhead.
+//!
+//! Only the call and three register moves lie between the clock reads; everything else comes before
+//! or after. The counts are plain additions, so the program may run on only one CPU at a time.
+
+pub mod alternate;
+mod bucket;
+pub(super) mod emit;
+pub mod histogram;
+mod restore;
+#[cfg(test)]
+mod tests;
+
+use thiserror::Error;
+use wingbeat_bpf_loader::{
+    ProgramType,
+    code::{Code, FunctionInfo, Insn, LineInfo, op},
+};
+
+pub use alternate::alternate;
+pub use bucket::bucket_code;
+use emit::{alu, alu_immediate, call_helper, call_local, exit, load, load_map_value, store};
+pub use histogram::{Recorded, WrongSize, read_histogram};
+pub use restore::Restored;
+
+/// Name of the wrapper function.
+pub const WRAPPER_NAME: &str = "wingbeat_wrapper";
+
+/// Id of the helper `bpf_ktime_get_ns` (include/uapi/linux/bpf.h, Linux 6.18). It is available to
+/// every program type, sleepable or not, under any licence (`bpf_base_func_proto` in
+/// kernel/bpf/helpers.c).
+pub(super) const KTIME_GET_NS: i32 = 5;
+
+/// Maximum program size that the kernel accepts, in instructions (`BPF_COMPLEXITY_LIMIT_INSNS` in
+/// include/linux/bpf.h, Linux 6.18).
+const INSNS_MAX: usize = 1_000_000;
+
+/// Parameters of [`wrap`] and [`alternate()`] other than the code.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Reference to the associated map in the code: its descriptor, or the number that a loader replaces by one.
+    ///
+    /// The map must be a `BPF_MAP_TYPE_ARRAY` with one entry of the size that the result specifies:
+    /// only there does the kernel allow direct value addresses (`map_direct_value_addr`).
+    pub map_fd: i32,
+    pub program_type: ProgramType,
+    /// What [`alternate()`] restores after each run, which needs extra room in the map. `None` if
+    /// runs may see the effects of previous ones.
+    pub restored: Option<Restored>,
+}
+
+/// Why a program cannot be wrapped. Other measurements are not affected.
+///
+/// Does not cover what only the verifier knows: a call chain that is already eight functions deep
+/// has no room for one more, and nor does a stack of more than 480 bytes without JIT (with JIT the
+/// wrapper uses none of the 512 bytes).
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NotWrappable {
+    #[error("the program has no function at its first instruction: the object may be damaged")]
+    NoEntry,
+    #[error(
+        "the program has {insn_count} instructions, which leaves no room for a function in front \
+         of it: the kernel takes {INSNS_MAX}"
+    )]
+    TooLong { insn_count: usize },
+    /// The kernel calls each function of a `struct_ops` with its own signature.
+    #[error(
+        "a struct_ops program may return nothing or a pointer, which a function in front of it \
+         cannot pass on: measure it in place with `wingbeat live`"
+    )]
+    StructOps,
+    #[error(
+        "an extension (freplace) has the arguments of the function that it replaces, which a \
+         function in front of it cannot pass on: measure the program that it extends"
+    )]
+    Extension,
+    /// The kernel allows tail calls and `LD_ABS` or `LD_IND` below the entry only if it knows that
+    /// the function returns a number (`check_abnormal_return` in kernel/bpf/verifier.c, Linux
+    /// 6.18).
+    #[error(
+        "instruction {insn_index} is {what}, which the kernel allows in a called function only with \
+         type information, and the object has none: compile it with -g"
+    )]
+    NeedsTypes {
+        insn_index: usize,
+        /// Description with an article.
+        what: &'static str,
+    },
+    /// All calls of one run share one tail call limit (`MAX_TAIL_CALL_CNT`). For [`alternate()`].
+    #[error(
+        "instruction {insn_index} is a tail call, of which the kernel allows 33 per run: repeated \
+         calls would soon behave differently from single ones"
+    )]
+    TailCall { insn_index: usize },
+}
+
+/// Wraps a program in a function that times each run.
+///
+/// The result returns what the original returns, and needs a map whose value has
+/// [`histogram::VALUE_SIZE_BYTES`]. Function and line information is moved along; if there are
+/// lines, the wrapper gets the first line of the original entry. The wrapper is the first function
+/// and has the type of the original entry, which is the second. If the `BTF_KIND_FUNC` of the entry
+/// is not static, it must get a static copy before loading: the verifier checks global functions
+/// separately, assumes any return value, and rejects that where only 0 or 1 is allowed.
+///
+/// Rejects programs that cannot be called as a function, see [`NotWrappable`]. Programs that throw
+/// exceptions (`bpf_throw`) must not be passed: they would unwind the wrapper too and skip the
+/// measurement.
+pub fn wrap(code: &Code, options: Options) -> Result<Code, NotWrappable> {
+    check_callable(code, options)?;
+    // The kernel accepts function information for all functions or for none.
+    let is_typed = code.functions.iter().all(|function| function.type_id.is_some());
+    let found = instructions(code).find_map(|(index, insn)| Some((index, needs_types(insn)?)));
+    match found {
+        Some((insn_index, what)) if !is_typed => Err(NotWrappable::NeedsTypes { insn_index, what }),
+        _ => Ok(prepend(timer(options.map_fd), code)),
+    }
+}
+
+/// Rejects programs that cannot be called as a function, regardless of types.
+fn check_callable(code: &Code, options: Options) -> Result<(), NotWrappable> {
+    if code.insns.is_empty() || code.functions.first().is_none_or(|entry| entry.insn_index != 0) {
+        return Err(NotWrappable::NoEntry);
+    }
+    if code.insns.len() > INSNS_MAX - FRONT_INSNS_MAX {
+        return Err(NotWrappable::TooLong { insn_count: code.insns.len() });
+    }
+    match options.program_type {
+        ProgramType::STRUCT_OPS => Err(NotWrappable::StructOps),
+        ProgramType::EXT => Err(NotWrappable::Extension),
+        _ => Ok(()),
+    }
+}
+
+/// The instructions without the second halves of `ldimm64`.
+fn instructions(code: &Code) -> impl Iterator<Item = (usize, Insn)> {
+    let mut is_second_half = false;
+    code.insns.iter().copied().enumerate().filter(move |(_, insn)| {
+        let is_whole = !is_second_half;
+        is_second_half = is_whole && insn.is_ldimm64();
+        is_whole
+    })
+}
+
+fn needs_types(insn: Insn) -> Option<&'static str> {
+    if insn.is_tail_call() {
+        return Some("a tail call");
+    }
+    let mode = insn.opcode & op::MODE;
+    let is_packet_load = insn.class() == op::LD && matches!(mode, op::ABS | op::IND);
+    is_packet_load.then_some("a packet load of classic BPF (LD_ABS or LD_IND)")
+}
+
+/// Maximum instructions inserted in front.
+const FRONT_INSNS_MAX: usize = 512;
+
+/// The timing function: r6 holds the context and later the result, r7 the start time. The callee follows directly.
+fn timer(map_fd: i32) -> Vec<Insn> {
+    let mut insns = vec![
+        alu(op::MOV, 6, 1),
+        call_helper(KTIME_GET_NS),
+        alu(op::MOV, 7, 0),
+        alu(op::MOV, 1, 6),
+        call_local(0),
+        alu(op::MOV, 6, 0),
+        call_helper(KTIME_GET_NS),
+        alu(op::SUB, 0, 7),
+    ];
+    insns.extend(load_map_value(3, map_fd, 0));
+    insns.extend(record_at_r3());
+    insns.extend([alu(op::MOV, 0, 6), exit()]);
+    let behind_call = insns.len() as i32 - 5;
+    insns[4] = call_local(behind_call);
+    insns
+}
+
+/// Adds the value in r0 to the histogram at r3. Clobbers r0 to r5.
+///
+/// The map's value is initially zero, so the minimum is stored as the maximum of `u64::MAX −
+/// value`. The bucket is computed before it: the verifier explores code after a jump once per
+/// outcome, unless it sees that the outcome does not matter.
+///
+/// The value goes through memory to end the verifier's backtracking there. The precise bounds of
+/// the bucket matter; without the detour the verifier would backtrack into the original program,
+/// keep more states apart there, and fail if that uses `LD_ABS` ("verifier bug: static subprog
+/// unexpected regs", Linux 6.18).
+pub(super) fn record_at_r3() -> Vec<Insn> {
+    let mut insns = vec![
+        store(3, histogram::LAST, 0),
+        load(0, 3, histogram::LAST),
+        load(1, 3, histogram::SUM),
+        alu(op::ADD, 1, 0),
+        store(3, histogram::SUM, 1),
+        alu(op::MOV, 4, 0),
+        alu(op::MOV, 5, 3),
+    ];
+    insns.extend(bucket_code());
+    insns.extend([
+        alu_immediate(op::LSH, 0, 3),
+        alu(op::ADD, 5, 0),
+        load(1, 5, histogram::BUCKETS_START),
+        alu_immediate(op::ADD, 1, 1),
+        store(5, histogram::BUCKETS_START, 1),
+        load(1, 3, histogram::MAX),
+        Insn::new(op::JMP | op::JLE | op::X, 4, 1, 1, 0),
+        store(3, histogram::MAX, 4),
+        alu_immediate(op::XOR, 4, -1),
+        load(1, 3, histogram::MIN_COMPLEMENT),
+        Insn::new(op::JMP | op::JLE | op::X, 4, 1, 1, 0),
+        store(3, histogram::MIN_COMPLEMENT, 4),
+    ]);
+    insns
+}
+
+/// Prepends `insns` to the code. Calls, jumps and function addresses are relative and need no change.
+fn prepend(mut insns: Vec<Insn>, code: &Code) -> Code {
+    // At most FRONT_INSNS_MAX.
+    let front = insns.len() as u32;
+    let moved = |insn_index: u32| insn_index.saturating_add(front);
+    let type_id = code.functions.first().and_then(|entry| entry.type_id);
+    let mut functions =
+        vec![FunctionInfo { insn_index: 0, name: WRAPPER_NAME.to_owned(), type_id }];
+    functions.extend(code.functions.iter().map(|function| FunctionInfo {
+        insn_index: moved(function.insn_index),
+        ..function.clone()
+    }));
+    // The kernel requires a line at the beginning of each function, if there are lines at all.
+    let first = code.lines.first().map(|&first| LineInfo { insn_index: 0, ..first });
+    let mut lines = Vec::from_iter(first);
+    lines.extend(
+        code.lines.iter().map(|&line| LineInfo { insn_index: moved(line.insn_index), ..line }),
+    );
+    insns.extend_from_slice(&code.insns);
+    Code { insns, functions, lines }
+}

@@ -1,0 +1,182 @@
+//! Reads all programs with statistics enabled.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs, io,
+    os::fd::AsFd,
+};
+
+use wingbeat_bpf_loader::{
+    interfaces::{self, Attached, By},
+    links::{self, Link},
+    owners::Owners,
+    program::{self, ProgramInfo, StatisticsOn},
+    ruler::Ruler,
+};
+
+use super::{LiveError, change::Reading, choose::KERNEL_NAME_LEN_MAX, warning};
+use crate::Warning;
+
+/// Keeps run-time statistics enabled while it lives, and records the previous state.
+#[derive(Debug)]
+pub(super) struct Statistics {
+    _on: StatisticsOn,
+    /// Time per run that they report for an empty program.
+    pub(super) empty_run_ns: Option<f64>,
+    /// The empty program. It is already unloaded, unless another process holds it.
+    pub(super) ruler_id: Option<u32>,
+    pub(super) warnings: Vec<Warning>,
+}
+
+impl Statistics {
+    /// Records the current state, enables statistics, and measures their overhead. `owners` lists
+    /// which processes already enabled them. Fails if the kernel refuses.
+    pub(super) fn switch_on(owners: &Owners) -> Result<Self, LiveError> {
+        let ruler = Ruler::load();
+        let by_sysctl = is_sysctl_on();
+        let were_on = ruler.as_ref().map_err(|_| ()).and_then(|ruler| {
+            // On failure, such as a signal, fall back to the other sources.
+            ruler.are_statistics_on().map_err(drop)
+        });
+        let kept_on_by = &owners.keep_statistics_on;
+        let mut warnings = Vec::new();
+        if were_on.unwrap_or(by_sysctl || !kept_on_by.is_empty()) {
+            warnings.push(warning::statistics_were_on(by_sysctl, kept_on_by));
+        }
+        let on = StatisticsOn::new().map_err(LiveError::system("switch run-time statistics on"))?;
+        let ruler_id = ruler.as_ref().ok().and_then(|ruler| ruler.id().ok());
+        let empty_run_ns = match ruler.and_then(|ruler| ruler.empty_run_ns(&on)) {
+            Ok(empty_run_ns) => Some(empty_run_ns),
+            Err(error) => {
+                warnings.push(warning::no_ruler(&error.to_string()));
+                None
+            }
+        };
+        Ok(Self { _on: on, empty_run_ns, ruler_id, warnings })
+    }
+}
+
+/// `kernel.bpf_stats_enabled`, which does not cover descriptors.
+pub(super) fn is_sysctl_on() -> bool {
+    fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|text| text.trim() != "0")
+}
+
+/// Reads all loaded programs without holding them, and caches their names.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    /// A program to exclude, which is our own.
+    ignored: Option<u32>,
+    names: HashMap<u32, Known>,
+}
+
+/// A program with a cached name.
+#[derive(Debug)]
+struct Known {
+    loaded_at_ns: u64,
+    name: String,
+}
+
+impl Sampler {
+    /// Reads all programs except `ignored`.
+    pub(super) fn new(ignored: Option<u32>) -> Self {
+        Self { ignored, names: HashMap::new() }
+    }
+
+    /// Reads the counters of all programs. Skips programs that are unloaded meanwhile. Fails if
+    /// programs cannot be listed.
+    pub(super) fn read(&mut self) -> Result<Reading, LiveError> {
+        let mut reading = Reading::begin();
+        let ids = program::ids().map_err(LiveError::system("list the loaded programs"))?;
+        let ignored = self.ignored;
+        for id in ids.into_iter().filter(|&id| Some(id) != ignored) {
+            let Ok(descriptor) = program::open(id) else { continue };
+            let Ok(info) = ProgramInfo::of(&descriptor) else { continue };
+            self.learn_name(&info, &descriptor);
+            reading.add(info);
+        }
+        self.names.retain(|id, _| reading.entries.contains_key(id));
+        Ok(reading)
+    }
+
+    /// Full name of a program that was read, if known; else the kernel's.
+    pub(super) fn name<'a>(&'a self, info: &'a ProgramInfo) -> &'a str {
+        self.names.get(&info.id).map_or(&info.name, |known| &known.name)
+    }
+
+    fn learn_name(&mut self, info: &ProgramInfo, program: impl AsFd) {
+        let is_known =
+            self.names.get(&info.id).is_some_and(|known| known.loaded_at_ns == info.loaded_at_ns);
+        if !is_known {
+            let known = Known { loaded_at_ns: info.loaded_at_ns, name: name_of(info, program) };
+            self.names.insert(info.id, known);
+        }
+    }
+}
+
+/// Full name of a program. The kernel's own is complete unless it has the maximum length.
+pub(super) fn name_of(info: &ProgramInfo, program: impl AsFd) -> String {
+    let whole = || program::full_name(program).ok().flatten();
+    let may_be_cut = info.name.len() >= KERNEL_NAME_LEN_MAX;
+    // Type information may name another function; then use the kernel's name.
+    let fits = |whole: &String| whole.starts_with(&info.name);
+    may_be_cut.then(whole).flatten().filter(fits).unwrap_or_else(|| info.name.clone())
+}
+
+/// Descriptions of attachments by program: links, and interfaces without one.
+#[derive(Debug, Default)]
+pub(super) struct Attachments {
+    by_program: BTreeMap<u32, Vec<String>>,
+}
+
+impl Attachments {
+    /// Reads all attachments. Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
+    pub(super) fn read() -> io::Result<Self> {
+        // Failures to read interfaces are ignored; cgroups and sockets are missing too.
+        Ok(Self::of_all(&links::all()?, &interfaces::attached().unwrap_or_default()))
+    }
+
+    fn of_all(links: &[Link], interfaces: &[Attached]) -> Self {
+        let mut by_program: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for link in links {
+            by_program.entry(link.program_id).or_default().push(link.to_string());
+        }
+        for attached in interfaces {
+            let is_link = |link: &Link| {
+                let place = (Some(attached.interface), attached.program_id);
+                attached.by == By::Xdp && (link.interface, link.program_id) == place
+            };
+            if !links.iter().any(is_link) {
+                by_program.entry(attached.program_id).or_default().push(attached.to_string());
+            }
+        }
+        Self { by_program }
+    }
+
+    /// Attachments of program `id`.
+    pub(super) fn of(&self, id: u32) -> &[String] {
+        self.by_program.get(&id).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_link_attaches_is_told_once() {
+        let link = |program_id, interface| Link { id: 1, program_id, kind: 6, interface };
+        let by_netlink = |program_id, by| Attached {
+            program_id,
+            interface: 4_000_000,
+            name: "eth9".to_owned(),
+            by,
+        };
+        let interfaces =
+            [by_netlink(7, By::Xdp), by_netlink(8, By::Xdp), by_netlink(7, By::Filter)];
+        let found = Attachments::of_all(&[link(7, Some(4_000_000))], &interfaces);
+        let check = |id, expected: &[&str]| assert_eq!(found.of(id), expected, "{id}");
+        check(7, &["xdp on interface 4000000", "tc filter on interface 4000000 (eth9)"]);
+        check(8, &["xdp on interface 4000000 (eth9)"]);
+        check(9, &[]);
+    }
+}

@@ -1,0 +1,248 @@
+//! Warnings about the reliability of live figures.
+
+use wingbeat_bpf_loader::{
+    Capability,
+    loader::CounterEvent,
+    owners::{Owner, Owners},
+    rights::how_to_get,
+};
+use wingbeat_text::{grouped, plural, printable};
+
+use super::{ProgramReport, Untimed};
+use crate::Warning;
+
+/// Number of hardware counters that are tried.
+const HARDWARE_EVENTS: usize = CounterEvent::HARDWARE.len();
+
+/// Means of fewer runs cause a warning.
+const RUNS_FEW: u64 = 100;
+
+/// Warnings about owners: hidden processes matter if a program has no known owner.
+pub(super) fn about_owners(owners: &Owners, programs: &[ProgramReport]) -> Option<Warning> {
+    let processes = owners.unreadable_processes;
+    let is_any_orphaned = programs.iter().any(|program| program.owners.is_empty());
+    (processes > 0 && is_any_orphaned).then(|| owners_hidden(processes))
+}
+
+/// Warnings about the runs of a program.
+pub(super) fn about_runs(program: &ProgramReport) -> Vec<Warning> {
+    let misses = program.recursion_misses.filter(|&misses| misses > 0);
+    let runs = program.runs.filter(|runs| (1..RUNS_FEW).contains(runs));
+    let left_out = misses.map(|misses| recursion(&program.label(), misses));
+    left_out.into_iter().chain(runs.map(|runs| few_runs(&program.label(), runs))).collect()
+}
+
+/// Warnings about the single runs of a program.
+pub(super) fn about_single_runs(report: &ProgramReport) -> Vec<Warning> {
+    let Some(single) = &report.single_runs else { return Vec::new() };
+    let mut warnings = Vec::new();
+    if single.untimed.lost() > 0 {
+        warnings.push(runs_untimed(&report.label(), single.runs, single.untimed));
+    }
+    if single.runs_beyond_bins > 0 {
+        warnings.push(beyond_bins(&report.label(), single.runs_beyond_bins));
+    }
+    warnings
+}
+
+/// Statistics were already enabled: by `kernel.bpf_stats_enabled`, or by processes.
+pub(super) fn statistics_were_on(by_sysctl: bool, kept_on_by: &[Owner]) -> Warning {
+    let sysctl = by_sysctl.then(|| "kernel.bpf_stats_enabled=1".to_owned());
+    let process = |owner: &Owner| format!("process {} ({})", owner.pid, printable(&owner.name));
+    let by: Vec<String> = sysctl.into_iter().chain(kept_on_by.iter().map(process)).collect();
+    let by = if by.is_empty() { "another process".to_owned() } else { by.join(" and ") };
+    Warning::new(
+        "statistics-were-on",
+        format!("run-time statistics were on already, by {by}"),
+        "the figures are right, but every program is some tens of nanoseconds slower all the time, and \
+         stays so afterwards",
+        match by_sysctl {
+            true => "switch them off with `sysctl kernel.bpf_stats_enabled=0`",
+            false => "end that process if it is not needed",
+        },
+    )
+}
+
+/// The descriptors of some processes are not accessible.
+fn owners_hidden(processes: u32) -> Warning {
+    let processes = plural(processes, "process");
+    Warning::new(
+        "owners-hidden",
+        format!("the descriptors of {processes} cannot be seen"),
+        "programs that only they hold seem to have no owner",
+        format!("CAP_SYS_PTRACE shows most: {}", how_to_get(&[Capability::SysPtrace])),
+    )
+}
+
+/// The kernel skipped runs.
+fn recursion(program: &str, misses: u64) -> Warning {
+    Warning::new(
+        "recursion",
+        format!(
+            "{program} was left out {misses} times because it, or a program of its kind, was running \
+             already on that CPU"
+        ),
+        "its runs are fewer than its events",
+        "check what it does that triggers itself",
+    )
+}
+
+/// The mean is based on few runs.
+pub(super) fn few_runs(program: &str, runs: u64) -> Warning {
+    Warning::new(
+        "few-runs",
+        format!("{program} ran {runs} times only"),
+        "its mean is mostly that of cold caches",
+        "measure for longer, or cause more of its events",
+    )
+}
+
+/// The ruler could not be measured.
+pub(super) fn no_ruler(reason: &str) -> Warning {
+    Warning::new(
+        "no-ruler",
+        format!("an empty program cannot be run for comparison ({reason})"),
+        "the time of the statistics' own clock reads, some tens of ns per run, is in the figures",
+        "do not take the figures of short programs as their own cost",
+    )
+}
+
+/// Single runs of a program could not be timed.
+pub(super) fn not_traced(program: &str, reason: &str) -> Warning {
+    Warning::new(
+        "not-traced",
+        format!("{program} cannot be traced ({reason})"),
+        "its single runs are not timed",
+        "leave out --distribution and --counters for its mean",
+    )
+}
+
+/// Runs are missing in the distribution.
+fn runs_untimed(program: &str, timed: u64, untimed: Untimed) -> Warning {
+    Warning::new(
+        "runs-untimed",
+        format!(
+            "of {program} {} runs are not among the {} that were timed, {} because a tracer was running \
+             already on that CPU, {} because too many runs were under way, or ended without an exit",
+            grouped(untimed.lost()),
+            grouped(timed),
+            grouped(untimed.recursion),
+            grouped(untimed.displaced),
+        ),
+        "interrupted long runs are under-represented in the percentiles",
+        "trust the mean more than high percentiles",
+    )
+}
+
+/// Runs exceeded the range of the bins.
+fn beyond_bins(program: &str, runs: u64) -> Warning {
+    let runs = plural(runs, "run");
+    Warning::new(
+        "beyond-bins",
+        format!("{runs} of {program} took 4.29 s or more, where percentiles end"),
+        "percentiles that would be among them are not shown",
+        "use mean and max, which are exact anyway",
+    )
+}
+
+/// A program takes part in tail calls, as caller or target.
+pub(super) fn tail_calls(program: &str, has_table: bool, is_in_table: bool) -> Option<Warning> {
+    let into = has_table.then_some("what it jumps to is in the time of its runs");
+    let from = is_in_table.then_some("its runs after a jump from another program are not seen");
+    let effect: Vec<_> = into.into_iter().chain(from).collect();
+    (!effect.is_empty()).then(|| {
+        Warning::new(
+            "tail-calls",
+            format!("{program} takes part in tail calls"),
+            effect.join(", and "),
+            match is_in_table {
+                true => "measure the program that jumps",
+                false => "measure the programs that it jumps to as well",
+            },
+        )
+    })
+}
+
+/// Some counters are unavailable; `reason` is the kernel's error for the first.
+pub(super) fn no_counters(events: &[&'static str], reason: &str) -> Warning {
+    let is_all = events.len() == HARDWARE_EVENTS;
+    Warning::new(
+        "no-counters",
+        format!("no {} here ({reason})", events.join(", ")),
+        match is_all {
+            true => {
+                "this machine has no usable hardware counters, as is common for virtual machines; \
+                 the kernel's own events are counted instead"
+            }
+            false => "the other counters are read",
+        },
+        "measure on a machine with hardware counters",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::{
+        SingleRuns,
+        format::tests::{program, single_runs::single_runs},
+    };
+
+    #[test]
+    fn what_warnings_say() {
+        let check = |warning: &Warning, code: &str, parts: &[&str]| {
+            assert_eq!(warning.code, code);
+            let text = warning.to_string();
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        };
+        let statistics = |by_sysctl, pids: &[u32], expected: &[&str]| {
+            let owner = |&pid| Owner { pid, name: "top\u{1b}".to_owned() };
+            let kept_on_by: Vec<_> = pids.iter().map(owner).collect();
+            check(&statistics_were_on(by_sysctl, &kept_on_by), "statistics-were-on", expected);
+        };
+        let by_sysctl = "by kernel.bpf_stats_enabled=1";
+        statistics(true, &[], &[by_sysctl, ":", "sysctl kernel.bpf_stats_enabled=0"]);
+        statistics(false, &[7, 9], &["by process 7 (top?) and process 9 (top?):"]);
+        statistics(true, &[7], &["by kernel.bpf_stats_enabled=1 and process 7 (top?):"]);
+        statistics(false, &[], &["by another process:"]);
+        let untimed = Untimed { recursion: 1_200, displaced: 3, unmatched: 9, unfinished: 9 };
+        check(
+            &runs_untimed("p (id 7)", 50_000, untimed),
+            "runs-untimed",
+            &["of p (id 7) 1,203 runs are not among the 50,000", "1,200 because", "3 because"],
+        );
+        let jumps = |has_table, is_in_table, expected: &[&str]| {
+            let warning = tail_calls("p", has_table, is_in_table).expect("a warning");
+            check(&warning, "tail-calls", expected);
+        };
+        let (into, from) = ("what it jumps to is in the time", "its runs after a jump");
+        jumps(true, false, &[into]);
+        jumps(false, true, &[from]);
+        jumps(true, true, &[into, "and its runs", from]);
+        assert_eq!(tail_calls("p", false, false), None);
+        check(&beyond_bins("p", 1), "beyond-bins", &["1 run of p took 4.29 s or more"]);
+        check(&beyond_bins("p", 2), "beyond-bins", &["2 runs of "]);
+        let all = CounterEvent::HARDWARE.map(CounterEvent::name);
+        let names = "cycles, instructions, cache-misses";
+        check(&no_counters(&all, "gone"), "no-counters", &[names, "the kernel's own"]);
+        let one = &["no cycles here (gone)", "the other counters"];
+        check(&no_counters(&["cycles"], "gone"), "no-counters", one);
+    }
+
+    #[test]
+    fn only_what_is_missing_is_told() {
+        let check = |untimed: Untimed, runs_beyond_bins, expected: &[&str]| {
+            let mut report = program(7, "p", 10, 1_000);
+            report.single_runs =
+                Some(SingleRuns { untimed, runs_beyond_bins, ..single_runs(10, 100.0) });
+            let codes: Vec<_> = about_single_runs(&report).iter().map(|it| it.code).collect();
+            assert_eq!(codes, expected, "{untimed:?}");
+        };
+        let none = Untimed::default();
+        check(none, 0, &[]);
+        // This is normal at both ends of the measured time.
+        check(Untimed { unmatched: 1, unfinished: 2, ..none }, 0, &[]);
+        check(Untimed { recursion: 1, ..none }, 0, &["runs-untimed"]);
+        check(Untimed { displaced: 1, ..none }, 3, &["runs-untimed", "beyond-bins"]);
+    }
+}

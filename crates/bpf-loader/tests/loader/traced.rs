@@ -1,0 +1,108 @@
+//! Tracers at the entry and the exit of another program, perf counters, and tail calls.
+
+use std::os::fd::AsFd as _;
+
+use wingbeat_bpf_loader::{
+    ProgramType,
+    code::Insn,
+    loader::{
+        CounterEvent, LoadedMap, LoadedMaps, Moment, PerfCounter, TraceTarget, Tracer,
+        TrampolineError,
+    },
+    probe::{self, FindingStatus},
+    ruler::Ruler,
+    spec::{MapSpec, MapType, Slot},
+    tail_calls::TailCalls,
+};
+
+use crate::{
+    bytecode::{asm, give},
+    support::{can_load, load as load_program, program},
+};
+
+/// Increments the word of a per-CPU notebook.
+fn count() -> Vec<Insn> {
+    asm("*(u32 *)(r10 - 4) = 0; r1 = map 0; r2 = r10; r2 += -4; call map_lookup_elem; \
+         if r0 == 0 goto +3; r1 = *(u64 *)(r0 + 0); r1 += 1; *(u64 *)(r0 + 0) = r1; r0 = 0; exit")
+}
+
+fn counted(notebook: &LoadedMap) -> u64 {
+    let values = notebook.read_notebook().expect("values");
+    let words = values.as_chunks().0.iter();
+    words.map(|&word| u64::from_ne_bytes(word)).sum()
+}
+
+#[test]
+fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
+    let Some(()) = can_load() else { return };
+    let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
+    let works = fentry.expect("it is looked for").status == FindingStatus::Works;
+    let ruler = Ruler::load_with_types().expect("an empty program with types");
+    let target = TraceTarget::new(ruler.as_fd()).expect("its function is known");
+    for moment in [Moment::Entry, Moment::Exit] {
+        let notebook = LoadedMap::notebook_per_cpu(8).expect("a map");
+        let tracer = Tracer::load(target, moment, &count(), &[notebook.as_fd()]);
+        let attached = tracer.and_then(|mut tracer| tracer.attach().map(|()| tracer));
+        let mut tracer = match attached {
+            Ok(tracer) => tracer,
+            Err(error) => {
+                assert!(!works, "the kernel has fentry, but: {error}");
+                let text = error.to_string();
+                assert!(text.starts_with("the kernel refuses to "), "{text}");
+                assert!(text.contains(&format!("({}): ", moment.name())), "{text}");
+                continue;
+            }
+        };
+        assert!(works, "fentry works here, which its probe denies");
+        assert_eq!(counted(&notebook), 0, "before it ran");
+        ruler.mean_run_ns().expect("it runs");
+        let runs = counted(&notebook);
+        assert!(runs >= 10_000, "{runs}");
+        assert_eq!(tracer.recursion_misses().expect("info"), 0);
+        tracer.detach();
+        ruler.mean_run_ns().expect("it runs");
+        assert_eq!(counted(&notebook), runs, "after it was taken off");
+    }
+}
+
+#[test]
+fn programs_without_types_cannot_be_traced() {
+    let Some(()) = can_load() else { return };
+    let untyped = load_program(&program(ProgramType::XDP), &give(0), &[]).expect("it loads");
+    let error = TraceTarget::new(untyped.as_fd()).expect_err("it has no types");
+    assert!(matches!(error, TrampolineError::NoTypes), "{error}");
+    assert!(error.to_string().contains("clang -g"), "{error}");
+}
+
+#[test]
+fn who_jumps_to_whom() {
+    let Some(()) = can_load() else { return };
+    let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
+    spec.slots = vec![(1, Slot::Program("target".into()))];
+    let maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+    let load = |insns: &[Insn]| {
+        load_program(&program(ProgramType::XDP), insns, &maps.descriptors()).expect("it loads")
+    };
+    let target = load(&give(77));
+    let jumper = load(&asm("r2 = map 0; r3 = 1; call tail_call; r0 = 0; exit"));
+    let other = load(&give(1));
+    let check = |when: &str, expected: [(bool, bool); 3]| {
+        let found = [&jumper, &target, &other].map(|loaded| {
+            let found = TailCalls::of(loaded.as_fd()).expect("tables");
+            (found.has_table, found.is_in_table)
+        });
+        assert_eq!(found, expected, "{when}");
+    };
+    check("before", [(true, false), (false, false), (false, false)]);
+    maps.fill_programs(|name| (name == "target").then(|| target.as_fd())).expect("filled");
+    check("after", [(true, false), (false, true), (false, false)]);
+}
+
+#[test]
+fn the_kernel_counts_on_every_machine() {
+    let Some(()) = can_load() else { return };
+    for event in CounterEvent::SOFTWARE {
+        let counter = PerfCounter::open(event).unwrap_or_else(|error| panic!("{event:?}: {error}"));
+        assert_eq!(counter.event(), event);
+    }
+}

@@ -1,0 +1,148 @@
+//! XDP programs of any length: object files with nothing but arithmetic, made here, so that their
+//! cost is a matter of a number, and two of them differ by exactly as many instructions as is wanted.
+
+use anyhow::Context as _;
+use object::{
+    Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
+    write::{Object, Symbol, SymbolSection},
+};
+use wingbeat_bpf_loader::code::{Insn, op};
+
+/// Name of the program in each object.
+pub(super) const PROGRAM: &str = "arithmetic";
+
+/// Instructions of one turn of the loop, its own two included.
+const TURN: u64 = 100;
+
+/// What the program returns.
+const XDP_PASS: i32 = 2;
+
+const MOV: u8 = op::ALU64 | op::MOV;
+const ADD: u8 = op::ALU64 | op::ADD;
+const JNE: u8 = op::JMP | op::JNE;
+
+/// Registers that take turns in the additions. They do not wait for each other, so that an
+/// instruction more costs a fraction of a cycle, always the same; and none has to be saved on entry.
+const REGISTERS: [u8; 4] = [2, 3, 4, 5];
+
+const COUNTER: u8 = 1;
+
+/// How much work a program does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Work {
+    /// Times that the loop of [`TURN`] instructions is run.
+    turns: u64,
+    /// Additions after the loop.
+    straight: u64,
+}
+
+impl Work {
+    /// About so many instructions: all but the frame.
+    pub(super) fn of(instructions: u64) -> Self {
+        // A loop of many turns makes the verifier walk through each of them; it gives up at 1 million.
+        let instructions = instructions.min(500_000);
+        Self { turns: instructions / TURN, straight: instructions % TURN }
+    }
+
+    /// The same and a few instructions behind it.
+    pub(super) fn and(self, extra: u64) -> Self {
+        Self { straight: self.straight.saturating_add(extra).min(10_000), ..self }
+    }
+
+    /// Instructions that a run executes, the frame included.
+    pub(super) fn executed(self) -> u64 {
+        let frame = REGISTERS.len() as u64 + 2;
+        frame + self.turns * TURN + u64::from(self.turns > 0) + self.straight
+    }
+
+    pub(super) fn object(self) -> anyhow::Result<Vec<u8>> {
+        let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
+        let section = object.add_section(Vec::new(), b"xdp".to_vec(), SectionKind::Text);
+        let code = self.code();
+        object.append_section_data(section, &code, 8);
+        object.add_symbol(Symbol {
+            name: PROGRAM.as_bytes().to_vec(),
+            value: 0,
+            size: code.len() as u64,
+            kind: SymbolKind::Text,
+            scope: SymbolScope::Dynamic,
+            weak: false,
+            section: SymbolSection::Section(section),
+            flags: SymbolFlags::None,
+        });
+        let license = object.add_section(Vec::new(), b"license".to_vec(), SectionKind::Data);
+        object.append_section_data(license, b"GPL\0", 1);
+        object.write().context("cannot make an object file")
+    }
+
+    fn code(self) -> Vec<u8> {
+        let mut code: Vec<Insn> = REGISTERS.map(|register| instruction(MOV, register, 0, 0)).into();
+        if let Ok(turns @ 1..) = i32::try_from(self.turns) {
+            code.push(instruction(MOV, COUNTER, 0, turns));
+            code.extend(additions(TURN - 2));
+            code.push(instruction(ADD, COUNTER, 0, -1));
+            // Back over the whole turn, this jump included.
+            code.push(instruction(JNE, COUNTER, -(TURN as i16), 0));
+        }
+        code.extend(additions(self.straight));
+        code.extend([instruction(MOV, 0, 0, XDP_PASS), instruction(op::EXIT, 0, 0, 0)]);
+        code.iter().flat_map(|insn| insn.to_bytes()).collect()
+    }
+}
+
+fn additions(count: u64) -> impl Iterator<Item = Insn> {
+    let registers = REGISTERS.iter().cycle().zip(0..count);
+    registers.map(|(&register, _)| instruction(ADD, register, 0, 1))
+}
+
+/// An instruction without a source register.
+fn instruction(opcode: u8, register: u8, offset: i16, immediate: i32) -> Insn {
+    Insn::new(opcode, register, 0, offset, immediate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the code as far as this generator uses the instruction set: how many instructions, and
+    /// what is returned.
+    fn run(code: &[u8]) -> (u64, i64) {
+        let mut registers = [0_i64; 11];
+        let (mut at, mut executed) = (0_i64, 0);
+        loop {
+            let insn =
+                Insn::from_bytes(*code[8 * at as usize..].first_chunk().expect("an instruction"));
+            let (register, immediate) = (usize::from(insn.dst()), i64::from(insn.immediate));
+            executed += 1;
+            at += 1;
+            match insn.opcode {
+                MOV => registers[register] = immediate,
+                ADD => registers[register] += immediate,
+                JNE if registers[register] != immediate => at += i64::from(insn.offset),
+                JNE => {}
+                op::EXIT => return (executed, registers[0]),
+                other => panic!("no opcode of ours: {other:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn programs_execute_what_they_say() {
+        let check = |work: Work, expected| {
+            assert_eq!(run(&work.code()), (expected, 2), "{work:?}");
+            assert_eq!(work.executed(), expected, "{work:?}");
+        };
+        check(Work::of(0), 6);
+        check(Work::of(99), 105);
+        check(Work::of(100), 107);
+        check(Work::of(10_050), 10_057);
+        check(Work::of(399).and(2), 408);
+    }
+
+    #[test]
+    fn objects_name_their_program() {
+        let object = Work::of(5).object().expect("an object");
+        let find = |text: &[u8]| object.windows(text.len()).any(|window| window == text);
+        assert!(object.starts_with(b"\x7fELF") && find(PROGRAM.as_bytes()) && find(b"xdp\0"));
+    }
+}

@@ -1,0 +1,194 @@
+//! Exporters: from a [`Profile`] to bytes. They never access the kernel, the clock or the network.
+//!
+//! Every format is a pure function of the profile: the same profile gives the same bytes.
+//!
+//! ```
+//! # use std::path::Path;
+//! use wingbeat_profiler::export::{Format, UnknownFormat};
+//! # fn main() -> Result<(), UnknownFormat> {
+//! assert_eq!(Format::from_path(Path::new("out/trace.json.gz"))?, Format::Firefox { gzip: true });
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod blocked;
+mod checked;
+mod count;
+mod dhat;
+mod firefox;
+mod flamegraph;
+mod folded;
+mod names;
+mod palette;
+pub(crate) mod places;
+pub(crate) mod pprof;
+mod times;
+pub mod top;
+
+pub use dhat::{HeapFacts, write_dhat};
+pub(crate) use flamegraph::title;
+pub(crate) use names::{KERNEL_SUFFIX, printable, sanitized};
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::model::{Mode, Profile};
+use checked::Checked;
+use names::Names;
+
+/// An output file format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Interactive flame graph, as SVG.
+    FlameGraph,
+    /// Collapsed stacks, one `process;outer;inner count` per line.
+    Folded,
+    /// pprof's `profile.proto`, gzip'd.
+    Pprof,
+    /// Firefox Profiler's JSON.
+    Firefox {
+        /// Whether the JSON is compressed.
+        gzip: bool,
+    },
+}
+
+/// Suffixes by format. None is a suffix of another, so their order matters only for messages.
+const SUFFIXES: [(&str, Format); 5] = [
+    (".svg", Format::FlameGraph),
+    (".folded", Format::Folded),
+    (".pb.gz", Format::Pprof),
+    (".json", Format::Firefox { gzip: false }),
+    (".json.gz", Format::Firefox { gzip: true }),
+];
+
+impl Format {
+    /// Selects the format by the suffix of a file name.
+    pub fn from_path(path: &Path) -> Result<Self, UnknownFormat> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        SUFFIXES
+            .iter()
+            .find(|(suffix, _)| name.ends_with(suffix))
+            .map(|&(_, format)| format)
+            .ok_or_else(|| UnknownFormat { path: path.to_owned() })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FlameGraph => "flame graph",
+            Self::Folded => "collapsed stacks",
+            Self::Pprof => "pprof",
+            Self::Firefox { .. } => "Firefox Profiler",
+        })
+    }
+}
+
+/// A file name without a known suffix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownFormat {
+    pub path: PathBuf,
+}
+
+impl fmt::Display for UnknownFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the name {:?} has no known suffix; use ", self.path)?;
+        for (position, (suffix, format)) in SUFFIXES.iter().enumerate() {
+            let separator = match position {
+                0 => "",
+                _ if position + 1 == SUFFIXES.len() => " or ",
+                _ => ", ",
+            };
+            write!(f, "{separator}{suffix} ({format})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for UnknownFormat {}
+
+/// Why a profile could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("{}", nothing_to_draw(*.0))]
+    NoSamples(Mode),
+    #[error("the profile is inconsistent: it refers to entry {id} of {len} {table}")]
+    Inconsistent { table: &'static str, id: u32, len: usize },
+}
+
+fn nothing_to_draw(mode: Mode) -> &'static str {
+    match mode {
+        Mode::OnCpu => {
+            "the profile holds no samples, so there is no flame graph to draw; profile for longer, at \
+             a higher frequency, or a target that uses the CPU"
+        }
+        Mode::Heap => {
+            "nothing that was recorded is live, so there is no flame graph to draw; record for longer, with a \
+             smaller --sample, or draw all that was allocated with --show total"
+        }
+        Mode::Pages => {
+            "no page fault was sampled, so there is no flame graph to draw; record for longer, or sample more of them \
+             with --faults 1"
+        }
+        Mode::OffCpu => {
+            "no thread left the CPU for long enough, so there is no flame graph to draw; profile for \
+             longer, with a smaller --min-block, or with --mode on-cpu"
+        }
+        Mode::Wall => {
+            "the profile holds no time, on the CPU or off it, so there is no flame graph to draw; \
+             profile for longer, or a target with threads that run or wait"
+        }
+    }
+}
+
+/// Writes a profile in a format.
+///
+/// The writer need not be buffered. Output written before an error is unusable.
+pub fn write(profile: &Profile, format: Format, writer: &mut dyn Write) -> Result<(), ExportError> {
+    let profile = Checked::new(profile)?;
+    match format {
+        Format::FlameGraph => flamegraph::write(profile, &Names::new(profile), writer),
+        Format::Folded => folded::write(profile, &Names::new(profile), writer),
+        Format::Pprof => pprof::write(profile, true, writer),
+        Format::Firefox { gzip } => firefox::write(profile, gzip, writer),
+    }
+}
+
+/// Writes a pprof file without processes and threads, for backends that aggregate many machines.
+pub fn write_sums(profile: &Profile, writer: &mut dyn Write) -> Result<(), ExportError> {
+    pprof::write(Checked::new(profile)?, false, writer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suffix_names_the_format() {
+        let check = |path: &str, expected: Option<Format>| {
+            assert_eq!(Format::from_path(Path::new(path)).ok(), expected, "{path}");
+        };
+        check("a.svg", Some(Format::FlameGraph));
+        check("dir.svg/a.folded", Some(Format::Folded));
+        check("a.b.pb.gz", Some(Format::Pprof));
+        check("a.json", Some(Format::Firefox { gzip: false }));
+        check("a.json.gz", Some(Format::Firefox { gzip: true }));
+        check("a.gz", None);
+        check("svg", None);
+        check("a.svg/", Some(Format::FlameGraph));
+        check("..", None);
+        check("", None);
+    }
+
+    #[test]
+    fn an_unknown_suffix_lists_the_known_ones() {
+        assert_eq!(
+            UnknownFormat { path: "out.txt".into() }.to_string(),
+            "the name \"out.txt\" has no known suffix; use .svg (flame graph), .folded (collapsed stacks), .pb.gz (pprof), .json (Firefox Profiler) or \
+             .json.gz (Firefox Profiler)"
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! The Firefox Profiler's document, read by its documented fields.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use wingbeat_profiler::export::Format;
+use wingbeat_profiler::model::Profile;
+
+use crate::golden;
+use crate::small::{export, small};
+
+pub(crate) fn document(profile: &Profile) -> Value {
+    serde_json::from_slice(&export(profile, Format::Firefox { gzip: false })).unwrap()
+}
+
+fn column<'a>(table: &'a Value, name: &str) -> &'a Vec<Value> {
+    let column = table[name].as_array().unwrap_or_else(|| panic!("no column {name}"));
+    assert_eq!(column.len() as u64, table["length"].as_u64().unwrap(), "length of {name}");
+    column
+}
+
+fn entry<'a>(table: &'a Value, name: &str, row: &Value) -> &'a Value {
+    &column(table, name)[row.as_u64().unwrap() as usize]
+}
+
+/// Sum of the weights of all samples; checks every index of every table.
+pub(crate) fn total(document: &Value) -> i64 {
+    let threads = document["threads"].as_array().unwrap();
+    threads
+        .iter()
+        .map(|thread| {
+            for stack in column(&thread["samples"], "stack") {
+                stack_text(document, thread, stack);
+            }
+            let weights = column(&thread["samples"], "weight");
+            weights.iter().map(|weight| weight.as_i64().unwrap()).sum::<i64>()
+        })
+        .sum()
+}
+
+/// All markers as text, by thread: `thread start..end name (category) where: stack`.
+pub(crate) fn markers(document: &Value) -> Vec<String> {
+    let mut texts = Vec::new();
+    for thread in document["threads"].as_array().unwrap() {
+        let strings = thread["stringArray"].as_array().unwrap();
+        let string = |index: &Value| strings[index.as_u64().unwrap() as usize].as_str().unwrap();
+        let markers = &thread["markers"];
+        for (row, data) in column(markers, "data").iter().enumerate() {
+            let category = column(markers, "category")[row].as_u64().unwrap() as usize;
+            texts.push(format!(
+                "{} {}..{} {} ({}) {}: {}",
+                thread["tid"].as_str().unwrap(),
+                column(markers, "startTime")[row],
+                column(markers, "endTime")[row],
+                string(&column(markers, "name")[row]),
+                document["meta"]["categories"][category]["name"].as_str().unwrap(),
+                string(&data["where"]),
+                stack_text(document, thread, &data["cause"]["stack"]),
+            ));
+        }
+    }
+    texts
+}
+
+/// A stack as text, outermost function first: `name(depth)file:line@library`.
+fn stack_text(document: &Value, thread: &Value, stack: &Value) -> String {
+    let strings = thread["stringArray"].as_array().unwrap();
+    let string = |index: &Value| strings[index.as_u64().unwrap() as usize].as_str().unwrap();
+    let mut frames = Vec::new();
+    let mut stack = stack;
+    while !stack.is_null() {
+        let frame = entry(&thread["stackTable"], "frame", stack);
+        let function = entry(&thread["frameTable"], "func", frame);
+        let mut text = string(entry(&thread["funcTable"], "name", function)).to_owned();
+        let depth = entry(&thread["frameTable"], "inlineDepth", frame).as_u64().unwrap();
+        if depth > 0 {
+            text += &format!("({depth})");
+        }
+        let file = entry(&thread["funcTable"], "fileName", function);
+        if !file.is_null() {
+            let line = entry(&thread["frameTable"], "line", frame);
+            text += &format!(" {}:{line}", string(file));
+        }
+        let resource = entry(&thread["funcTable"], "resource", function);
+        if resource.as_i64() != Some(-1) {
+            let library = entry(&thread["resourceTable"], "lib", resource);
+            let library = &document["libs"][library.as_u64().unwrap() as usize];
+            text += &format!(" @{}", library["name"].as_str().unwrap());
+        }
+        let category = entry(&thread["frameTable"], "category", frame).as_u64().unwrap();
+        let category = &document["meta"]["categories"][category as usize]["name"];
+        text += &format!(" {}", category.as_str().unwrap());
+        frames.push(text);
+        stack = entry(&thread["stackTable"], "prefix", stack);
+    }
+    frames.reverse();
+    frames.join("; ")
+}
+
+#[test]
+fn matches_the_golden_file() {
+    let text = serde_json::to_string_pretty(&document(&small())).unwrap();
+    golden::check("small.firefox.json", &(text + "\n"));
+}
+
+#[test]
+fn gzip_holds_the_same_document() {
+    let packed = export(&small(), Format::Firefox { gzip: true });
+    let mut unpacked = Vec::new();
+    GzDecoder::new(packed.as_slice()).read_to_end(&mut unpacked).unwrap();
+    assert_eq!(unpacked, export(&small(), Format::Firefox { gzip: false }));
+}
+
+#[test]
+fn the_document_says_when_and_how() {
+    let document = document(&small());
+    let meta = &document["meta"];
+    assert_eq!(meta["startTime"], 1_700_000_000_123.0);
+    assert_eq!(meta["interval"], 10.0);
+    assert_eq!(meta["profilingEndTime"], 100.0);
+    assert_eq!(meta["symbolicated"], true);
+    assert_eq!(meta["sampleUnits"]["threadCPUDelta"], "µs");
+    assert_eq!(meta["product"], small().meta.target);
+}
+
+#[test]
+fn threads_have_names_times_and_stacks() {
+    let document = document(&small());
+    let threads = document["threads"].as_array().unwrap();
+    let by_tid: BTreeMap<&str, &Value> =
+        threads.iter().map(|thread| (thread["tid"].as_str().unwrap(), thread)).collect();
+    let worker = by_tid["101"];
+    assert_eq!(worker["name"], "worker 1");
+    assert_eq!(worker["processName"], "amicable");
+    assert_eq!(worker["pid"], "100");
+    assert_eq!(worker["isMainThread"], false);
+    let shell = by_tid["200"];
+    assert_eq!(shell["registerTime"], 5.0);
+    assert_eq!(shell["unregisterTime"], 90.0);
+    assert_eq!(shell["processShutdownTime"], 90.0);
+
+    let stacks = column(&by_tid["100"]["samples"], "stack");
+    assert_eq!(
+        stack_text(&document, by_tid["100"], &stacks[0]),
+        "_start @amicable User; libc.so.6+0x2724a @libc.so.6 User; \
+         amicable::main src/main.rs:12 @amicable User; \
+         <amicable::Pairs<'_> as core::iter::Iterator>::next src/pairs.rs:33 @amicable User; \
+         <[u8; 8] as amicable::Divisors>::sum(1) src/sum.rs:40 @amicable User; \
+         core::hint::black_box(2) core/hint.rs:5 @amicable User"
+    );
+}
+
+#[test]
+fn idle_gaps_cost_no_cpu_time() {
+    let document = document(&small());
+    let threads = document["threads"].as_array().unwrap();
+    let worker = threads.iter().find(|thread| thread["tid"] == "101").unwrap();
+    let samples = &worker["samples"];
+    let mut time_ms = 0.0;
+    let rows: Vec<(f64, i64, i64)> = (0..column(samples, "stack").len())
+        .map(|row| {
+            time_ms += column(samples, "timeDeltas")[row].as_f64().unwrap();
+            let cpu_us = column(samples, "threadCPUDelta")[row].as_i64().unwrap();
+            (time_ms, cpu_us, column(samples, "weight")[row].as_i64().unwrap())
+        })
+        .collect();
+    let expected =
+        [(10.0, 0, 0), (20.0, 10_000, 1), (30.0, 10_000, 1), (80.0, 0, 0), (90.0, 10_000, 1)];
+    assert_eq!(rows, expected);
+}

@@ -1,0 +1,215 @@
+//! Runs other programs: command lines for display, the tail of a failed command's output, privileges.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fmt,
+    fs::OpenOptions,
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use anyhow::{Context as _, ensure};
+use wingbeat_text::shell_word;
+
+/// Lines of a failed command's output to show.
+const TAIL_LINES: usize = 8;
+
+/// A command that did not start, or failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The command line.
+    pub command: String,
+    /// How it ended: "exit status: 100", or the error that prevented its start.
+    pub ending: String,
+    /// Its last lines of output, possibly none.
+    pub tail: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` failed ({})", self.command, self.ending)?;
+        for line in self.tail.lines() {
+            write!(f, "\n    {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The command line, with the variables set for it.
+pub fn display(command: &Command) -> String {
+    // Rustup and cargo pass their full path.
+    let ours = env::var_os("CARGO").is_some_and(|cargo| cargo == command.get_program());
+    let program = if ours { OsStr::new("cargo") } else { command.get_program() };
+    let variables = command.get_envs().filter_map(|(key, value)| {
+        value.map(|value| format!("{}={}", key.to_string_lossy(), quoted(value)))
+    });
+    let words = [program].into_iter().chain(command.get_args()).map(quoted);
+    variables.chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &OsStr) -> String {
+    shell_word(&word.to_string_lossy()).into_owned()
+}
+
+/// Runs a command with its output in a log file instead of the terminal.
+///
+/// On failure, returns the last lines; the log keeps the whole output.
+pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), Failure> {
+    let failure = |command: &Command, ending: String, tail: String| Failure {
+        command: display(command),
+        ending,
+        tail,
+    };
+    let outcome = (|| -> io::Result<_> {
+        let mut file = OpenOptions::new().create(true).append(true).read(true).open(log)?;
+        writeln!(file, "$ {}", display(command))?;
+        let start = file.stream_position()?;
+        let streams = (file.try_clone()?, file.try_clone()?);
+        let status = command.stdin(Stdio::null()).stdout(streams.0).stderr(streams.1).status()?;
+        let mut said = Vec::new();
+        file.seek(SeekFrom::Start(start))?;
+        file.read_to_end(&mut said)?;
+        Ok((status, said))
+    })();
+    match outcome {
+        Ok((status, _)) if status.success() => Ok(()),
+        Ok((status, said)) => {
+            Err(failure(command, status.to_string(), tail(&String::from_utf8_lossy(&said))))
+        }
+        Err(error) => Err(failure(command, error.to_string(), String::new())),
+    }
+}
+
+/// Standard output of a command; `None` if it does not start or fails.
+pub fn output_of(command: &mut Command) -> Option<String> {
+    let Output { status, stdout, .. } = command.stdin(Stdio::null()).output().ok()?;
+    status.success().then(|| String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// Standard output of a command run in the repository root, with stderr on the terminal; an error if it fails.
+pub fn captured(command: &mut Command) -> anyhow::Result<String> {
+    let streams = command.current_dir(repository()).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = streams.output().with_context(|| format!("cannot run `{}`", display(command)))?;
+    ensure!(output.status.success(), "`{}` failed ({})", display(command), output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn tail(said: &str) -> String {
+    let lines: Vec<_> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+/// Finds a program in `PATH` or root's directories, which Debian leaves out of users' `PATH`.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let of_root = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut files = env::split_paths(&path).chain(of_root).map(|dir| dir.join(name));
+    files.find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Privileges of the current user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// Root.
+    Root,
+    /// Not root, but sudo is installed.
+    Sudo,
+    /// Neither root nor sudo.
+    None,
+}
+
+impl Rights {
+    /// Detects the current privileges.
+    pub fn now() -> Self {
+        if rustix::process::geteuid().is_root() {
+            Self::Root
+        } else if find_program("sudo").is_some() {
+            Self::Sudo
+        } else {
+            Self::None
+        }
+    }
+
+    /// A command that runs `program` as root and keeps the environment. Without sudo it runs unprivileged; the caller
+    /// has already reported that.
+    pub fn command(self, program: &OsStr) -> Command {
+        match self {
+            Self::Root | Self::None => Command::new(program),
+            Self::Sudo => {
+                let mut command = Command::new("sudo");
+                command.arg("-E").arg(program);
+                command
+            }
+        }
+    }
+}
+
+/// The cargo that runs this process, without the variables that it set for it.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    without_package(&mut command);
+    command
+}
+
+/// Removes the variables that cargo set for this process.
+///
+/// Otherwise a nested cargo would see a different environment than one started by hand, and build scripts that watch
+/// such a variable would rerun each time.
+pub fn without_package(command: &mut Command) {
+    for (key, _) in env::vars_os() {
+        let name = key.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&key);
+        }
+    }
+}
+
+/// The root of the repository.
+pub fn repository() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_read_as_typed() {
+        let check = |command: &mut Command, expected| assert_eq!(display(command), expected);
+        check(Command::new("cargo").args(["test", "-p", "a"]), "cargo test -p a");
+        check(Command::new("sh").args(["-c", "it's"]), r"sh -c 'it'\''s'");
+        check(Command::new("a").arg("").env("B", "c d").env_remove("E"), "B='c d' a ''");
+    }
+
+    #[test]
+    fn failure_holds_the_last_lines() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let log = dir.path().join("log");
+        let mut early = Command::new("sh");
+        run_logged(early.args(["-c", "echo earlier"]), &log).expect("echo works");
+        let mut late = Command::new("sh");
+        let script = "seq 30; echo >&2 gone wrong; exit 3";
+        let failure = run_logged(late.args(["-c", script]), &log).expect_err("it exits with 3");
+        assert_eq!(failure.ending, "exit status: 3");
+        let lines: Vec<_> = failure.tail.lines().collect();
+        assert_eq!((lines.len(), lines[0], lines[7]), (8, "24", "gone wrong"));
+    }
+
+    #[test]
+    fn programs_that_do_not_exist_fail_with_a_sentence() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let mut command = Command::new("/no/such/program");
+        let failure = run_logged(&mut command, &dir.path().join("log")).expect_err("no program");
+        assert!(failure.to_string().starts_with("`/no/such/program` failed (No such file"));
+    }
+}

@@ -1,0 +1,430 @@
+//! Call frame information of an ELF file, and the rules of any stretch of its code.
+
+mod code;
+mod function;
+mod gaps;
+mod segments;
+
+use std::ops::Range;
+
+use gimli::{
+    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, RunTimeEndian, UnwindContext,
+    UnwindSection,
+};
+use object::{
+    Endian as _, Endianness, Object as _, ObjectSection as _, ReadRef, elf,
+    read::elf::{ElfFile64, FileHeader},
+};
+
+use wingbeat_profiler_abi::unwind::Rule;
+
+use crate::{
+    code::{CodeRules, Sources},
+    go_rules::GoRules,
+    gopclntab::GoTable,
+    interpret::{Bytes, Registers},
+};
+
+use self::{
+    function::{Damaged, Function, Shared},
+    gaps::{functions, instructions, section_range},
+    segments::{Segments, uncompressed},
+};
+
+/// Why a file has no tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ImageError {
+    #[error("not a 64-bit ELF file")]
+    NotElf,
+    #[error("its architecture is neither x86-64 nor aarch64")]
+    Architecture,
+    #[error("no segment of it is executable")]
+    NoCode,
+    #[error("its code spans more than 4 GiB")]
+    TooLarge,
+}
+
+/// Maximum bytes between the first and the last code address.
+const CODE_BYTES_MAX: u64 = 1 << 32;
+
+/// Call frame information that could not be used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Function entries that are damaged, completely or from some point on.
+    pub entries: u64,
+}
+
+/// A section's address and bytes.
+#[derive(Debug)]
+struct Section {
+    address: u64,
+    bytes: Vec<u8>,
+}
+
+/// A section with function entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    EhFrame,
+    DebugFrame,
+}
+
+/// A function entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    start: u64,
+    source: Source,
+    /// Offset in its section.
+    offset: usize,
+}
+
+/// A file's call frame information.
+#[derive(Debug)]
+pub struct Image {
+    registers: Registers,
+    endian: RunTimeEndian,
+    /// Executable segments.
+    code: Vec<Range<u64>>,
+    text: Range<u64>,
+    eh_frame: Option<Section>,
+    debug_frame: Option<Section>,
+    bases: BaseAddresses,
+    /// Sorted by address.
+    entries: Vec<Entry>,
+    /// Rules from Go's function table, which take precedence over entries.
+    go: Option<GoRules>,
+    /// Rules derived from code without entries.
+    code_rules: CodeRules,
+}
+
+impl Image {
+    /// Reads the headers and the sections with call frame information, and nothing else. Without section headers,
+    /// `.eh_frame` is found through program headers.
+    pub fn parse<'data>(data: impl ReadRef<'data>) -> Result<Self, ImageError> {
+        let object = ElfFile64::<Endianness, _>::parse(data).map_err(|_| ImageError::NotElf)?;
+        let endian = object.endian();
+        let registers = match object.elf_header().e_machine(endian) {
+            elf::EM_X86_64 => Registers::X86_64,
+            elf::EM_AARCH64 => Registers::AARCH64,
+            _ => return Err(ImageError::Architecture),
+        };
+        let segments = Segments { headers: object.elf_program_headers(), endian, data };
+        let code = segments.code();
+        let start = code.iter().map(|range| range.start).min().ok_or(ImageError::NoCode)?;
+        let end = code.iter().map(|range| range.end).max().ok_or(ImageError::NoCode)?;
+        if end - start > CODE_BYTES_MAX {
+            return Err(ImageError::TooLarge);
+        }
+        let section = |name| {
+            let section = object.section_by_name(name)?;
+            let bytes = uncompressed(&section.compressed_data().ok()?)?;
+            (!bytes.is_empty()).then(|| Section { address: section.address(), bytes })
+        };
+        let address = |name| object.section_by_name(name).map_or(0, |section| section.address());
+        let index = section(".eh_frame_hdr").or_else(|| segments.index());
+        let mut image = Self {
+            registers,
+            endian: match endian.is_big_endian() {
+                true => RunTimeEndian::Big,
+                false => RunTimeEndian::Little,
+            },
+            code,
+            text: start..end,
+            eh_frame: section(".eh_frame"),
+            debug_frame: section(".debug_frame"),
+            bases: BaseAddresses::default().set_text(address(".text")).set_got(address(".got")),
+            entries: Vec::new(),
+            go: (registers == Registers::X86_64)
+                .then(|| GoTable::find(data).and_then(|table| GoRules::read(&table)))
+                .flatten(),
+            code_rules: CodeRules::default(),
+        };
+        let index = index.and_then(|index| image.read_index(&index, &segments));
+        image.find_entries(index);
+        let read = |address, bytes| segments.read(address, bytes).map(<[u8]>::to_vec);
+        if registers == Registers::AARCH64 {
+            // Regardless of entries, so that all code of a file can be searched: only gaps of some length would
+            // be, and a signal return is short.
+            let code = match image.may_have_long_gaps() {
+                true => instructions(&object).unwrap_or_else(|| image.code.clone()),
+                false => section_range(&object, ".plt").into_iter().collect(),
+            };
+            image.code_rules = CodeRules::of_stubs(&code, &read);
+        } else if image.may_have_long_gaps() {
+            image.code_rules = CodeRules::read(&Sources {
+                gaps: image.gaps(&instructions(&object).unwrap_or_else(|| image.code.clone())),
+                entry: object.entry(),
+                functions: &|| functions(&object),
+                read: &read,
+            });
+        }
+        Ok(image)
+    }
+
+    /// Addresses from the first code byte to the end.
+    pub fn text(&self) -> Range<u64> {
+        self.text.clone()
+    }
+
+    /// Whether a stretch has code.
+    pub(crate) fn has_code(&self, stretch: &Range<u64>) -> bool {
+        self.code.iter().any(|range| overlap(range, stretch))
+    }
+
+    /// Number of function entries, including Go's table.
+    pub fn entries(&self) -> usize {
+        self.entries.len() + self.go.as_ref().map_or(0, GoRules::functions)
+    }
+
+    /// Whether any of its code has a rule. Hand-written assembly may have rules without entries.
+    pub fn has_rules(&self) -> bool {
+        self.entries() > 0 || !self.code_rules.is_empty()
+    }
+
+    /// Size of the sections that the rules come from, in bytes.
+    pub fn bytes(&self) -> usize {
+        [&self.eh_frame, &self.debug_frame].into_iter().flatten().map(|it| it.bytes.len()).sum()
+    }
+
+    /// The entries listed in `.eh_frame_hdr`, which also locates `.eh_frame` without section headers.
+    fn read_index<'data>(
+        &mut self,
+        index: &Section,
+        segments: &Segments<'data, impl ReadRef<'data>>,
+    ) -> Option<Vec<Entry>> {
+        self.bases = self.bases.clone().set_eh_frame_hdr(index.address);
+        let header = EhFrameHdr::new(&index.bytes, self.endian).parse(&self.bases, 8).ok()?;
+        let start = header.eh_frame_ptr().direct().ok()?;
+        if self.eh_frame.is_none() {
+            self.eh_frame = segments.section_at(start);
+        }
+        let table = header.table()?;
+        let mut listed = table.iter(&self.bases);
+        // There cannot be more entries than bytes.
+        if listed.size_hint().0 > index.bytes.len() {
+            return None;
+        }
+        let mut entries = Vec::with_capacity(listed.size_hint().0);
+        while let Ok(Some((address, entry))) = listed.next() {
+            let (Ok(address), Ok(entry)) = (address.direct(), entry.direct()) else { return None };
+            let offset = usize::try_from(entry.checked_sub(start)?).ok()?;
+            entries.push(Entry { start: address, source: Source::EhFrame, offset });
+        }
+        Some(entries)
+    }
+
+    /// Lists the entries by address: those of the index, or else all of `.eh_frame`, and those of `.debug_frame`
+    /// for other functions.
+    fn find_entries(&mut self, index: Option<Vec<Entry>>) {
+        if let Some(section) = &self.eh_frame {
+            self.bases = self.bases.clone().set_eh_frame(section.address);
+        }
+        let all = |section: &Option<Section>, source| match (section, source) {
+            (None, _) => Vec::new(),
+            (Some(section), Source::EhFrame) => {
+                list(&self.eh_frame_of(section), &self.bases, source)
+            }
+            (Some(section), Source::DebugFrame) => {
+                list(&self.debug_frame_of(section), &self.bases, source)
+            }
+        };
+        // LLD lists one entry per address, and drops a function's entry if an empty function has the same start.
+        let is_whole = |index: &Vec<Entry>| {
+            self.eh_frame
+                .as_ref()
+                .is_none_or(|section| index.len() >= count_functions(&section.bytes, self.endian))
+        };
+        let index = index.filter(is_whole);
+        // The linker keeps entries of removed functions.
+        let is_code = |entry: &Entry| self.text.contains(&entry.start);
+        let mut entries = index.unwrap_or_else(|| all(&self.eh_frame, Source::EhFrame));
+        entries.retain(is_code);
+        entries.sort_by_key(|entry| (entry.start, entry.offset));
+        let more: Vec<Entry> = all(&self.debug_frame, Source::DebugFrame)
+            .into_iter()
+            .filter(|more| {
+                let before = entries.partition_point(|entry| entry.start <= more.start);
+                let known = before.checked_sub(1).and_then(|index| self.range_of(entries[index]));
+                is_code(more) && !known.is_some_and(|range| range.contains(&more.start))
+            })
+            .collect();
+        entries.extend(more);
+        entries.sort_by_key(|entry| (entry.start, entry.offset));
+        entries.dedup();
+        self.entries = entries;
+    }
+
+    fn eh_frame_of<'a>(&self, section: &'a Section) -> EhFrame<Bytes<'a>> {
+        let mut frames = EhFrame::new(&section.bytes, self.endian);
+        frames.set_address_size(8);
+        frames.set_vendor(self.registers.vendor());
+        frames
+    }
+
+    fn debug_frame_of<'a>(&self, section: &'a Section) -> DebugFrame<Bytes<'a>> {
+        let mut frames = DebugFrame::new(&section.bytes, self.endian);
+        frames.set_address_size(8);
+        frames.set_vendor(self.registers.vendor());
+        frames
+    }
+
+    /// Address range of an entry's function.
+    fn range_of(&self, entry: Entry) -> Option<Range<u64>> {
+        let section = self.eh_frame.as_ref().filter(|_| entry.source == Source::EhFrame)?;
+        let frames = self.eh_frame_of(section);
+        let found =
+            frames.fde_from_offset(&self.bases, entry.offset.into(), EhFrame::cie_from_offset);
+        found.ok().map(|found| found.initial_address()..found.end_address())
+    }
+
+    /// Start of the function at an address, from its entry.
+    pub fn function_at(&self, address: u64) -> Option<u64> {
+        let before = self.entries.partition_point(|entry| entry.start <= address);
+        let entry = *self.entries.get(before.checked_sub(1)?)?;
+        self.cover(entry).range.contains(&address).then_some(entry.start)
+    }
+
+    /// The rule for an address; [`Rule::GAP`] if no entry covers it.
+    pub fn rule_at(&self, address: u64) -> Rule {
+        let mut found = Rule::GAP;
+        self.rules(address..address.saturating_add(1), |_, rule| found = rule);
+        found
+    }
+
+    /// Passes the rules of a stretch to `sink`, each with its start address: in order, the first at the start of
+    /// the stretch, and no two adjacent rules equal. Code without an entry has [`Rule::GAP`].
+    pub fn rules(&self, stretch: Range<u64>, sink: impl FnMut(u64, Rule)) -> Unreadable {
+        let mut last = None;
+        let mut sink = sink;
+        let mut emit = |address: u64, rule: Rule| {
+            if last != Some(rule) && stretch.contains(&address) {
+                sink(address, rule);
+                last = Some(rule);
+            }
+        };
+        let Some(go) = self.go.as_ref().filter(|go| overlap(&go.range(), &stretch)) else {
+            return self.rules_of_entries(stretch.clone(), &mut emit);
+        };
+        let mut unreadable = Unreadable::default();
+        let mut of_entries = |part: Range<u64>, emit: &mut dyn FnMut(u64, Rule)| {
+            if part.start < part.end {
+                unreadable.entries += self.rules_of_entries(part, emit).entries;
+            }
+        };
+        of_entries(stretch.start..go.range().start, &mut emit);
+        for (part, rule) in go.rules(stretch.clone()) {
+            match rule {
+                Some(rule) => emit(part.start, rule),
+                None => of_entries(part, &mut emit),
+            }
+        }
+        of_entries(go.range().end.max(stretch.start)..stretch.end, &mut emit);
+        unreadable
+    }
+
+    /// Same, from call frame information alone. Adjacent rules may be equal.
+    fn rules_of_entries(
+        &self,
+        stretch: Range<u64>,
+        mut emit: &mut dyn FnMut(u64, Rule),
+    ) -> Unreadable {
+        let mut unreadable = Unreadable::default();
+        let (mut context, mut shared) = (UnwindContext::new(), Shared::default());
+        let mut at = stretch.start;
+        let first = self.entries.partition_point(|entry| entry.start <= stretch.start);
+        let first = first.saturating_sub(1);
+        for (index, entry) in self.entries.iter().enumerate().skip(first) {
+            if entry.start >= stretch.end {
+                break;
+            }
+            if entry.start > at {
+                self.code_rules.emit(at..entry.start, emit);
+            }
+            let next = self.entries.get(index + 1).map_or(u64::MAX, |next| next.start);
+            let bounds = stretch.start..stretch.end.min(next);
+            let function = Function { image: self, entry: *entry, bounds };
+            match function.rules(&mut shared, &mut context, &mut emit) {
+                Ok(end) => at = at.max(end),
+                Err(Damaged { from, to }) => {
+                    unreadable.entries += 1;
+                    if from.max(at) < to {
+                        emit(from.max(at), Rule::UNSUPPORTED);
+                    }
+                    at = at.max(to);
+                }
+            }
+        }
+        if at < stretch.end {
+            self.code_rules.emit(at..stretch.end, emit);
+        }
+        unreadable
+    }
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+/// Counts the function entries of `.eh_frame` by their lengths: only the first words of each are read (Linux
+/// Standard Base Core 5.0, 10.6.1).
+fn count_functions(bytes: &[u8], endian: RunTimeEndian) -> usize {
+    let word = |at: usize| {
+        let word = bytes.get(at..)?.first_chunk()?;
+        Some(match endian {
+            RunTimeEndian::Little => u32::from_le_bytes(*word),
+            RunTimeEndian::Big => u32::from_be_bytes(*word),
+        })
+    };
+    let (mut at, mut count) = (0, 0);
+    // A length of zero is the end; all ones mean a longer length field, which no linker writes.
+    while let Some(length @ 1..=0xffff_fffe) = word(at) {
+        // Common entries have 0 there.
+        count += usize::from(word(at + 4).is_some_and(|shared| shared != 0));
+        at += 4 + length as usize;
+    }
+    count
+}
+
+/// All entries of a section for nonempty functions, up to the first damaged one.
+fn list<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    source: Source,
+) -> Vec<Entry> {
+    let mut found = Vec::new();
+    let mut entries = section.entries(bases);
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(partial) = entry
+            && let Ok(function) = partial.parse(S::cie_from_offset)
+            && function.len() > 0
+        {
+            let (start, offset) = (function.initial_address(), function.offset());
+            found.push(Entry { start, source, offset });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_counted_by_lengths() {
+        let entry = |shared: u32, more: usize| {
+            let length = (4 + more) as u32;
+            [length.to_le_bytes().as_slice(), &shared.to_le_bytes(), &vec![9; more]].concat()
+        };
+        let check = |parts: &[Vec<u8>], expected| {
+            assert_eq!(count_functions(&parts.concat(), RunTimeEndian::Little), expected);
+        };
+        let (shared, function) = (entry(0, 12), entry(20, 8));
+        check(&[], 0);
+        check(std::slice::from_ref(&shared), 0);
+        check(&[shared.clone(), function.clone(), function.clone()], 2);
+        check(&[shared, function.clone(), vec![0; 4], function.clone()], 1);
+        check(&[function.clone(), vec![0xff; 4], function.clone()], 1);
+        // Truncated: complete parts count.
+        check(&[function.clone(), function[..8].to_vec()], 2);
+        check(&[function[..6].to_vec()], 0);
+    }
+}
