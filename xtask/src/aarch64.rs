@@ -9,12 +9,10 @@ use std::{
 
 use anyhow::bail;
 
-use crate::setup;
 use wingbeat_bpf_build::Toolchain;
-use wingbeat_steps::{
-    command::{find_program, repository, without_package},
-    steps::Steps,
-};
+use xtask::command::{Steps, find_program, repository, without_package};
+
+use crate::setup;
 
 /// From the package that the linker also needs.
 pub(crate) const OBJCOPY: &str = "aarch64-linux-gnu-objcopy";

@@ -1,216 +1,168 @@
-//! `cargo xtask dist`: release artifacts: the binary, completions, man pages, licences, and installation instructions;
-//! as a folder, an archive, and a Debian package.
-//!
-//! The binary is linked statically and works with any C library. Builds are reproducible: no times, no owners, sorted
-//! names. The only local paths in the binary are those of the kernel half's sources.
-
-mod check;
-mod deb;
+//! `cargo xtask dist`: the files of a release, and a trial of them. `xtask/dist/dist.sh` does the work.
 
 use std::{
-    env,
-    ffi::OsStr,
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
+    path::Path,
+    process::{Command, ExitCode},
 };
 
-use anyhow::{Context as _, bail, ensure};
+use xtask::command::{Steps, cargo, repository, without_package};
 
-use wingbeat_steps::{
-    command::{captured, cargo, find_program, output_of, repository},
-    folders,
-    steps::Steps,
-};
-
-/// Both programs, which must be installed next to each other.
-const PROGRAMS: [&str; 2] = ["wingbeat", "cargo-wingbeat"];
 const OUT: &str = "target/dist";
-const SUMS: &str = "SHA256SUMS";
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// 2026-01-01 in UTC, as seconds since 1970: tar warns about files from the epoch.
-const TIME_S: u64 = 1_767_225_600;
 
-const README: &str = "\
-# wingbeat
-
-Shows what eBPF and Rust code costs, down to the line, before it reaches production.
-
-To install it, in this folder, as root:
-
-    install -D -t /usr/local/bin wingbeat cargo-wingbeat
-    install -D -m 644 -t /usr/local/share/man/man1 man/*
-    install -D -m 644 completions/wingbeat.bash /usr/share/bash-completion/completions/wingbeat
-    install -D -m 644 completions/_wingbeat /usr/local/share/zsh/site-functions/_wingbeat
-    install -D -m 644 -t /usr/share/fish/vendor_completions.d completions/wingbeat.fish
-
-Elvish: `eval (slurp < completions/wingbeat.elv)` in rc.elv. PowerShell: `. completions/_wingbeat.ps1`
-in $PROFILE.
-
-`wingbeat doctor` then shows what works on this machine, and how to get the rest. Nothing else is
-needed: no library, no toolchain. What goes to another machine by HTTPS needs certificates that this
-one trusts: the package `ca-certificates` of most distributions, or SSL_CERT_FILE.
-";
-
-/// Flags of `cargo xtask dist`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct DistArgs {
-    /// Build nothing: check and install what lies in target/dist
-    #[arg(long)]
-    check: bool,
-}
-
-/// Builds the release, lays it out in a folder, and packs that; or checks existing packages.
-pub(crate) fn run(args: &DistArgs) -> anyhow::Result<ExitCode> {
+/// Builds and packs a release; or checks the packages of one.
+pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
+    let out = repository().join(OUT);
+    let verbs: &[&str] = if check { &["check"] } else { &["build", "pack"] };
     let mut steps = Steps::default();
-    let (out, name) = (repository().join(OUT), name());
-    if args.check {
-        check::run(&mut steps, &out, &name)?;
-        return Ok(ExitCode::SUCCESS);
+    for verb in verbs {
+        let mut script = script(verb, env!("CARGO_PKG_VERSION"));
+        without_package(&mut script);
+        steps.run(script.arg(&out).env("CARGO", cargo().get_program()))?;
     }
-    // Reports missing dependencies before a build of minutes.
-    require()?;
-    let binary = build(&mut steps)?;
-    folders::fresh(&out)?;
-    let place = out.join(&name);
-    steps.time(&format!("lay out {OUT}/{name}"), |_| lay_out(&binary, &place))?;
-    let archive = out.join(format!("{name}.tar.gz"));
-    steps.time(&format!("pack {name}.tar.gz"), |_| {
-        pack(&place, &archive).with_context(|| format!("cannot write {}", archive.display()))
-    })?;
-    let package = out.join(deb::name()?);
-    steps.time(&format!("pack {}", deb::name()?), |_| deb::pack(&place, &package))?;
-    sums(&out, &[&archive, &package])?;
-    eprintln!("The folder:  {}", place.display());
-    eprintln!("The archive: {}", archive.display());
-    eprintln!("  README.md in it explains how to install.");
-    eprintln!("The package: {}", package.display());
-    eprintln!("Checksums:   {}", out.join(SUMS).display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// Of the folder and the archive.
-fn name() -> String {
-    format!("wingbeat-{VERSION}-{}-linux", env::consts::ARCH)
+fn script(verb: &str, version: &str) -> Command {
+    let mut bash = Command::new("bash");
+    bash.args([Path::new("xtask/dist/dist.sh"), Path::new(verb)]).current_dir(repository());
+    bash.env("VERSION", version);
+    bash
 }
 
-/// The target of a static build with this compiler's C library.
-fn target() -> String {
-    let c_library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
-    format!("{}-unknown-linux-{c_library}", env::consts::ARCH)
-}
-
-/// Fails with the missing dependencies.
-fn require() -> anyhow::Result<()> {
-    for (program, package) in
-        [("dpkg-deb", "dpkg"), ("gzip", "gzip"), ("sha256sum", "coreutils"), ("tar", "tar")]
-    {
-        ensure!(
-            find_program(program).is_some(),
-            "`{program}` is not installed: install the package `{package}`, then try again"
-        );
-    }
-    if cfg!(target_env = "gnu") {
-        // Prints the bare name if not found.
-        let found = output_of(Command::new("cc").arg("-print-file-name=libc.a"));
-        ensure!(
-            found.is_some_and(|path| Path::new(path.trim()).is_absolute()),
-            "the C library is not there as libc.a, for a program that needs none: install libc6-dev, or \
-             glibc-static where the distribution has it apart"
-        );
-    }
-    Ok(())
-}
-
-/// Builds the static binary; returns its path.
-fn build(steps: &mut Steps) -> anyhow::Result<PathBuf> {
-    let root = repository();
-    let home = env::var_os("CARGO_HOME").map_or_else(
-        || PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".cargo"),
-        PathBuf::from,
-    );
-    let flags = [
-        "-Ctarget-feature=+crt-static".to_owned(),
-        // Otherwise the crate getrandom looks up the function in shared libraries, finds none, and needs /dev/urandom,
-        // which an empty root does not have.
-        "--cfg=getrandom_backend=\"linux_getrandom\"".to_owned(),
-        format!("--remap-path-prefix={}=/wingbeat-{VERSION}", root.display()),
-        format!("--remap-path-prefix={}=/cargo", home.display()),
-    ];
-    let flags = serde_json::to_string(&flags).context("cannot write the flags")?;
-    let target = target();
-    let mut cargo = cargo();
-    // Added to the flags of .cargo/config.toml. With a target, they do not apply to build scripts and macros, which
-    // cannot be static.
-    cargo.args(["build", "--release", "--locked", "-p", "wingbeat", "--target", &target]);
-    cargo.args(["--config", &format!("build.rustflags={flags}")]);
-    // They would replace all flags.
-    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    steps.run(&mut cargo)?;
-    let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    Ok(root.join(folder).join(target).join("release/wingbeat"))
-}
-
-/// Fills the folder of a release.
-fn lay_out(binary: &Path, place: &Path) -> anyhow::Result<()> {
-    let root = repository();
-    folders::fresh(place)?;
-    captured(Command::new(binary).arg("generate").arg(place))?;
-    // Used by docs/ only.
-    fs::remove_dir_all(place.join("flags")).context("cannot remove the tables of flags")?;
-    for program in PROGRAMS {
-        copy(&binary.with_file_name(program), &place.join(program))?;
-    }
-    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        copy(&root.join(licence), &place.join(licence))?;
-    }
-    fs::write(place.join("README.md"), README).context("cannot write README.md")
-}
-
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::copy(from, to)
-        .map(drop)
-        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
-}
-
-/// Packs a folder under its name.
-fn pack(folder: &Path, archive: &Path) -> anyhow::Result<()> {
-    let name = folder.file_name().context("a folder without a name")?;
-    let mut tar = Command::new("tar");
-    tar.args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"]);
-    tar.args(["--owner=0", "--group=0", "--mode=u=rwX,go=rX", &format!("--mtime=@{TIME_S}")]);
-    // No name and time in the header.
-    tar.arg("--use-compress-program=gzip --no-name --best").arg("--file").arg(archive);
-    tar.arg("--directory").arg(folder.parent().unwrap_or(folder)).arg(name);
-    let status = tar.status().context("cannot run tar")?;
-    ensure!(status.success(), "tar failed ({status})");
-    Ok(())
-}
-
-/// Writes the checksums of files in a folder next to them, for `sha256sum --check`.
-fn sums(folder: &Path, files: &[&Path]) -> anyhow::Result<()> {
-    let mut sha256sum = Command::new("sha256sum");
-    sha256sum.current_dir(folder).args(files.iter().filter_map(|file| file.file_name()));
-    let sums = captured_in_place(&mut sha256sum)?;
-    fs::write(folder.join(SUMS), sums).with_context(|| format!("cannot write {SUMS}"))
-}
-
-/// Output of a command in its preset folder.
-fn captured_in_place(command: &mut Command) -> anyhow::Result<Vec<u8>> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let output = output.with_context(|| format!("cannot run {program}"))?;
-    if !output.status.success() {
-        bail!("{program} failed ({})", output.status);
-    }
-    Ok(output.stdout)
-}
-
-/// Names of the files with a suffix in a folder.
-fn names(folder: &Path, suffix: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let ends = |path: &Path| path.extension() == Some(OsStr::new(suffix));
-    Ok(folders::sorted(folder)?.into_iter().filter(|path| ends(path)).collect())
-}
-
+/// With a program in place of wingbeat: a release takes minutes to build.
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::{
+        collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, thread, time::Duration,
+    };
+
+    use xtask::{command::find_program, folders};
+
+    use super::*;
+
+    const VERSION: &str = "1.2.3-rc.1";
+    /// Prints its name.
+    const PROGRAM: &str = "#!/bin/sh\necho wingbeat \"$@\"\n";
+
+    fn runs(verb: &str, paths: &[&Path]) {
+        let output = script(verb, VERSION).args(paths).output().expect("bash runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Files below a folder: modes and texts.
+    fn contents(folder: &Path) -> BTreeMap<String, (u32, Vec<u8>)> {
+        let files = folders::below(folder).expect("a folder").into_iter().map(|path| {
+            let mode = path.metadata().expect("a file").permissions().mode() & 0o777;
+            let name = path.strip_prefix(folder).expect("below it").to_string_lossy().into_owned();
+            (name, (mode, fs::read(&path).expect("a file")))
+        });
+        files.collect()
+    }
+
+    /// Packs a release with awkward modes; a folder with only the packed files.
+    fn packed() -> tempfile::TempDir {
+        let out = tempfile::tempdir().expect("a temporary folder");
+        let name = format!("wingbeat-{}-{}-linux", VERSION, std::env::consts::ARCH);
+        let release = out.path().join(name);
+        for (name, text, mode) in [
+            ("wingbeat", PROGRAM, 0o711),
+            ("cargo-wingbeat", PROGRAM, 0o711),
+            ("README.md", "README.md", 0o600),
+            ("LICENSE-MIT", "MIT\n\nAs it is.\n", 0o600),
+            ("completions/wingbeat.bash", "bash", 0o644),
+            ("completions/_wingbeat", "zsh", 0o600),
+            ("completions/wingbeat.fish", "fish", 0o644),
+            ("man/wingbeat.1", "man/wingbeat.1", 0o644),
+        ] {
+            let file = release.join(name);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("a folder in it");
+            fs::write(&file, text).expect("a file in it");
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("its mode");
+        }
+        runs("pack", &[out.path()]);
+        fs::remove_dir_all(&release).expect("it was there");
+        out
+    }
+
+    fn has_dpkg() -> bool {
+        let has = ["dpkg", "dpkg-deb"].iter().all(|program| find_program(program).is_some());
+        if !has {
+            eprintln!("skipped: dpkg is not installed");
+        }
+        has
+    }
+
+    #[test]
+    fn the_same_files_give_the_same_packages() {
+        if !has_dpkg() {
+            return;
+        }
+        let first = contents(packed().path());
+        assert_eq!(first.len(), 3, "archive, package, checksums");
+        // Archives have a resolution of seconds.
+        thread::sleep(Duration::from_millis(1_100));
+        assert!(first == contents(packed().path()), "they differ");
+    }
+
+    #[test]
+    fn what_is_installed_is_what_was_packed() {
+        if !has_dpkg() {
+            return;
+        }
+        let out = packed();
+        let sums_match = || {
+            let mut sha256sum = Command::new("sha256sum");
+            let status =
+                sha256sum.args(["--check", "--status", "SHA256SUMS"]).current_dir(&out).status();
+            status.expect("sha256sum runs").success()
+        };
+        assert!(sums_match());
+        let files = folders::sorted(out.path()).expect("a folder");
+        let of =
+            |end: &str| files.iter().find(|it| it.to_string_lossy().ends_with(end)).expect(end);
+
+        let unpacked = out.path().join("unpacked");
+        fs::create_dir(&unpacked).expect("a folder");
+        let mut tar = Command::new("tar");
+        tar.arg("--strip-components=1").arg("-xzf").arg(of(".tar.gz")).arg("-C").arg(&unpacked);
+        assert!(tar.status().expect("tar runs").success());
+        let found = contents(&unpacked);
+        assert_eq!(found.len(), 8);
+        assert_eq!(found["README.md"], (0o644, b"README.md".to_vec()));
+        assert_eq!(found["man/wingbeat.1"], (0o644, b"man/wingbeat.1".to_vec()));
+        assert_eq!(found["wingbeat"], (0o755, PROGRAM.into()));
+
+        let root = out.path().join("root");
+        runs("install", &[of(".deb"), &root]);
+        let output = Command::new(root.join("usr/bin/wingbeat")).arg("--version").output();
+        assert_eq!(output.expect("it runs").stdout, b"wingbeat --version\n");
+        let installed = contents(&root.join("usr"));
+        let modes: Vec<_> =
+            installed.iter().map(|(name, (mode, _))| format!("{mode:o} {name}")).collect();
+        let expected = [
+            "755 bin/cargo-wingbeat",
+            "755 bin/wingbeat",
+            "644 share/bash-completion/completions/wingbeat",
+            "644 share/doc/wingbeat/changelog.gz",
+            "644 share/doc/wingbeat/copyright",
+            "644 share/fish/vendor_completions.d/wingbeat.fish",
+            "644 share/man/man1/wingbeat.1.gz",
+            "644 share/zsh/vendor-completions/_wingbeat",
+        ];
+        assert_eq!(modes, expected);
+        assert!(
+            installed["share/doc/wingbeat/copyright"]
+                .1
+                .ends_with(b"\nLicense: MIT\n MIT\n .\n As it is.\n")
+        );
+        let status = fs::read_to_string(root.join("var/lib/dpkg/status")).expect("dpkg's list");
+        for part in ["Package: wingbeat\nStatus: install ok installed\n", "\nVersion: 1.2.3~rc.1\n"]
+        {
+            assert!(status.contains(part), "{status}");
+        }
+        // It depends on no package, however it is linked.
+        assert!(!status.contains("\nDepends:"), "{status}");
+        fs::write(of(".deb"), "another").expect("it was there");
+        assert!(!sums_match());
+    }
+}

@@ -10,17 +10,19 @@ use std::{
     thread,
 };
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 
-use crate::setup;
 use wingbeat_bpf_build::{
     KernelHalf, Purpose, Toolchain, build,
     compiled::{DIGEST, object_name, sources_digest},
+    llvm_major,
 };
-use wingbeat_steps::{
-    command::{output_of, repository},
+use xtask::{
+    command::{find_program, output_of, repository},
     folders,
 };
+
+use crate::setup;
 
 /// The crate that embeds it. Its build script also names the kernel half.
 const CRATE: &str = "crates/profiler";
@@ -36,15 +38,8 @@ const TARGET: &str = "target/kernel-half";
 /// File that records the compiler of the objects.
 const COMPILER: &str = "compiler";
 
-/// Flags of `cargo xtask kernel`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct KernelArgs {
-    /// Write nothing: 1 unless the objects are what these sources give
-    #[arg(long)]
-    check: bool,
-}
-
-pub(crate) fn run(args: &KernelArgs) -> anyhow::Result<ExitCode> {
+/// Writes the objects; with `check` only compares them.
+pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
     setup::toolchain()?;
     let toolchain = Toolchain::recorded()?;
     let root = repository().join(CRATE);
@@ -54,10 +49,10 @@ pub(crate) fn run(args: &KernelArgs) -> anyhow::Result<ExitCode> {
     let compiler = compiler(&toolchain)?;
     let same =
         |name: &str, text: &str| fs::read_to_string(folder.join(name)).is_ok_and(|it| it == text);
-    if args.check && !same(DIGEST, &digest) {
+    if check && !same(DIGEST, &digest) {
         bail!("the kernel half has changed since its objects were compiled; {REMEDY}");
     }
-    if args.check && !same(COMPILER, &compiler) {
+    if check && !same(COMPILER, &compiler) {
         let before = fs::read_to_string(folder.join(COMPILER)).unwrap_or_default();
         eprintln!("note        not compared: compiled by\n{before}and here is\n{compiler}");
         return Ok(ExitCode::SUCCESS);
@@ -77,16 +72,16 @@ pub(crate) fn run(args: &KernelArgs) -> anyhow::Result<ExitCode> {
             continue;
         }
         differ.push(kept.display().to_string());
-        if !args.check {
+        if !check {
             fs::copy(&built, &kept).with_context(|| format!("cannot write {}", kept.display()))?;
         }
     }
     // Half a gigabyte each, never reused.
     let _ = fs::remove_dir_all(repository().join(TARGET));
-    if args.check && !differ.is_empty() {
+    if check && !differ.is_empty() {
         bail!("{} is not what its sources give; {REMEDY}", differ.join(" and "));
     }
-    if !args.check {
+    if !check {
         for (name, text) in [(DIGEST, &digest), (COMPILER, &compiler)] {
             fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
         }
@@ -121,22 +116,16 @@ fn compile(toolchain: &Toolchain, root: &Path, arch: &str) -> anyhow::Result<Pat
         eprintln!("warning     {warning}");
     }
     let stripped = target.join("stripped.o");
-    let objcopy = objcopy(toolchain)?;
-    let status = Command::new(&objcopy)
-        .arg("--strip-debug")
-        .args([&built.object, &stripped])
-        .status()
-        .with_context(|| format!("cannot run {}", objcopy.display()))?;
-    if !status.success() {
-        bail!("{} failed ({status})", objcopy.display());
-    }
+    // LLVM's: the C compiler's does not support eBPF.
+    let major = llvm_major(&toolchain.rustc).context("rustc has no LLVM")?;
+    let objcopy = find_program(&format!("llvm-objcopy-{major}"))
+        .or_else(|| find_program("llvm-objcopy"))
+        .with_context(|| {
+            format!("llvm-objcopy is not installed: install the package llvm-{major}")
+        })?;
+    let mut strip = Command::new(&objcopy);
+    let status = strip.arg("--strip-debug").args([&built.object, &stripped]).status();
+    let status = status.with_context(|| format!("cannot run {}", objcopy.display()))?;
+    ensure!(status.success(), "{} failed ({status})", objcopy.display());
     Ok(stripped)
-}
-
-/// LLVM's objcopy: the C compiler's does not support eBPF.
-fn objcopy(toolchain: &Toolchain) -> anyhow::Result<PathBuf> {
-    let major = wingbeat_bpf_build::llvm_major(&toolchain.rustc).context("rustc has no LLVM")?;
-    let versions = [format!("llvm-objcopy-{major}"), "llvm-objcopy".to_owned()];
-    let found = versions.iter().find_map(|name| wingbeat_steps::command::find_program(name));
-    found.with_context(|| format!("there is no llvm-objcopy: install the package llvm-{major}"))
 }

@@ -1,11 +1,9 @@
 //! `cargo xtask`: setup, demos and tests of this repository, without prerequisites.
 //!
-//! Each subcommand has its own file. Features for users of wingbeat belong in the program itself.
+//! Each larger subcommand has its own file. Features for users of wingbeat belong in the program itself.
 
 mod aarch64;
-mod built;
 mod demo;
-mod demo_serve;
 mod dist;
 mod kernel;
 mod setup;
@@ -18,7 +16,7 @@ use std::{ffi::OsString, os::unix::process::CommandExt as _, process::ExitCode};
 
 use anyhow::Context as _;
 use clap::Parser;
-use wingbeat_steps::command::cargo;
+use xtask::command::cargo;
 
 /// Sets up, shows and tests wingbeat.
 #[derive(Debug, Parser)]
@@ -29,8 +27,13 @@ enum Task {
     /// Build wingbeat, profile the example target and draw its flame graph
     Demo,
     /// Start a server with a year of made-up history, and print its address
-    DemoServe(demo_serve::DemoServeArgs),
-    /// Compare wingbeat with the tools that one would use instead
+    #[command(disable_help_flag = true)]
+    DemoServe {
+        /// Address, days of history: `cargo xtask demo-serve --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Compare wingbeat with other tools
     #[command(disable_help_flag = true)]
     Peers {
         /// What is compared, and how: `cargo xtask peers --help`
@@ -39,9 +42,9 @@ enum Task {
     },
     /// Run the tests of the crates without a kernel for aarch64, emulated, and compile the kernel half for it
     Aarch64,
-    /// Run every command of docs/zero-to-hero.md, and check what comes of each
+    /// Run every command of docs/zero-to-hero.md, and check its output
     Walkthrough {
-        /// Write what came into the document, and draw its pictures
+        /// Write the output into the document, and draw its pictures
         #[arg(long)]
         update: bool,
         /// Only from this chapter on, after the steps before the first
@@ -51,9 +54,17 @@ enum Task {
     /// Benchmark wingbeat itself and compare with its history; 1 if something exact became worse
     Track(track::TrackArgs),
     /// Pack the binary, completions and man pages as an archive and a Debian package, in target/dist
-    Dist(dist::DistArgs),
-    /// Compile the profiler's kernel half for builds without LLVM, or check what lies there
-    Kernel(kernel::KernelArgs),
+    Dist {
+        /// Build nothing: check and install the packages in target/dist
+        #[arg(long)]
+        check: bool,
+    },
+    /// Compile the profiler's kernel half for builds without LLVM, or check the compiled one
+    Kernel {
+        /// Write nothing: 1 unless the objects are what these sources give
+        #[arg(long)]
+        check: bool,
+    },
     /// Run every test, the privileged ones included (through sudo when not root)
     Test {
         /// Only the tests whose name contains this text
@@ -67,13 +78,15 @@ fn main() -> ExitCode {
     let code = match Task::parse() {
         Task::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run(),
-        Task::DemoServe(args) => demo_serve::run(&args),
-        Task::Peers { arguments } => peers(&arguments),
+        Task::DemoServe { arguments } => {
+            run(&["--profile", "quick", "-p", "wingbeat-server", "--example", "demo"], &arguments)
+        }
+        Task::Peers { arguments } => run(&["--quiet", "-p", "wingbeat-eval"], &arguments),
         Task::Aarch64 => aarch64::run(),
         Task::Walkthrough { update, from } => walkthrough::run(update, from),
         Task::Track(args) => track::run(&args),
-        Task::Dist(args) => dist::run(&args),
-        Task::Kernel(args) => kernel::run(&args),
+        Task::Dist { check } => dist::run(check),
+        Task::Kernel { check } => kernel::run(check),
         Task::Test { filter } => test::run(filter.as_deref()),
         Task::Vm(args) => vm::run(&args),
     };
@@ -83,9 +96,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// Execs the comparison program, a separate crate, so that other subcommands need not build its dependencies.
-fn peers(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
-    let mut command = cargo();
-    command.args(["run", "--quiet", "--package", "wingbeat-eval", "--"]).args(arguments);
-    Err(command.exec()).context("cannot run cargo")
+/// Execs a program of another crate, so that other subcommands need not build its dependencies.
+fn run(target: &[&str], arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    Err(cargo().arg("run").args(target).arg("--").args(arguments).exec())
+        .context("cannot run cargo")
 }

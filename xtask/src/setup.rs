@@ -1,233 +1,619 @@
-//! `cargo xtask setup`: installs missing dependencies of kernel-half builds, tests and benchmarks.
+//! `cargo xtask setup`: installs what builds of kernel halves, tests and benchmarks need.
 //!
-//! Decisions ([`plan`], [`tools`]) are separate from probes ([`probe`], [`apt`]) and actions ([`perform`]). As long as
-//! the recorded toolchain works, no other is searched for.
-
-mod apt;
-mod perform;
-mod plan;
-#[cfg(test)]
-mod plan_tests;
-mod probe;
-mod tools;
+//! The toolchain of kernel halves is a Rust with the sources of `core`, and bpf-linker built for its LLVM. As long as
+//! the recorded one works, no other is searched for. Otherwise one of [`ways`] has to lead to one. Everything else is
+//! optional: a program that is not available is reported with the tests that need it.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fmt,
     fs::{self, File},
     path::{Path, PathBuf},
+    process::Command,
     time::Instant,
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
-use wingbeat_bpf_build::Toolchain;
-
-use self::{
-    plan::{Compiler, History, LINKER_VERSION, Machine, Next, Step},
-    tools::{Found, RUNNER_VERSION, TOOLS},
+use wingbeat_bpf_build::{LLVM_MAJORS, Toolchain, llvm_major};
+use xtask::{
+    command::{Rights, cargo, find_program, output_of, repository, run_logged},
+    folders,
 };
-pub(crate) use self::{probe::runner, tools::Tool};
-use wingbeat_steps::command::find_program;
 
-/// Installs everything missing; prints what it finds or installs.
-pub(crate) fn run() -> anyhow::Result<()> {
-    // Continues in the same log if one was started.
-    let has_begun = toolchain()?;
-    say_tools(&install(!has_begun, probe::tools)?);
-    Ok(())
+/// Oldest Rust that builds the kernel halves, like all of wingbeat: "1.95".
+const RUST_OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
+const LINKER_VERSION: &str = "0.13.0";
+/// The runner of the instruction-counting benchmarks, which requires this exact version of the library `gungraun`.
+const RUNNER_VERSION: &str = "0.20.0";
+
+/// Packages of a complete Rust. Debian's stable releases keep an old `rustc` and add a recent one for browsers.
+const RUSTS: [[&str; 3]; 2] =
+    [["rustc-web", "cargo-web", "rust-web-src"], ["rustc", "cargo", "rust-src"]];
+
+/// Nightlies known to build the kernel halves, with their LLVM. None has LLVM 21: those are older than [`RUST_OLDEST`].
+const NIGHTLIES: [(&str, u32); 2] = [("nightly-2026-05-19", 22), ("nightly-2026-10-01", 23)];
+
+/// A program from the distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tool {
+    /// Its name in `PATH`.
+    pub(crate) name: &'static str,
+    pub(crate) package: &'static str,
+    pub(crate) purpose: &'static str,
+}
+
+const TOOLS: [Tool; 11] = [
+    Tool { name: "chromium", package: "chromium", purpose: "tests of the server's pages" },
+    Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
+    Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
+    Tool { name: "google-pprof", package: "google-perftools", purpose: "tests with tcmalloc" },
+    Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
+    Tool { name: "jeprof", package: "libjemalloc-dev", purpose: "tests with jemalloc" },
+    Tool { name: "npm", package: "npm", purpose: "tests of pages and with third-party schemas" },
+    Tool { name: "musl-gcc", package: "musl-tools", purpose: "tests with musl" },
+    // Debian leaves the server itself out of PATH; this starts it.
+    Tool { name: "pg_ctlcluster", package: "postgresql", purpose: "tests with PostgreSQL" },
+    Tool { name: "pip3", package: "python3-pip", purpose: "tests with third-party clients" },
+    Tool { name: "valgrind", package: "valgrind", purpose: "benchmarks that count instructions" },
+];
+
+/// Test dependencies from npm and PyPI: program, folder, list, the list's copy that records what is installed, and
+/// command. npm runs no install scripts, so that none downloads a browser.
+const FETCHED: [[&str; 5]; 3] = {
+    const NPM: &str = "npm ci --ignore-scripts --omit=peer --no-audit --no-fund && cp package-lock.json node_modules";
+    const PIP: &str = "pip3 install --disable-pip-version-check --no-input --upgrade --only-binary :all: \
+                       --target .packages -r requirements.txt && cp requirements.txt .packages";
+    const LOCK: [&str; 2] = ["package-lock.json", "node_modules/package-lock.json"];
+    [
+        ["npm", "crates/server/tests/browser", LOCK[0], LOCK[1], NPM],
+        ["npm", "crates/push/tests/schemas", LOCK[0], LOCK[1], NPM],
+        ["pip3", "xtask/python", "requirements.txt", ".packages/requirements.txt", PIP],
+    ]
+};
+
+/// A rustc with the sources of `core`, and its cargo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Compiler {
+    cargo: PathBuf,
+    rustc: PathBuf,
+    /// "1.96.0"
+    release: String,
+    llvm: u32,
+}
+
+/// What the choice of a toolchain depends on.
+#[derive(Debug, Clone, Default)]
+struct Machine {
+    /// Those that are new enough and have an LLVM that bpf-linker supports, in order of preference.
+    compilers: Vec<Compiler>,
+    /// LLVMs with development files: major and prefix.
+    llvm: BTreeMap<u32, PathBuf>,
+    /// LLVM majors with a working build of our bpf-linker.
+    linkers: BTreeSet<u32>,
+    /// Whether the C compiler finds the C++ library, which bpf-linker links.
+    cxx: bool,
+    rustup: bool,
+    /// The first of [`RUSTS`] that apt offers in a version that is new enough, and its LLVM.
+    rust: Option<([&'static str; 3], u32)>,
+    root: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Packages(Vec<String>),
+    Nightly(&'static str),
+    /// bpf-linker for this LLVM.
+    Linker(u32),
+}
+
+/// The ways to a toolchain, the best first: names and steps.
+///
+/// 1. An installed compiler: works offline.
+/// 2. The distribution's packages: compiler and LLVM have the same source, and fit each other.
+/// 3. A pinned nightly from rustup, whose LLVM still has to come from the distribution or `LLVM_PREFIX`.
+///
+/// Without root, those that do not need it come first.
+fn ways(machine: &Machine) -> Vec<(String, Vec<Step>)> {
+    let steps = |llvm: u32, mut packages: Vec<String>, nightly: Option<&'static str>| {
+        let has_linker = machine.linkers.contains(&llvm);
+        if !has_linker && !machine.llvm.contains_key(&llvm) {
+            packages.push(format!("llvm-{llvm}-dev"));
+        }
+        if !has_linker && !machine.cxx {
+            packages.push("g++".to_owned());
+        }
+        let packages = (!packages.is_empty()).then_some(Step::Packages(packages));
+        let linker = (!has_linker).then_some(Step::Linker(llvm));
+        packages.into_iter().chain(nightly.map(Step::Nightly)).chain(linker).collect()
+    };
+    let installed = machine.compilers.iter().map(|it| {
+        (format!("the Rust at {}", it.rustc.display()), steps(it.llvm, Vec::new(), None))
+    });
+    let distribution = machine.rust.map(|(names, llvm)| {
+        ("the distribution's Rust".to_owned(), steps(llvm, names.map(String::from).to_vec(), None))
+    });
+    let nightlies = NIGHTLIES
+        .iter()
+        .filter(|_| machine.rustup)
+        .map(|(name, llvm)| (format!("rustup with {name}"), steps(*llvm, Vec::new(), Some(*name))));
+    let mut ways: Vec<(String, Vec<Step>)> =
+        installed.chain(distribution).chain(nightlies).collect();
+    ways.sort_by_key(|(_, steps)| {
+        let needs_root = matches!(steps.first(), Some(Step::Packages(_)));
+        (!steps.is_empty(), needs_root && !machine.root)
+    });
+    ways
+}
+
+/// This machine, while it is being changed.
+struct Here {
+    log: PathBuf,
+    /// One setup at a time: clones share the cache.
+    _lock: File,
+}
+
+impl Here {
+    /// Takes the lock and opens the log, a new one or the last.
+    fn begin(new_log: bool) -> anyhow::Result<Self> {
+        let cache = Toolchain::cache_dir();
+        let (log, lock) = (cache.join("setup.log"), cache.join("setup.lock"));
+        let open = || {
+            fs::create_dir_all(&cache)?;
+            File::options().create(true).write(true).truncate(new_log).open(&log)?;
+            File::create(lock)
+        };
+        let lock = open().with_context(|| {
+            let cache = cache.display();
+            format!("cannot write in {cache}; set XDG_CACHE_HOME to a folder that you may write to")
+        })?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            say("waiting", "for another `cargo xtask setup`");
+            flock(&lock, FlockOperation::LockExclusive).context("cannot lock the cache")?;
+        }
+        Ok(Self { log, _lock: lock })
+    }
+
+    /// Runs a command that installs something; prints that and the outcome.
+    fn run(&self, what: impl fmt::Display, command: &mut Command) -> anyhow::Result<()> {
+        say("installing", what);
+        let start = Instant::now();
+        let outcome = run_logged(command, &self.log);
+        match &outcome {
+            Ok(()) => say("installed", format_args!("in {:.1} s", start.elapsed().as_secs_f64())),
+            Err(failure) => say("failed", failure),
+        }
+        Ok(outcome?)
+    }
+
+    fn apt_get(&self, what: &str, arguments: &[&str]) -> anyhow::Result<()> {
+        ensure!(
+            find_program("apt-get").is_some(),
+            "there is no apt-get to get {what}, and no other package manager is known"
+        );
+        let mut command = match Rights::now() {
+            Rights::Root => Command::new("env"),
+            // Sudo drops variables by default, env does not.
+            Rights::Sudo => {
+                let mut command = Command::new("sudo");
+                command.arg("env");
+                command
+            }
+            Rights::None => {
+                bail!("needs root; as root, run `apt-get install {what}`, then this again")
+            }
+        };
+        command.args(["DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "apt-get"]);
+        self.run(format_args!("{what} (apt-get {})", arguments[0]), command.args(arguments))
+    }
+
+    fn package_lists(&self) -> anyhow::Result<()> {
+        self.apt_get("package lists", &["update"])
+    }
+
+    fn perform(&self, step: &Step) -> anyhow::Result<()> {
+        match step {
+            Step::Packages(names) => {
+                // Never removes another package, such as Debian's own rustc, without being asked. Fresh cloud machines
+                // hold the lock while they upgrade.
+                let options = ["install", "-y", "--no-install-recommends", "--no-remove"];
+                let names: Vec<_> = names.iter().map(String::as_str).collect();
+                let words = [&options[..], &["-oDPkg::Lock::Timeout=300"], &names].concat();
+                let install = || self.apt_get(&names.join(" "), &words);
+                // A failure suggests stale lists.
+                install().or_else(|error| {
+                    self.package_lists().map_err(|_| error).and_then(|()| install())
+                })
+            }
+            Step::Nightly(name) => {
+                let mut rustup = Command::new("rustup");
+                rustup.args(["toolchain", "install", name, "--profile", "minimal"]);
+                rustup.args(["--component", "rust-src", "--no-self-update"]);
+                self.run(format_args!("Rust {name} with the sources of core"), &mut rustup)
+            }
+            Step::Linker(llvm) => {
+                let prefix = llvm_prefixes().remove(llvm);
+                let prefix =
+                    prefix.with_context(|| format!("llvm-{llvm}-dev has no llvm-config"))?;
+                let feature = format!("llvm-{llvm}");
+                let flags = ["--no-default-features", "--features", &feature];
+                let mut install = cargo_install("bpf-linker", LINKER_VERSION, &linker_root(*llvm));
+                let what = format!(
+                    "bpf-linker {LINKER_VERSION} for LLVM {llvm}, built in a minute or two"
+                );
+                self.run(what, install.args(flags).env("LLVM_PREFIX", prefix))
+            }
+        }
+    }
+
+    /// Installs what is missing of these; a failure is only printed.
+    fn tools(&self, needed: &[Tool]) {
+        // Looks again: another setup may have held the lock until now.
+        let packages: Vec<_> = missing(needed).iter().map(|it| it.package.to_owned()).collect();
+        if !packages.is_empty() && Rights::now() != Rights::None {
+            let _ = self.perform(&Step::Packages(packages));
+        }
+    }
+}
+
+fn cargo_install(name: &str, version: &str, root: &Path) -> Command {
+    let mut install = cargo();
+    install
+        .args(["install", name, "--version", version, "--locked", "--force", "--root"])
+        .arg(root);
+    // Outside the scope of this repository's flags.
+    install.current_dir(Toolchain::cache_dir());
+    install
+}
+
+fn probe() -> Machine {
+    // The compiler prints a path if it finds the file, otherwise the bare name.
+    let cxx = output_of(Command::new("cc").arg("-print-file-name=libstdc++.so"));
+    let apt = |words: &[&str]| output_of(Command::new("apt-cache").env("LC_ALL", "C").args(words));
+    let rust = |names: [&'static str; 3]| {
+        let policy = apt(&["policy", names[0]])?;
+        let depends = || apt(&["depends", "--recurse", "--important", names[0]]);
+        candidate(&policy).filter(|it| is_new_enough(it))?;
+        Some((names, llvm_in(&depends()?).filter(|llvm| LLVM_MAJORS.contains(llvm))?))
+    };
+    Machine {
+        compilers: compilers(),
+        llvm: llvm_prefixes(),
+        linkers: LLVM_MAJORS.into_iter().filter(|major| runs(&linker(*major))).collect(),
+        cxx: cxx.is_some_and(|path| Path::new(path.trim()).is_absolute()),
+        rustup: find_program("rustup").is_some(),
+        rust: RUSTS.into_iter().find_map(rust),
+        root: Rights::now() == Rights::Root,
+    }
+}
+
+/// The version that would be installed, from the output of `apt-cache policy`.
+fn candidate(policy: &str) -> Option<&str> {
+    policy.lines().find_map(|line| line.trim().strip_prefix("Candidate: "))
+}
+
+/// The first `libllvmN` among dependencies.
+fn llvm_in(depends: &str) -> Option<u32> {
+    depends.lines().find_map(|line| {
+        let package = line.split_whitespace().last()?;
+        package.strip_prefix("libllvm")?.split(':').next()?.parse().ok()
+    })
+}
+
+/// Whether a version such as "1.96.0+dfsg1" or "1.97.0-nightly" is recent enough.
+fn is_new_enough(version: &str) -> bool {
+    let minor = |version: &str| -> Option<u32> {
+        version.strip_prefix("1.")?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    };
+    minor(version).zip(minor(RUST_OLDEST)).is_some_and(|(found, oldest)| found >= oldest)
+}
+
+/// The distribution's, the pinned nightlies, then rustup's others, which may change and then need a new linker.
+fn compilers() -> Vec<Compiler> {
+    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".rustup"));
+    let rustup = env::var_os("RUSTUP_HOME").map(PathBuf::from).or_else(home);
+    let toolchains = rustup.and_then(|it| folders::sorted(&it.join("toolchains")).ok());
+    let mut toolchains = toolchains.unwrap_or_default();
+    toolchains.sort_by_key(|path| {
+        !NIGHTLIES.iter().any(|(name, _)| path.to_string_lossy().contains(&format!("/{name}")))
+    });
+    let folders = [PathBuf::from("/usr")].into_iter().chain(toolchains);
+    let compilers = folders.filter_map(|it| inspect(&it.join("bin/cargo"), &it.join("bin/rustc")));
+    compilers.filter(|it| is_new_enough(&it.release) && LLVM_MAJORS.contains(&it.llvm)).collect()
+}
+
+/// A compiler with the sources of `core`, if it runs.
+fn inspect(cargo: &Path, rustc: &Path) -> Option<Compiler> {
+    let sysroot = rustc.parent()?.parent()?;
+    // Checked first: it is cheap, and /usr/bin/rustc may be rustup's proxy with arbitrary effects.
+    let core = sysroot.join("lib/rustlib/src/rust/library/core/src/lib.rs");
+    if !cargo.is_file() || !core.is_file() {
+        return None;
+    }
+    let version = output_of(Command::new(rustc).arg("--version"))?;
+    let release = version.split_whitespace().nth(1)?.into();
+    Some(Compiler { cargo: cargo.into(), rustc: rustc.into(), release, llvm: llvm_major(rustc)? })
+}
+
+/// LLVMs with a library to link. Later ones win: Debian's, the one in `PATH`, and the user's choice.
+fn llvm_prefixes() -> BTreeMap<u32, PathBuf> {
+    let in_path = output_of(Command::new("llvm-config").arg("--prefix"));
+    let in_path = in_path.map(|prefix| PathBuf::from(prefix.trim()));
+    let debian = LLVM_MAJORS.map(|major| PathBuf::from(format!("/usr/lib/llvm-{major}")));
+    let set = env::var_os("LLVM_PREFIX").map(PathBuf::from);
+    let major = |prefix: &Path| -> Option<u32> {
+        let version = output_of(Command::new(prefix.join("bin/llvm-config")).arg("--version"))?;
+        let has_library = |lib: &str| prefix.join(lib).join("libLLVM.so").exists();
+        (has_library("lib") || has_library("lib64")).then_some(())?;
+        version.split('.').next()?.parse().ok()
+    };
+    let prefixes = debian.into_iter().chain(in_path).chain(set);
+    prefixes.filter_map(|prefix| Some((major(&prefix)?, prefix))).collect()
+}
+
+/// Whether a program starts: a bpf-linker whose libLLVM was removed does not.
+fn runs(program: &Path) -> bool {
+    output_of(Command::new(program).arg("--version")).is_some()
+}
+
+fn linker_root(llvm: u32) -> PathBuf {
+    Toolchain::cache_dir().join(format!("bpf-linker-{LINKER_VERSION}-llvm{llvm}"))
+}
+
+/// Path of our bpf-linker for an LLVM, separate from one installed by the user.
+fn linker(llvm: u32) -> PathBuf {
+    linker_root(llvm).join("bin/bpf-linker")
+}
+
+fn runner_root() -> PathBuf {
+    Toolchain::cache_dir().join(format!("gungraun-runner-{RUNNER_VERSION}"))
+}
+
+/// Path of our gungraun-runner.
+pub(crate) fn runner() -> PathBuf {
+    runner_root().join("bin/gungraun-runner")
+}
+
+/// Prints one line with an action and its object to stderr.
+fn say(verb: &str, what: impl fmt::Display) {
+    eprintln!("{verb:<11} {what}");
+}
+
+fn say_found(Compiler { cargo, rustc, release, llvm }: &Compiler) {
+    let linker = linker(*llvm);
+    let [cargo, rustc, linker] = [cargo, rustc, &linker].map(|path| path.display());
+    say("found", format_args!("rustc {release} (LLVM {llvm}, sources of core): {rustc}"));
+    say("found", format_args!("cargo: {cargo}"));
+    say("found", format_args!("bpf-linker {LINKER_VERSION} for LLVM {llvm}: {linker}"));
 }
 
 /// Installs missing parts of the toolchain and records it. Returns whether anything was missing.
 pub(crate) fn toolchain() -> anyhow::Result<bool> {
-    if let Some((compiler, toolchain)) = probe::recorded() {
-        say_found(&compiler, &toolchain.linker);
+    if let Ok(Toolchain { cargo, rustc, linker: recorded }) = Toolchain::recorded()
+        && let Some(compiler) = inspect(&cargo, &rustc)
+        && recorded == linker(compiler.llvm)
+        && runs(&recorded)
+        && runs(&cargo)
+    {
+        say_found(&compiler);
         return Ok(false);
     }
-    let (log, _lock) = begin(true)?;
-    install_toolchain(&log)?;
+    let cargo_before = find_program("cargo");
+    let here = Here::begin(true)?;
+    let compiler = choose(&here)?;
+    say_found(&compiler);
+    let linker = linker(compiler.llvm);
+    Toolchain { cargo: compiler.cargo, rustc: compiler.rustc, linker }
+        .record()
+        .with_context(|| format!("cannot write {}", Toolchain::record_path().display()))?;
+    // The distribution's cargo may precede rustup's in `PATH`, and lacks rustfmt and clippy.
+    if let (Some(before), Some(now)) = (cargo_before, find_program("cargo"))
+        && fs::canonicalize(&before).ok() != fs::canonicalize(&now).ok()
+    {
+        let (before, now) = (before.display(), now.display());
+        say("note", format_args!("`cargo` is now {now}; put {before} first in PATH to keep it"));
+    }
     Ok(true)
 }
 
-/// Installs what a probe reports missing; returns the final state.
-fn install(new_log: bool, look: impl Fn() -> Found) -> anyhow::Result<Found> {
-    let mut found = look();
-    if !found.is_complete() {
-        let (log, _lock) = begin(new_log)?;
-        let mut history = History::default();
-        // Probes again: another setup may have held the lock until now.
-        found = look();
-        while let Some(step) = tools::next(&found, &history) {
-            take(step, &mut history, &log);
-            found = look();
+fn choose(here: &Here) -> anyhow::Result<Compiler> {
+    let mut machine = probe();
+    if machine.rust.is_none() && here.package_lists().is_ok() {
+        machine = probe();
+    }
+    let mut reasons = String::new();
+    for (way, steps) in ways(&machine) {
+        let outcome = steps.iter().try_for_each(|step| here.perform(step)).and_then(|()| {
+            let Machine { compilers, linkers, .. } = probe();
+            let ready = compilers.into_iter().find(|it| linkers.contains(&it.llvm));
+            ready.context("what was installed for it does not run")
+        });
+        match outcome {
+            Ok(compiler) => return Ok(compiler),
+            Err(error) => reasons += &format!("  {way}: {error:#}\n"),
         }
     }
-    Ok(found)
+    let (nightly, llvm) = NIGHTLIES[0];
+    Err(anyhow!(
+        "cannot get an eBPF toolchain on this machine\n{reasons}\
+         Correct what a failed command complains of, or install these by other means; then run `cargo xtask setup` \
+         again:\n  \
+         1. `rustup toolchain install {nightly} --profile minimal --component rust-src`,\n     \
+         or the Debian packages rustc-web, cargo-web and rust-web-src;\n  \
+         2. LLVM {llvm} with its development files: llvm-{llvm}-dev of Debian, Ubuntu or\n     \
+         https://apt.llvm.org; elsewhere set LLVM_PREFIX to the folder above bin/llvm-config;\n  \
+         3. the C++ library: g++ or libstdc++-N-dev.\n\
+         The output of every command is in {}",
+        here.log.display()
+    ))
+}
+
+fn missing(needed: &[Tool]) -> Vec<Tool> {
+    needed.iter().copied().filter(|tool| find_program(tool.name).is_none()).collect()
+}
+
+fn loss(Tool { name, package, purpose }: &Tool) -> String {
+    format!("{name}, for {purpose}; as root, run `apt-get install {package}`")
 }
 
 /// Installs missing programs of a single task; an error if one is unavailable.
 pub(crate) fn programs(needed: &[Tool]) -> anyhow::Result<()> {
-    let found = install(true, || probe::programs(needed))?;
-    match tools::losses(&found).as_slice() {
-        [] => Ok(()),
-        losses => Err(anyhow!("missing: {}", losses.join("\nmissing: "))),
+    if !missing(needed).is_empty() {
+        Here::begin(true)?.tools(needed);
     }
+    let losses: Vec<_> = missing(needed).iter().map(loss).collect();
+    ensure!(losses.is_empty(), "missing: {}", losses.join("\nmissing: "));
+    Ok(())
 }
 
-/// Updates the package lists; a failure is only reported.
+/// Updates the package lists; a failure is only printed.
 pub(crate) fn package_lists() -> anyhow::Result<()> {
-    let (log, _lock) = begin(true)?;
-    take(Step::AptUpdate, &mut History::default(), &log);
+    let _ = Here::begin(true)?.package_lists();
     Ok(())
 }
 
-/// Before any installation: opens the log, and takes the lock.
-fn begin(new_log: bool) -> anyhow::Result<(PathBuf, File)> {
-    let cache = Toolchain::cache_dir();
-    fs::create_dir_all(&cache).with_context(|| {
-        format!(
-            "cannot create {}; set XDG_CACHE_HOME to a folder that you may write to",
-            cache.display()
-        )
-    })?;
-    let lock = lock(&cache.join("setup.lock"))?;
-    let log = cache.join("setup.log");
-    if new_log {
-        File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-    }
-    Ok((log, lock))
-}
-
-/// One setup at a time: clones share the cache.
-fn lock(path: &Path) -> anyhow::Result<File> {
-    let context = || format!("cannot lock {}", path.display());
-    let file = File::create(path).with_context(context)?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        say("waiting", "for another `cargo xtask setup`");
-        flock(&file, FlockOperation::LockExclusive).with_context(context)?;
-    }
-    Ok(file)
-}
-
-fn install_toolchain(log: &Path) -> anyhow::Result<()> {
-    let cargo_before = find_program("cargo");
-    let mut history = History::default();
-    let mut machine = probe::machine();
-    say_parts(&machine);
-    loop {
-        let step = match plan::next(&machine, &history) {
-            Next::Ready(compiler) => {
-                record(&compiler)?;
-                say_path_change(cargo_before.as_deref());
-                return Ok(());
-            }
-            Next::Stuck(obstacles) => return Err(stuck(&obstacles, log)),
-            Next::Do(step) => step,
-        };
-        take(step, &mut history, log);
-        machine = probe::machine();
-    }
-}
-
-/// Performs a step, and records and prints its outcome.
-fn take(step: Step, history: &mut History, log: &Path) {
-    say("installing", &perform::describe(&step));
-    let start = Instant::now();
-    let outcome = perform::perform(&step, log);
-    match &outcome {
-        Ok(()) => say("installed", &format!("in {:.1} s", start.elapsed().as_secs_f64())),
-        Err(failure) => say("failed", &failure.to_string()),
-    }
-    history.note(step, outcome.is_ok());
-}
-
-fn record(compiler: &Compiler) -> anyhow::Result<()> {
-    let Compiler { cargo, rustc, llvm, .. } = compiler.clone();
-    let linker = probe::linker(llvm);
-    say_found(compiler, &linker);
-    Toolchain { cargo, rustc, linker }
-        .record()
-        .with_context(|| format!("cannot write {}", Toolchain::record_path().display()))?;
-    say("recorded", &Toolchain::record_path().display().to_string());
-    Ok(())
-}
-
-/// Prints one line with an action and its object to stderr.
-fn say(verb: &str, what: &str) {
-    eprintln!("{verb:<11} {what}");
-}
-
-fn say_found(compiler: &Compiler, linker: &Path) {
-    let Compiler { cargo, rustc, release, llvm } = compiler;
-    say("found", &format!("rustc {release} (LLVM {llvm}, sources of core): {}", rustc.display()));
-    say("found", &format!("cargo: {}", cargo.display()));
-    say("found", &format!("bpf-linker {LINKER_VERSION} for LLVM {llvm}: {}", linker.display()));
-}
-
-fn say_tools(found: &Found) {
-    for tool in TOOLS {
-        if let Some(path) = find_program(tool.name) {
-            say("found", &format!("{}: {}", tool.name, path.display()));
+/// Installs everything missing; prints what it finds or installs.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let has_begun = toolchain()?;
+    let stale = || {
+        FETCHED.into_iter().filter(|[_, folder, list, installed, _]| {
+            let read = |file: &str| fs::read(repository().join(folder).join(file)).ok();
+            read(list).is_none() || read(list) != read(installed)
+        })
+    };
+    let runner = runner();
+    if !missing(&TOOLS).is_empty() || stale().next().is_some() || !runs(&runner) {
+        let here = Here::begin(!has_begun)?;
+        here.tools(&TOOLS);
+        // Failures are printed, and the losses below.
+        for [program, folder, .., script] in stale() {
+            let mut sh = Command::new("sh");
+            sh.args(["-c", script]).current_dir(repository().join(folder));
+            let _ = find_program(program)
+                .map(|_| here.run(format_args!("packages of {folder}"), &mut sh));
+        }
+        if !runs(&runner) {
+            let mut install = cargo_install("gungraun-runner", RUNNER_VERSION, &runner_root());
+            // It parses Valgrind's output and mostly waits: halving the build time matters more than speed.
+            install.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
+            let _ = here.run("gungraun-runner, built in a minute or two", &mut install);
         }
     }
-    if found.runner {
-        let runner = runner();
-        say("found", &format!("gungraun-runner {RUNNER_VERSION}: {}", runner.display()));
+    for tool in TOOLS {
+        match find_program(tool.name) {
+            Some(path) => say("found", format_args!("{}: {}", tool.name, path.display())),
+            None => say("missing", loss(&tool)),
+        }
     }
-    for loss in tools::losses(found) {
-        say("missing", &loss);
+    for [_, folder, .., script] in stale() {
+        say("missing", format_args!("packages for tests; in {folder}, run `{script}`"));
     }
+    let (word, path) = (if runs(&runner) { "found" } else { "missing" }, runner.display());
+    say(word, format_args!("gungraun-runner {RUNNER_VERSION}, to count instructions: {path}"));
+    Ok(())
 }
 
-/// Prints what exists before any installation.
-fn say_parts(machine: &Machine) {
-    for Compiler { rustc, release, llvm, .. } in &machine.compilers {
-        say("found", &format!("rustc {release} with LLVM {llvm}: {}", rustc.display()));
-    }
-    for (major, prefix) in &machine.llvm {
-        say("found", &format!("LLVM {major} to link with: {}", prefix.display()));
-    }
-    if machine.cxx {
-        say("found", "the C++ library");
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The distribution's cargo may precede rustup's in `PATH`, and lacks rustfmt and clippy.
-fn say_path_change(cargo_before: Option<&Path>) {
-    let now = find_program("cargo");
-    let same = |a: &Path, b: &Path| fs::canonicalize(a).ok() == fs::canonicalize(b).ok();
-    if let (Some(before), Some(now)) = (cargo_before, &now)
-        && !same(before, now)
-    {
-        say(
-            "note",
-            &format!(
-                "`cargo` now means {}, no longer {}; if you want the latter, put its folder first \
-                 in PATH",
-                now.display(),
-                before.display()
-            ),
+    /// A Debian machine with gcc, g++ and rustup, and root.
+    fn debian(compilers: &[(&str, u32)], llvm: &[u32], linkers: &[u32]) -> Machine {
+        let compiler = |(folder, llvm): &(&str, u32)| {
+            let [cargo, rustc] = ["cargo", "rustc"].map(|name| Path::new(folder).join(name));
+            Compiler { cargo, rustc, release: "1.96.0".into(), llvm: *llvm }
+        };
+        Machine {
+            compilers: compilers.iter().map(compiler).collect(),
+            llvm: llvm.iter().map(|major| (*major, "/llvm".into())).collect(),
+            linkers: linkers.iter().copied().collect(),
+            cxx: true,
+            rustup: true,
+            rust: Some((RUSTS[0], 22)),
+            root: true,
+        }
+    }
+
+    /// Checks the first ways: the last word of each name, and its steps.
+    #[track_caller]
+    fn check(machine: &Machine, expected: &[&str]) {
+        let step = |step: &Step| match step {
+            Step::Packages(names) => format!(" install {}", names.join(" ")),
+            Step::Nightly(_) => " rustup".to_owned(),
+            Step::Linker(llvm) => format!(" link {llvm}"),
+        };
+        let way = |(name, steps): (String, Vec<Step>)| {
+            let steps: Vec<_> = steps.iter().map(step).collect();
+            format!("{}:{}", name.rsplit([' ']).next().unwrap_or_default(), steps.join(","))
+        };
+        let found: Vec<_> = ways(machine).into_iter().map(way).collect();
+        assert_eq!(found[..expected.len().min(found.len())], *expected);
+    }
+
+    #[test]
+    fn an_installed_compiler_only_gets_what_it_lacks() {
+        let b = [("/b", 22)];
+        check(
+            &debian(&[("/a", 21), b[0]], &[], &[22]),
+            &["/b/rustc:", "/a/rustc: install llvm-21-dev, link 21"],
         );
+        check(&debian(&b, &[22], &[]), &["/b/rustc: link 22"]);
+        let without_cxx = Machine { cxx: false, ..debian(&b, &[22], &[]) };
+        check(&without_cxx, &["/b/rustc: install g++, link 22"]);
+        // A linker for another LLVM is useless.
+        check(&debian(&b, &[21], &[21]), &["/b/rustc: install llvm-22-dev, link 22"]);
     }
-}
 
-fn stuck(obstacles: &[String], log: &Path) -> anyhow::Error {
-    let mut text = String::from("no way to an eBPF toolchain is open on this machine:\n");
-    for obstacle in obstacles {
-        text += &format!("  {obstacle}\n");
+    #[test]
+    fn packages_come_before_rustup_for_root_alone() {
+        let rust = "Rust: install rustc-web cargo-web rust-web-src";
+        let packages = format!("{rust} llvm-22-dev, link 22");
+        let [first, second] = NIGHTLIES
+            .map(|(name, llvm)| format!("{name}: install llvm-{llvm}-dev, rustup, link {llvm}"));
+        check(&debian(&[], &[], &[]), &[&packages, &first, &second]);
+        check(&debian(&[], &[], &[22]), &[rust]);
+        let other = "nightly-2026-10-01: rustup, link 23";
+        check(&debian(&[], &[23], &[]), &[&packages, other, &first][..1]);
+        let user = Machine { root: false, ..debian(&[], &[23], &[]) };
+        check(&user, &[other, &packages, &first]);
+        check(&Machine { root: false, ..debian(&[], &[], &[]) }, &[&packages, &first, &second]);
     }
-    let nightly = plan::NIGHTLIES[0];
-    text += &format!(
-        "Mend what the failed command complains of, if one did, or see to it by other means that \
-         these are there; then run `cargo xtask setup` again:\n  \
-         1. `rustup toolchain install {} --profile minimal --component rust-src`,\n     \
-         or the Debian packages rustc-web, cargo-web and rust-web-src;\n  \
-         2. LLVM {} with its development files: llvm-{}-dev of Debian, Ubuntu or\n     \
-         https://apt.llvm.org; elsewhere set LLVM_PREFIX to the folder above bin/llvm-config;\n  \
-         3. the C++ library: g++ or libstdc++-N-dev.\n\
-         The output of every command is in {}",
-        nightly.name,
-        nightly.llvm,
-        nightly.llvm,
-        log.display()
-    );
-    anyhow!(text)
+
+    #[test]
+    fn what_is_not_there_is_no_way() {
+        let none = Machine { rustup: false, rust: None, ..debian(&[], &[], &[]) };
+        assert_eq!(ways(&none), []);
+        let rustup = Machine { rust: None, ..debian(&[], &[22], &[]) };
+        check(&rustup, &["nightly-2026-05-19: rustup, link 22"]);
+    }
+
+    #[test]
+    fn versions_compare_by_their_minor() {
+        let check = |version, expected| assert_eq!(is_new_enough(version), expected, "{version}");
+        check("1.95.0", true);
+        check("1.101.0-nightly", true);
+        check("1.94.1", false);
+        check("1.63.0+dfsg1-2", false);
+        check("2:1.96", false);
+        check("(none)", false);
+        let policy = "rustc-web:\n  Installed: (none)\n  Candidate: 1.96.0+dfsg1-1~deb12u2\n";
+        check(candidate(policy).expect("a version"), true);
+    }
+
+    #[test]
+    fn llvm_is_found_among_dependencies() {
+        let check = |text, expected| assert_eq!(llvm_in(text), expected, "{text:?}");
+        check("rustc-web\n  Depends: libc6\n  Depends: libllvm22\nlibllvm22\n", Some(22));
+        check("  Depends: libllvm19:amd64\n", Some(19));
+        check("rustc\n  Depends: libllvm-spirv\n  Depends: gcc\n", None);
+    }
+
+    #[test]
+    fn the_runner_fits_the_library() {
+        let manifest = include_str!("../../examples/fun-xdp/fun-xdp/Cargo.toml");
+        assert!(manifest.contains(&format!("\ngungraun = \"={RUNNER_VERSION}\"\n")));
+        let build_script = include_str!("../../examples/fun-xdp/fun-xdp/build.rs");
+        let path = format!("gungraun-runner-{RUNNER_VERSION}/bin/gungraun-runner");
+        assert!(build_script.contains(&path));
+    }
 }

@@ -1,31 +1,51 @@
 //! `cargo xtask test`: all tests, on the real kernel.
 //!
-//! Cargo builds the test programs ([`programs`]), and they run two at a time ([`lanes`]): kernel tests mostly wait for
-//! timers, and leave a processor to the others. Tests that failed because of load run again, alone ([`outcome`]).
+//! Cargo builds the test programs, and they run two at a time: kernel tests mostly wait for timers, and leave a
+//! processor to the others. A test that requires a quiet machine prints [`QUIET`]; if it fails it runs once more,
+//! alone, and the report names those that passed only then. Other tests are not retried.
 
-mod lanes;
-mod outcome;
-mod programs;
-
-use std::process::ExitCode;
-
-use anyhow::bail;
-
-use self::{lanes::run_all, outcome::Verdict};
-use crate::setup;
-use wingbeat_steps::{
-    command::{Rights, cargo},
-    steps::Steps,
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{ExitCode, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Instant,
 };
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+use xtask::command::{Rights, Steps, captured, cargo, display, repository};
+
+use crate::{setup, vm::kernel_suites};
+
+/// Printed by tests, which have their own copy: they do not depend on `xtask`.
+const QUIET: &str = "[this test needs a quiet machine]";
+/// Prefix of the line appended to the output of a failed program.
+const ENDED: &str = "ended with ";
+/// Folder of the programs' output.
+const OUTPUT: &str = "target/test-output";
+/// The only kernel test program that does not run in guests.
+const ONLY_HERE: &str = "wingbeat/agent";
+
+/// The builds, with cargo arguments. Excludes benchmarks and examples: clippy compiles them, and they measure nothing
+/// here.
+const BUILDS: [(&str, &[&str]); 2] = [
+    ("the tests", &["--tests"]),
+    // The article's regression and the heap profiler, which are off by default.
+    (
+        "the tests of examples/profiler with its features",
+        &["--test", "profiler", "--features", "profiler/oops,profiler/dhat-heap"],
+    ),
+];
 
 /// Runs setup and the tests whose names contain `filter`.
 pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
     let rights = Rights::now();
-    if rights == Rights::None {
-        bail!(
-            "many tests load eBPF programs and need root, and there is no sudo: run this as root"
-        );
-    }
+    ensure!(
+        rights != Rights::None,
+        "many tests load eBPF programs: run this as root, or install sudo"
+    );
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::run())?;
     // Tests of `wingbeat` profile this one, built as users build it.
@@ -37,10 +57,9 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
 
     let mut verdict = Verdict::default();
     for (name, arguments) in BUILDS {
-        let mut programs = Vec::new();
-        steps.time(&format!("build {name}"), |_| {
-            programs = programs::build(arguments)?;
-            Ok(())
+        let programs = steps.time(&format!("build {name}"), |_| {
+            let built = build_tests(arguments.iter().copied())?;
+            Ok(in_order(built, kernel_suites().chain([ONLY_HERE.to_owned()]).collect()))
         })?;
         // Before the next build, which replaces a program that tests start.
         steps.time(&format!("run {name}: {} programs", programs.len()), |_| {
@@ -49,24 +68,279 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
     }
     let mut examples = cargo();
     // Without features of their own, so that nothing is rebuilt.
-    examples
-        .args(["test", "--profile", "quick", "--workspace", "--doc", "--quiet"])
-        .args(filter.map(|_| "--"));
-    let examples = steps.run(examples.args(filter));
+    examples.args(["test", "--profile", "quick", "--workspace", "--doc", "--quiet"]);
+    let examples = steps.run(examples.args(filter.map(|_| "--")).args(filter));
     steps.report();
-    eprintln!("{verdict}");
+    eprintln!("{}", verdict.report());
     examples?;
     Ok(if verdict.is_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The builds, with cargo arguments. Always the whole workspace: with fewer packages their dependencies get other
-/// features, and everything is recompiled. Excludes benchmarks and examples: clippy compiles them, and they measure
-/// nothing here.
-const BUILDS: [(&str, &[&str]); 2] = [
-    ("the tests", &["--tests"]),
-    // The article's regression and the heap profiler, which are off by default.
-    (
-        "the tests of examples/profiler with its features",
-        &["--test", "profiler", "--features", "profiler/oops,profiler/dhat-heap"],
-    ),
-];
+/// A program built by cargo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Artifact {
+    /// Folder of its package, in which cargo runs tests.
+    pub(crate) folder: PathBuf,
+    pub(crate) target: String,
+    /// Cargo's name: `bin`, `lib` for unit tests, `test` for integration tests.
+    pub(crate) kind: String,
+    pub(crate) is_test: bool,
+    pub(crate) program: PathBuf,
+}
+
+impl Artifact {
+    fn read(line: &str) -> Option<Self> {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Some(Self {
+            folder: Path::new(message["manifest_path"].as_str()?).parent()?.to_owned(),
+            target: text(&message["target"]["name"])?,
+            kind: text(&message["target"]["kind"][0])?,
+            is_test: message["profile"]["test"] == true,
+            program: message["executable"].as_str()?.into(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        name(&self.folder, &self.target)
+    }
+}
+
+/// Name of a target, given the folder of its package: `wingbeat/profile`.
+pub(crate) fn name(folder: &Path, target: &str) -> String {
+    format!("{}/{target}", folder.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// Programs in the JSON messages of cargo.
+pub(crate) fn artifacts(messages: &str) -> Vec<Artifact> {
+    messages.lines().filter_map(Artifact::read).collect()
+}
+
+/// Builds tests, in the profile of all tests, and the programs that they start.
+///
+/// Always builds the whole workspace: with fewer packages their dependencies get other features, and everything is
+/// recompiled.
+pub(crate) fn build_tests<'a>(
+    arguments: impl IntoIterator<Item = &'a str>,
+) -> anyhow::Result<Vec<Artifact>> {
+    let mut command = cargo();
+    command.args(["test", "--profile", "quick", "--workspace", "--no-run"]);
+    command.args(["--message-format", "json-render-diagnostics"]).args(arguments);
+    eprintln!("==> {}", display(&command));
+    Ok(artifacts(&captured(&mut command)?))
+}
+
+/// The test programs, each with whether it tests the kernel. Those come first, the longest ones leading; `of_kernel`
+/// begins with the quick ones.
+fn in_order(built: Vec<Artifact>, of_kernel: Vec<String>) -> Vec<(Artifact, bool)> {
+    let rank = |it: &Artifact| of_kernel.iter().rev().position(|name| *name == it.name());
+    let tests = built.into_iter().filter(|it| it.is_test);
+    let mut programs: Vec<_> = tests.map(|it| (it.clone(), rank(&it).is_some())).collect();
+    programs.sort_by_key(|(program, _)| rank(program).unwrap_or(usize::MAX));
+    programs
+}
+
+/// Runs the tests whose names contain `filter`. One lane starts with the kernel tests, the other with the rest;
+/// whichever finishes first helps the other.
+fn run_all(
+    programs: &[(Artifact, bool)],
+    filter: Option<&str>,
+    rights: Rights,
+    verdict: &mut Verdict,
+) -> anyhow::Result<()> {
+    let output = repository().join(OUTPUT);
+    fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
+    let waiting = Mutex::new((0..programs.len()).collect::<Vec<_>>());
+    let outcomes = Mutex::new(Vec::new());
+    let lane = |of_kernel: bool| loop {
+        let next = {
+            let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let wanted = waiting.iter().position(|it| programs[*it].1 == of_kernel);
+            wanted.or((!waiting.is_empty()).then_some(0)).map(|index| waiting.remove(index))
+        };
+        let Some(index) = next else { break };
+        let program = &programs[index].0;
+        let start = Instant::now();
+        let text = run_program(program, filter.as_slice(), rights, &output);
+        let outcome = Outcome::read(&text);
+        let word = if outcome.is_good() { "ok" } else { "FAILED" };
+        let (seconds, passed) = (start.elapsed().as_secs_f64(), outcome.passed);
+        eprintln!("{word:<6} {seconds:>6.1} s  {passed:>4} passed  {}", program.name());
+        if !outcome.is_good() {
+            eprintln!("{text}");
+        }
+        outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((index, outcome));
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| lane(true));
+        lane(false);
+    });
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcomes.sort_by_key(|(index, _)| *index);
+    for (index, outcome) in outcomes {
+        let program = &programs[index].0;
+        verdict.add(&program.name(), &outcome, |test| {
+            eprintln!("once more, alone: {} {test}", program.name());
+            Outcome::read(&run_program(program, &["--exact", test], rights, &output)).is_good()
+        });
+    }
+    Ok(())
+}
+
+/// Combined stdout and stderr of a program with these harness arguments, through a file.
+fn run_program(program: &Artifact, words: &[&str], rights: Rights, output: &Path) -> String {
+    let mut command = rights.command(program.program.as_os_str());
+    command.args(words).current_dir(&program.folder).stdin(Stdio::null());
+    // Variables that cargo sets for a test.
+    command.env("CARGO_MANIFEST_DIR", &program.folder);
+    let client = repository().join("target/debug/wingbeat-rust-client");
+    command.env("WINGBEAT_RUST_CLIENT", client);
+    let mut run = || {
+        let path = output.join(format!("{}.log", program.name().replace('/', "-")));
+        let file = fs::File::create(&path)?;
+        let status = command.stdout(file.try_clone()?).stderr(file).status()?;
+        let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
+        Ok(if status.success() { text } else { format!("{text}\n{ENDED}{status}\n") })
+    };
+    run().unwrap_or_else(|error: std::io::Error| format!("{ENDED}no start: {error}\n"))
+}
+
+/// What a program's output says.
+#[derive(Debug)]
+struct Outcome {
+    passed: u64,
+    /// Failed tests, and whether each requires a quiet machine.
+    failed: Vec<(String, bool)>,
+    /// Whether the harness printed its summary, and no signal ended it.
+    is_whole: bool,
+}
+
+impl Outcome {
+    fn read(text: &str) -> Self {
+        let of = |line: &str, what: &str| -> Option<u64> {
+            line.split_once(what)?.0.rsplit([' ', ';']).next()?.parse().ok()
+        };
+        let results: Vec<_> =
+            text.lines().filter(|line| line.starts_with("test result: ")).collect();
+        let sum = |what| results.iter().filter_map(|line| of(line, what)).sum::<u64>();
+        let (passed, failures) = (sum(" passed"), sum(" failed"));
+        // libtest's `---- NAME stdout ----` and what follows.
+        let sections =
+            text.split("\n---- ").skip(1).filter_map(|it| it.split_once(" stdout ----\n"));
+        let failed: Vec<_> =
+            sections.map(|(test, it)| (test.to_owned(), it.contains(QUIET))).collect();
+        // Custom harnesses fail by exit code alone.
+        let is_bad = text.lines().any(|line| line.starts_with(ENDED));
+        let is_counted = if results.is_empty() { !is_bad } else { failures == failed.len() as u64 };
+        Self { passed, failed, is_whole: is_counted && (!is_bad || failures > 0) }
+    }
+
+    fn is_good(&self) -> bool {
+        self.is_whole && self.failed.is_empty()
+    }
+}
+
+/// Outcome of all programs.
+#[derive(Debug, Default)]
+struct Verdict {
+    passed: u64,
+    only_alone: Vec<String>,
+    failed: Vec<String>,
+}
+
+impl Verdict {
+    /// Adds a program. `alone` reruns one of its tests, and returns whether it passed.
+    fn add(&mut self, program: &str, outcome: &Outcome, mut alone: impl FnMut(&str) -> bool) {
+        self.passed += outcome.passed;
+        for (test, is_disturbed) in &outcome.failed {
+            let name = format!("{program} {test}");
+            if *is_disturbed && outcome.is_whole && alone(test) {
+                self.passed += 1;
+                self.only_alone.push(name);
+            } else {
+                self.failed.push(name);
+            }
+        }
+        if !outcome.is_whole {
+            self.failed.push(format!("{program}, which did not end by itself"));
+        }
+    }
+
+    fn is_failure(&self) -> bool {
+        !self.failed.is_empty() || self.passed == 0
+    }
+
+    fn report(&self) -> String {
+        let alone = self.only_alone.iter().map(|name| format!("\n  passed only alone: {name}"));
+        let failed = self.failed.iter().map(|name| format!("\n  FAILED: {name}"));
+        let names: String = alone.chain(failed).collect();
+        format!("{} tests passed, {} failed{names}", self.passed, self.failed.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "running 2 tests\ntest a ... ok\ntest b ... ok\n\n\
+        test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s\n";
+
+    fn bad(output: &str) -> String {
+        format!(
+            "running 2 tests\ntest a ... ok\ntest m::b ... FAILED\n\nfailures:\n\n---- m::b stdout ----\n{output}\n\n\
+             failures:\n    m::b\n\ntest result: FAILED. 1 passed; 1 failed; 0 ignored\n\n{ENDED}exit status: 101\n"
+        )
+    }
+
+    /// Checks a program's summary, whose tests pass alone or fail.
+    #[track_caller]
+    fn check(text: &str, passes_alone: bool, expected: &str) {
+        let mut verdict = Verdict::default();
+        verdict.add("p", &Outcome::read(text), |_| passes_alone);
+        assert_eq!(verdict.report(), expected);
+        assert_eq!(verdict.is_failure(), expected.contains("FAILED"));
+    }
+
+    #[test]
+    fn only_what_asks_for_a_quiet_machine_runs_twice() {
+        check(GOOD, false, "2 tests passed, 0 failed");
+        let failed = "1 tests passed, 1 failed\n  FAILED: p m::b";
+        check(&bad("it panicked"), true, failed);
+        check(&bad(QUIET), false, failed);
+        check(&bad(QUIET), true, "2 tests passed, 0 failed\n  passed only alone: p m::b");
+        let copy = include_str!("../../crates/wingbeat/tests/common/ran.rs");
+        assert!(copy.contains(&format!("const QUIET: &str = \"{QUIET}\";")));
+    }
+
+    #[test]
+    fn a_program_that_is_cut_off_fails() {
+        let failed = "0 tests passed, 1 failed\n  FAILED: p, which did not end by itself";
+        check(&format!("running 2 tests\n{ENDED}signal: 9\n"), true, failed);
+        check(&format!("{ENDED}no start: gone\n"), true, failed);
+        let late = format!("{GOOD}{ENDED}signal: 11\n");
+        check(&late, true, "2 tests passed, 1 failed\n  FAILED: p, which did not end by itself");
+    }
+
+    #[test]
+    fn programs_of_the_kernel_come_first() {
+        let line = |folder: &str, target: &str, is_test: bool| {
+            format!(
+                r#"{{"manifest_path":"/r/{folder}/Cargo.toml","target":{{"name":"{target}","kind":["test"]}},"profile":{{"test":{is_test}}},"executable":"/t/a"}}"#
+            )
+        };
+        let messages = [
+            line("crates/track", "store", true),
+            line("crates/wingbeat", "live", true),
+            line("crates/wingbeat", "wingbeat", false),
+            "{\"reason\":\"build-finished\",\"success\":true}\nno JSON\n{\"executable\":null}"
+                .to_owned(),
+            line("crates/wingbeat", "heap", true),
+        ];
+        let built = artifacts(&messages.join("\n"));
+        assert_eq!((built.len(), built[2].is_test, built[2].kind.as_str()), (4, false, "test"));
+        let found = in_order(built, vec!["wingbeat/live".to_owned(), "wingbeat/heap".to_owned()]);
+        let found: Vec<_> = found.iter().map(|(it, of_kernel)| (it.name(), *of_kernel)).collect();
+        let expected = [("wingbeat/heap", true), ("wingbeat/live", true), ("track/store", false)];
+        assert_eq!(found, expected.map(|(name, of_kernel)| (name.to_owned(), of_kernel)));
+    }
+}

@@ -52,7 +52,7 @@ use self::{
     suites::Suites,
 };
 use crate::setup;
-use wingbeat_steps::{
+use xtask::{
     command::{repository, run_logged},
     folders,
 };

@@ -1,87 +1,88 @@
 //! `cargo xtask walkthrough`: runs every command of docs/zero-to-hero.md in order.
 //!
-//! Commands are extracted from the document, so that it shows exactly what was run.
+//! Commands are extracted from the document, so that it shows exactly what was run. They run in a clone, because they
+//! create branches, commits and files.
 
 mod document;
-mod scratch;
-mod session;
 
 use std::{
-    fs,
-    path::Path,
-    process::ExitCode,
+    env,
+    fs::{self, File},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{
+        fs::{PermissionsExt as _, symlink},
+        process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process_group};
+use xtask::{
+    command::{Rights, Steps, cargo, find_program, output_of, repository, run_logged},
+    conditions, folders, marked,
+};
 
 use crate::setup::{self, Tool};
 use document::Step;
-use session::{Ended, Session};
-use wingbeat_steps::{
-    command::{Rights, cargo, repository},
-    conditions, marked,
-    steps::Steps,
-};
 
 /// The document, from the repository root.
 const DOCUMENT: &str = "docs/zero-to-hero.md";
 
-/// Marks around the date and machine of the document's output.
-const CONDITIONS: &str = "conditions";
-
-/// The document finds processes by name.
-const PROCPS: Tool = Tool { name: "pkill", package: "procps", purpose: "docs/zero-to-hero.md" };
-
-/// The last chapter opens links.
-const CURL: Tool = Tool { name: "curl", package: "curl", purpose: "docs/zero-to-hero.md" };
+/// Programs that the document calls, besides those of tests.
+const NEEDED: [Tool; 2] = [
+    Tool { name: "pkill", package: "procps", purpose: DOCUMENT },
+    Tool { name: "curl", package: "curl", purpose: DOCUMENT },
+];
 
 /// Time limit for a patient reader, and for CI.
 const LIMIT: Duration = Duration::from_mins(12);
 
 /// Runs the document in a scratch clone, starting at a chapter. With `update`, replaces its output and pictures.
 pub(crate) fn run(update: bool, from: usize) -> anyhow::Result<ExitCode> {
-    if Rights::now() == Rights::None {
-        bail!("the walkthrough loads eBPF programs and there is no sudo: run this as root");
-    }
+    ensure!(
+        Rights::now() != Rights::None,
+        "the walkthrough loads eBPF programs: run this as root, or install sudo"
+    );
     let root = repository();
-    let text = fs::read_to_string(root.join(DOCUMENT))
-        .with_context(|| format!("cannot read {DOCUMENT}"))?;
-    let mut steps =
-        document::steps(&text).with_context(|| format!("{DOCUMENT} is not understood"))?;
+    let file = root.join(DOCUMENT);
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {DOCUMENT}"))?;
+    let mut steps = document::steps(&text).with_context(|| format!("cannot parse {DOCUMENT}"))?;
     steps.retain(|step| step.chapter == 0 || step.chapter >= from);
 
     let mut before = Steps::default();
-    before.time("cargo xtask setup", |_| {
-        setup::run().and_then(|()| setup::programs(&[PROCPS, CURL]))
-    })?;
+    before.time("cargo xtask setup", |_| setup::run().and_then(|()| setup::programs(&NEEDED)))?;
     // Built like `cargo xtask test`, so that CI builds it once.
     let wingbeat = ["test", "--profile", "quick", "--workspace", "--no-run", "--test", "verbs"];
     before.run(cargo().args(wingbeat))?;
     before.run(cargo().args(["build", "--release", "-p", "amicable"]))?;
 
     let place = root.join("target/walkthrough");
-    let clone = scratch::clone(&place)?;
-    let mut session = Session::start(scratch::bash(&place)?, &clone)?;
+    let clone = clone(&place)?;
+    let mut session = Session::start(bash(&place)?.current_dir(&clone), &place.join("output"))?;
     let start = Instant::now();
     let mut outputs = Vec::with_capacity(steps.len());
     for step in &steps {
-        let output = take(&mut session, step, &clone)
-            .with_context(|| format!("{DOCUMENT}, line {}", step.line))?;
-        outputs.push(output);
+        let output = take(&mut session, step, &clone);
+        outputs.push(output.with_context(|| format!("{DOCUMENT}, line {}", step.line))?);
     }
     drop(session);
     let took = start.elapsed();
-    eprintln!("{} steps of {DOCUMENT} in {} s, as they should be", steps.len(), took.as_secs());
-    if took > LIMIT {
-        bail!("that is more than the {} s that it may take", LIMIT.as_secs());
-    }
+    eprintln!("{} steps of {DOCUMENT} succeeded in {} s", steps.len(), took.as_secs());
+    ensure!(took <= LIMIT, "that is more than the limit of {} s", LIMIT.as_secs());
     if update {
-        let updated = document::updated(&text, &steps, &outputs);
+        let mut updated = document::updated(&text, &steps, &outputs);
         // The conditions apply to the whole document.
-        let updated = if from == 0 { with_conditions(&updated)? } else { updated };
-        fs::write(root.join(DOCUMENT), updated)
-            .with_context(|| format!("cannot write {DOCUMENT}"))?;
+        if from == 0 {
+            let (date, machine) = (conditions::date(), conditions::machine());
+            let sentence = format!("The output is of {date}, from {machine}.");
+            updated = marked::replace(&updated, "conditions", &sentence)
+                .with_context(|| format!("{DOCUMENT} has no marks for the date"))?;
+        }
+        fs::write(&file, updated).with_context(|| format!("cannot write {DOCUMENT}"))?;
         for (step, output) in steps.iter().zip(&outputs) {
             draw(step, output, &clone, &root)?;
         }
@@ -96,14 +97,16 @@ fn take(session: &mut Session, step: &Step, clone: &Path) -> anyhow::Result<Stri
     for (index, command) in step.commands.iter().enumerate() {
         eprintln!("$ {command}");
         let start = Instant::now();
-        let ended = session.run(command).with_context(|| format!("`{command}`"))?;
+        let (output, code) = session.run(command).with_context(|| format!("`{command}`"))?;
         eprintln!("    {:.1} s", start.elapsed().as_secs_f64());
-        let Ended { output, code } = ended;
-        let wanted = if index + 1 == step.commands.len() { step.exits.as_slice() } else { &[0] };
-        if !wanted.contains(&code) {
-            bail!("`{command}` ended with {code}, not with one of {wanted:?}:\n{output}");
+        let expected = if index + 1 == step.commands.len() { step.exits.as_slice() } else { &[0] };
+        if !expected.contains(&code) {
+            bail!("`{command}` exited with {code}, not with one of {expected:?}:\n{output}");
         }
-        last = portable(&output, &[clone, &repository()]);
+        // Without our folders, which differ from the reader's.
+        last = [clone, &repository()]
+            .iter()
+            .fold(output, |output, folder| output.replace(&format!("{}/", folder.display()), ""));
     }
     for check in &step.checks {
         let fault = match &check.file {
@@ -133,15 +136,154 @@ fn draw(step: &Step, output: &str, clone: &Path, root: &Path) -> anyhow::Result<
     Ok(())
 }
 
-/// Output without our folders, which differ from the reader's.
-fn portable(output: &str, folders: &[&Path]) -> String {
-    folders.iter().fold(output.to_owned(), |output, folder| {
-        output.replace(&format!("{}/", folder.display()), "")
-    })
+/// Creates the clone, on a branch `main` that includes uncommitted changes.
+///
+/// It shares our target folder, which has the build of `cargo xtask demo` that the document requires.
+fn clone(place: &Path) -> anyhow::Result<PathBuf> {
+    let root = repository();
+    let clone = place.join("wingbeat");
+    folders::fresh(place)?;
+    let git = |folder: &Path, words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=walkthrough", "-c", "user.email=walkthrough@localhost"]);
+        git.current_dir(folder).args(words);
+        git
+    };
+    let run = |mut command: Command| run_logged(&mut command, &place.join("clone.log"));
+    run(git(place, &["clone", "--quiet", "--shared", &root.to_string_lossy(), "wingbeat"]))?;
+    run(git(&clone, &["checkout", "--quiet", "-B", "main"]))?;
+    let list = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
+    let changed = output_of(&mut git(&root, &list)).context("`git ls-files` failed")?;
+    for file in changed.split_terminator('\0') {
+        let (from, to) = (root.join(file), clone.join(file));
+        if from.is_file() {
+            fs::create_dir_all(to.parent().unwrap_or(&clone)).context("cannot create a folder")?;
+            fs::copy(&from, &to).with_context(|| format!("cannot copy {file}"))?;
+        } else if to.exists() {
+            fs::remove_file(&to).with_context(|| format!("cannot remove {file}"))?;
+        }
+    }
+    if !changed.is_empty() {
+        run(git(&clone, &["add", "--all"]))?;
+        run(git(
+            &clone,
+            &["commit", "--quiet", "--allow-empty", "--message", "Add uncommitted changes"],
+        ))?;
+    }
+    symlink(root.join("target"), clone.join("target")).context("cannot link the target folder")?;
+    Ok(clone)
 }
 
-fn with_conditions(text: &str) -> anyhow::Result<String> {
-    let (date, machine) = (conditions::date(), conditions::machine());
-    let sentence = format!("The output is of {date}, from {machine}.");
-    marked::replace(text, CONDITIONS, &sentence).context("the document has no place for the date")
+/// Replaces sudo for root. The flags are about the environment, which stays as it is.
+const SUDO: &str = r#"#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+exec "$@"
+"#;
+
+/// Bash with a terminal's environment: without our variables, and with an author for commits.
+fn bash(place: &Path) -> anyhow::Result<Command> {
+    let mut bash = Command::new("bash");
+    const OURS: [&str; 6] =
+        ["CARGO_PKG_", "CARGO_MANIFEST_", "GITHUB_", "GITLAB_", "WINGBEAT_", "BENCHER_"];
+    for (key, _) in env::vars_os() {
+        let name = key.to_string_lossy();
+        if name == "CI" || name == "RUST_LOG" || OURS.iter().any(|ours| name.starts_with(ours)) {
+            bash.env_remove(&key);
+        }
+    }
+    for role in ["GIT_AUTHOR", "GIT_COMMITTER"] {
+        bash.env(format!("{role}_NAME"), "walkthrough");
+        bash.env(format!("{role}_EMAIL"), "walkthrough@localhost");
+    }
+    if Rights::now() == Rights::Root && find_program("sudo").is_none() {
+        // Root in a container has no sudo, and needs none.
+        let sudo = place.join("bin/sudo");
+        let written = fs::create_dir_all(place.join("bin"))
+            .and_then(|()| fs::write(&sudo, SUDO))
+            .and_then(|()| fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)));
+        written.with_context(|| format!("cannot write {}", sudo.display()))?;
+        let path = env::var_os("PATH").unwrap_or_default();
+        let all = [place.join("bin")].into_iter().chain(env::split_paths(&path));
+        bash.env("PATH", env::join_paths(all).context("PATH cannot be extended")?);
+    }
+    Ok(bash)
+}
+
+/// One shell in which the document's commands run, like in the terminal of a reader who copies them: variables and
+/// background jobs persist between commands.
+#[derive(Debug)]
+struct Session {
+    shell: Child,
+    commands: ChildStdin,
+    /// One line for each command.
+    codes: BufReader<ChildStdout>,
+    /// File with stdout and stderr of all commands.
+    output: File,
+}
+
+impl Session {
+    fn start(bash: &mut Command, output: &Path) -> anyhow::Result<Self> {
+        let mut shell = bash
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // A separate process group, so that leftovers can be killed together.
+            .process_group(0)
+            .spawn()
+            .context("cannot start bash")?;
+        let mut commands = shell.stdin.take().context("bash has no input")?;
+        let codes = BufReader::new(shell.stdout.take().context("bash has no output")?);
+        File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
+        let output = (output, File::open(output)?);
+        writeln!(commands, "exec 3>&1 >>'{}' 2>&1", output.0.display())?;
+        Ok(Self { shell, commands, codes, output: output.1 })
+    }
+
+    /// Runs a command to its end; its output and exit code.
+    fn run(&mut self, command: &str) -> anyhow::Result<(String, i32)> {
+        // Braces instead of parentheses: no subshell. Jobs in the background do not keep the pipe.
+        writeln!(self.commands, "{{\n{command}\n}} </dev/null 3>&-\necho $? >&3")
+            .context("bash is gone")?;
+        let (mut code, mut output) = (String::new(), Vec::new());
+        self.codes.read_line(&mut code)?;
+        self.output.read_to_end(&mut output)?;
+        let output = String::from_utf8_lossy(&output).into_owned();
+        let code = code.trim().parse();
+        let code = code.with_context(|| format!("bash ended, after:\n{output}"))?;
+        Ok((output, code))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(group) = i32::try_from(self.shell.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::TERM);
+            // Interrupted profilers detach and write; whatever remains then is stuck.
+            thread::sleep(Duration::from_millis(300));
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.shell.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_share_a_shell() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let output = folder.path().join("output");
+        let mut session = Session::start(&mut Command::new("bash"), &output).expect("bash");
+        let mut check = |command: &str, output: &str, code| {
+            assert_eq!(session.run(command).expect(command), (output.to_owned(), code));
+        };
+        check("a=5", "", 0);
+        check("echo $a; echo late >&2", "5\nlate\n", 0);
+        check("printf 'no end'", "no end", 0);
+        check("cat; (exit 3)", "", 3);
+        check("sleep 60 & echo", "\n", 0);
+        check("kill -0 $! && echo lives", "lives\n", 0);
+        check("echo a \\\n    b", "a b\n", 0);
+        assert!(session.run("exit 1").expect_err("bash is gone").to_string().contains("ended"));
+    }
 }

@@ -1,16 +1,10 @@
-//! Source rules that no compiler checks: prologues, `unsafe`, forbidden dependencies, sizes. CONTRIBUTING.md documents
-//! them; this test enforces them.
+//! Source rules that no compiler checks: prologues, `unsafe`, forbidden dependencies. CONTRIBUTING.md documents them;
+//! this test enforces them.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
-
-/// Maximum lines of a function, from its name to its closing brace: a screen.
-const FUNCTION_LINES_MAX: usize = 70;
-
-/// Longer functions, with the reason: `("path", "name", "reason")`.
-const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
 
 /// Where `unsafe` is allowed: the kernel interface.
 const UNSAFE_ALLOWED: &[&str] = &[
@@ -32,8 +26,19 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "examples/profiler/profiler/src/watch.rs",
 ];
 
-/// Maximum distance in lines from an `unsafe` up to the start of its `SAFETY` comment.
-const SAFETY_DISTANCE: usize = 10;
+/// Where HTTP is allowed: everything that leaves the machine passes there.
+const NETWORK_ALLOWED: &[&str] = &[
+    // Sends nothing.
+    "crates/http/",
+    // To a server that it started itself, on loopback.
+    "crates/eval/src/serve/server.rs",
+    "crates/agent/src/kubelet.rs",
+    "crates/push/src/http.rs",
+    "crates/profiler/src/debuginfod/http.rs",
+    "crates/track/src/github/",
+    "crates/track/src/remote.rs",
+    "crates/track/src/remote/",
+];
 
 /// Access to the machine: clock, files, network, kernel.
 const MACHINE: &[&str] = &[
@@ -49,20 +54,6 @@ const MACHINE: &[&str] = &[
     "wingbeat_bpf_loader::perf",
 ];
 
-/// Where HTTP is allowed: everything that leaves the machine passes there.
-const NETWORK_ALLOWED: &[&str] = &[
-    // Sends nothing.
-    "crates/http/",
-    // To a server that it started itself, on loopback.
-    "crates/eval/src/serve/server.rs",
-    "crates/agent/src/kubelet.rs",
-    "crates/push/src/http.rs",
-    "crates/profiler/src/debuginfod/http.rs",
-    "crates/track/src/github/",
-    "crates/track/src/remote.rs",
-    "crates/track/src/remote/",
-];
-
 /// Forbidden words by path, with the reason.
 const ABSENCES: &[(&str, &[&[&str]], &str)] = &[
     ("crates/profiler/src/export", &[MACHINE], "exporters turn a profile into bytes"),
@@ -74,25 +65,17 @@ const ABSENCES: &[(&str, &[&[&str]], &str)] = &[
     ("crates/text/", &[MACHINE, &["std::io", "std::env", "println!"]], "values become text"),
     ("crates/track/src/adapter", &[MACHINE], "adapters are bytes in, metrics out"),
     ("crates/track/src/decide", &[MACHINE, &["rusqlite"]], "report and history decide alone"),
-    ("crates/bpf-testing/", &[MACHINE, &["wingbeat_bench"]], "it confirms what bench counts"),
+    ("crates/bpf-testing/", &[MACHINE, &["wingbeat_bpf_bench"]], "it confirms what bench counts"),
     (
         "crates/profiler-abi/src/",
         &[&["std::", "aya_ebpf::", "wingbeat_bpf_loader"]],
         "both sides of the kernel border share it, so it depends on neither",
     ),
-    (
-        "crates/track/",
-        &[&["wingbeat_bpf_loader"]],
-        "continuous benchmarking does not know what eBPF is",
-    ),
-    (
-        "crates/wingbeat/src",
-        &[&["blazesym::", "inferno::"]],
-        "the binary is thin: flags in, calls, text out",
-    ),
+    ("crates/track/", &[&["wingbeat_bpf_loader"]], "it does not know what eBPF is"),
+    ("crates/wingbeat/src", &[&["blazesym::", "inferno::"]], "flags in, calls, text out"),
 ];
 
-/// Marks of unfinished work. Concatenated here, so that this file does not match.
+/// Marks of unfinished work, besides clippy's. Concatenated here, so that this file does not match.
 const UNFINISHED: [&str; 5] = [
     concat!("to", "do!("),
     concat!("unimpl", "emented!("),
@@ -101,6 +84,10 @@ const UNFINISHED: [&str; 5] = [
     concat!("dbg", "!("),
 ];
 
+/// Maximum distance in lines from an `unsafe` up to the start of its `SAFETY` comment.
+const SAFETY_DISTANCE: usize = 10;
+
+/// A file of ours.
 struct Source {
     /// Relative to the root, with slashes.
     path: String,
@@ -108,9 +95,14 @@ struct Source {
 }
 
 impl Source {
-    /// Code of each line with its number, without comments and string contents.
-    fn code(&self) -> impl Iterator<Item = (usize, String)> {
-        self.text.lines().enumerate().map(|(index, line)| (index + 1, code_of(line)))
+    /// Numbers of the lines whose code has this word.
+    fn with<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+        let lines = self.text.lines().map(code_of).enumerate();
+        lines.filter(|(_, code)| has_word(code, word)).map(|(index, _)| index + 1)
+    }
+
+    fn is_below(&self, places: &[&str]) -> bool {
+        places.iter().any(|place| self.path.starts_with(place))
     }
 }
 
@@ -139,7 +131,8 @@ fn has_word(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(start, _)| {
         let before = code[..start].chars().next_back();
         let after = code[start + word.len()..].chars().next();
-        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+        let is_whole = word.ends_with(':') || !after.is_some_and(is_part);
+        is_whole && !before.is_some_and(is_part)
     })
 }
 
@@ -157,11 +150,10 @@ fn sources(suffix: &str) -> Vec<Source> {
         for entry in fs::read_dir(&folder).expect("a readable folder").flatten() {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
-            let kind = entry.file_type().expect("a file type");
-            if kind.is_dir() && !name.starts_with('.') && name != "target" && name != "node_modules"
-            {
+            let is_folder = entry.file_type().expect("a file type").is_dir();
+            if is_folder && !name.starts_with('.') && name != "target" && name != "node_modules" {
                 folders.push(path);
-            } else if kind.is_file() && name.ends_with(suffix) {
+            } else if !is_folder && name.ends_with(suffix) {
                 let text = fs::read_to_string(&path).expect("readable text");
                 let path = path.strip_prefix(&root).expect("below the root");
                 found.push(Source { path: path.to_string_lossy().into_owned(), text });
@@ -173,174 +165,102 @@ fn sources(suffix: &str) -> Vec<Source> {
     found
 }
 
+/// Checks each file with this suffix: a rule gives the numbers of the offending lines, with a text.
 #[track_caller]
-fn check(offences: Vec<String>) {
+fn check<T: IntoIterator<Item = (usize, String)>>(suffix: &str, rule: impl Fn(&Source) -> T) {
+    let offences: Vec<_> = sources(suffix)
+        .iter()
+        .flat_map(|it| rule(it).into_iter().map(|(n, what)| format!("{}:{n}: {what}", it.path)))
+        .collect();
     assert!(offences.is_empty(), "{} offences:\n{}", offences.len(), offences.join("\n"));
 }
 
 #[test]
 fn every_file_says_what_it_is_for() {
-    let silent = sources(".rs").into_iter().filter(|source| !source.text.starts_with("//! "));
-    check(silent.map(|source| format!("{}: begins without `//! `", source.path)).collect());
+    check(".rs", |source| {
+        (!source.text.starts_with("//! ")).then(|| (1, "begins without `//! `".to_owned()))
+    });
 }
 
 #[test]
 fn nothing_is_left_unfinished() {
-    let mut offences = Vec::new();
-    for Source { path, text } in sources(".rs") {
-        for (index, line) in text.lines().enumerate() {
-            for mark in UNFINISHED.iter().filter(|mark| line.contains(**mark)) {
-                offences.push(format!("{path}:{}: {mark}", index + 1));
-            }
-        }
-    }
-    check(offences);
+    check(".rs", |source| {
+        let lines = (1..).zip(source.text.lines());
+        let unfinished = |line: &str| UNFINISHED.into_iter().find(|mark| line.contains(mark));
+        lines.filter_map(|(n, line)| Some((n, unfinished(line)?.to_owned()))).collect::<Vec<_>>()
+    });
 }
 
 #[test]
-fn unsafe_stays_at_the_border_to_the_kernel() {
-    let mut offences = Vec::new();
-    for source in sources(".rs") {
-        if UNSAFE_ALLOWED.iter().any(|place| source.path.starts_with(place)) {
-            continue;
-        }
-        let lines = source.code().filter(|(_, code)| has_word(code, "unsafe"));
-        offences.extend(lines.map(|(number, _)| format!("{}:{number}: unsafe", source.path)));
-    }
-    check(offences);
+fn unsafe_and_the_network_are_used_in_few_files() {
+    check(".rs", |source| {
+        let rules = [("unsafe", UNSAFE_ALLOWED), ("ureq::", NETWORK_ALLOWED)];
+        let broken = rules.into_iter().filter(|(_, allowed)| !source.is_below(allowed));
+        broken
+            .flat_map(|(word, _)| source.with(word).map(move |n| (n, word.to_owned())))
+            .collect::<Vec<_>>()
+    });
 }
 
+/// Clippy checks this too, except in kernel halves.
 #[test]
 fn every_unsafe_says_why_it_is_sound() {
-    let mut offences = Vec::new();
-    for source in sources(".rs") {
+    check(".rs", |source| {
         let lines: Vec<_> = source.text.lines().collect();
-        for (number, code) in source.code().filter(|(_, code)| has_word(code, "unsafe")) {
-            // Attributes such as `#[unsafe(no_mangle)]` are about a name, not memory.
-            let is_attribute = code.contains("#[unsafe(");
-            let above = &lines[number.saturating_sub(SAFETY_DISTANCE + 1)..number];
+        let silent = source.with("unsafe").filter(|n| {
+            let above = &lines[n.saturating_sub(SAFETY_DISTANCE + 1)..*n];
             let says = above.iter().any(|l| l.contains("SAFETY:") || l.contains("# Safety"));
-            if !is_attribute && !says {
-                offences.push(format!("{}:{number}: no `SAFETY:` comment", source.path));
-            }
-        }
-    }
-    check(offences);
+            // Attributes such as `#[unsafe(no_mangle)]` are about a name, not memory.
+            !says && !lines[n - 1].contains("#[unsafe(")
+        });
+        silent.map(|n| (n, "no `SAFETY:` comment".to_owned())).collect::<Vec<_>>()
+    });
 }
 
 #[test]
 fn crates_do_not_know_what_they_must_not() {
-    let mut offences = Vec::new();
-    for source in sources(".rs") {
-        for (_, words, why) in ABSENCES.iter().filter(|it| source.path.starts_with(it.0)) {
-            for (number, code) in source.code() {
-                // Tests come last in a file, and are exempt.
-                if code.contains("#[cfg(test)]") || code.contains("#[cfg(all(test,") {
-                    break;
-                }
-                for word in words.concat().iter().filter(|word| code.contains(**word)) {
-                    offences.push(format!("{}:{number}: {word} ({why})", source.path));
-                }
-            }
-        }
-    }
-    check(offences);
-}
-
-#[test]
-fn the_network_is_used_in_few_places() {
-    let mut offences = Vec::new();
-    for source in sources(".rs") {
-        if NETWORK_ALLOWED.iter().any(|place| source.path.starts_with(place)) {
-            continue;
-        }
-        let lines = source.code().filter(|(_, code)| code.contains("ureq::"));
-        offences.extend(lines.map(|(number, _)| format!("{}:{number}: ureq", source.path)));
-    }
-    check(offences);
-}
-
-/// The functions of a file: their lines and names. rustfmt indents the closing brace of a function like its first line,
-/// and nothing else below it.
-fn functions(text: &str) -> Vec<(&str, usize)> {
-    let lines: Vec<_> = text.lines().collect();
-    let mut found = Vec::new();
-    for (start, line) in lines.iter().enumerate() {
-        let Some(name) = function_name(line) else { continue };
-        let indent = &line[..line.len() - line.trim_start().len()];
-        // A one-line function, or one without a body, ends where it begins.
-        let end = match lines[start..].iter().position(|line| line.ends_with(['{', ';', '}'])) {
-            Some(ends) if lines[start + ends].ends_with('{') => lines[start..]
-                .iter()
-                .position(|line| line.strip_prefix(indent) == Some("}"))
-                .unwrap_or_default(),
-            ends => ends.unwrap_or_default(),
-        };
-        found.push((name, end + 1));
-    }
-    found
-}
-
-fn function_name(line: &str) -> Option<&str> {
-    const BEFORE: [&str; 8] =
-        ["pub", "pub(crate)", "pub(super)", "const", "async", "unsafe", "extern", "\"C\""];
-    let mut words = line.split_whitespace().skip_while(|word| BEFORE.contains(word));
-    (words.next() == Some("fn")).then(|| words.next())??.split(['(', '<']).next()
+    check(".rs", |source| {
+        // Tests come last in a file, and are exempt.
+        let is_test =
+            |code: &String| code.contains("#[cfg(test)]") || code.contains("#[cfg(all(test,");
+        let code: Vec<_> = source.text.lines().map(code_of).take_while(|it| !is_test(it)).collect();
+        let rules = ABSENCES.iter().filter(|it| source.is_below(&[it.0]));
+        let words =
+            rules.flat_map(|(_, words, why)| words.concat().into_iter().map(move |it| (it, why)));
+        let lines =
+            |word: &'static str| (1..).zip(&code).filter(move |(_, code)| code.contains(word));
+        words
+            .flat_map(|(word, why)| lines(word).map(move |(n, _)| (n, format!("{word} ({why})"))))
+            .collect::<Vec<_>>()
+    });
 }
 
 #[test]
 fn the_lists_name_what_there_is() {
-    let absent = ABSENCES.iter().map(|(part, ..)| *part);
-    let named = UNSAFE_ALLOWED.iter().chain(NETWORK_ALLOWED).copied().chain(absent);
-    let gone = named.filter(|part| !root().join(part).exists());
-    check(gone.map(|part| format!("{part}: there is no such file")).collect());
-}
-
-#[test]
-fn functions_fit_a_screen() {
-    let mut offences = Vec::new();
-    let mut excused = Vec::new();
-    for Source { path, text } in sources(".rs") {
-        for (name, lines) in functions(&text).into_iter().filter(|(_, n)| *n > FUNCTION_LINES_MAX) {
-            match LONG_FUNCTIONS.iter().find(|(file, long, _)| *file == path && *long == name) {
-                Some(exception) => excused.push(*exception),
-                None => offences.push(format!("{path}: {name} has {lines} lines")),
-            }
-        }
-    }
-    let stale = LONG_FUNCTIONS.iter().filter(|exception| !excused.contains(exception));
-    offences.extend(stale.map(|(path, name, _)| format!("{path}: {name} is no longer long")));
-    check(offences);
-}
-
-#[test]
-fn functions_are_measured_to_their_brace() {
-    let text = "fn a() {\n    if b {\n    }\n}\nimpl C {\n    pub(crate) const fn d<T>(\n    ) -> E {\n    }\n    fn e();\n    fn f() {}\n}\n";
-    assert_eq!(functions(text), [("a", 4), ("d", 3), ("e", 1), ("f", 1)]);
+    let named = UNSAFE_ALLOWED.iter().chain(NETWORK_ALLOWED).chain(ABSENCES.iter().map(|it| &it.0));
+    let gone: Vec<_> = named.filter(|path| !root().join(path).exists()).collect();
+    assert!(gone.is_empty(), "no such files: {gone:?}");
 }
 
 #[test]
 fn every_member_takes_the_lints_of_the_workspace() {
-    let manifests = sources("Cargo.toml").into_iter();
-    // Kernel halves are separate workspaces.
-    let members = manifests.filter(|manifest| !manifest.text.contains("[workspace"));
-    let without = members.filter(|manifest| !manifest.text.contains("[lints]\nworkspace = true"));
-    check(without.map(|manifest| format!("{}: no `[lints]`", manifest.path)).collect());
+    check("Cargo.toml", |manifest| {
+        // Kernel halves are separate workspaces.
+        let is_member = !manifest.text.contains("[workspace");
+        let without = is_member && !manifest.text.contains("[lints]\nworkspace = true");
+        without.then(|| (1, "no `[lints]`".to_owned()))
+    });
 }
 
 #[test]
 fn lines_end_where_their_text_ends() {
-    let mut offences = Vec::new();
     for suffix in [".md", ".toml"] {
-        for Source { path, text } in sources(suffix) {
-            for (index, line) in text.lines().enumerate() {
-                if line.ends_with([' ', '\t']) {
-                    offences.push(format!("{path}:{}: space at the end", index + 1));
-                }
-            }
-        }
+        check(suffix, |source| {
+            let late =
+                (1..).zip(source.text.lines()).filter(|(_, line)| line.ends_with([' ', '\t']));
+            late.map(|(n, _)| (n, "space at the end".to_owned())).collect::<Vec<_>>()
+        });
     }
-    check(offences);
 }
 
 #[test]
@@ -351,6 +271,27 @@ fn code_is_told_from_comments_and_strings() {
     check("say(\"a \\\" unsafe\"); b", "say(); b");
     check("c == '\"' && d", "c == ' && d");
     assert!(has_word("#[unsafe(no_mangle)]", "unsafe"));
+    assert!(has_word("ureq::get()", "ureq::"));
     assert!(!has_word("unsafe_op_in_unsafe_fn", "unsafe"));
     assert!(!has_word("style-src 'unsafe-inline'", "unsafe"));
+}
+
+/// Unused benchmarks would rot.
+#[test]
+fn every_exact_bench_is_tracked() {
+    let script = fs::read_to_string(root().join("xtask/track.sh")).expect("the script");
+    for suffix in ["_exact.rs", "_instructions.rs"] {
+        check(suffix, |source| {
+            let name =
+                source.path.rsplit_once('/').map_or("", |(_, it)| it.trim_end_matches(".rs"));
+            let is_bench = source.path.contains("/benches/");
+            let is_missing = is_bench && !script.contains(&format!(" --bench {name}"));
+            is_missing.then(|| (1, "not in xtask/track.sh".to_owned()))
+        });
+    }
+    let workflow = root().join(".github/workflows/benchmarks.yml");
+    let workflow = fs::read_to_string(workflow).expect("the workflow");
+    for command in ["cargo xtask track --branch main ", "cargo xtask track --candidate "] {
+        assert!(workflow.contains(command), "{command} is not in CI");
+    }
 }

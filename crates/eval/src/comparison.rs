@@ -15,10 +15,9 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use wingbeat_steps::{
-    command::{Rights, cargo, display, repository},
+use xtask::{
+    command::{Rights, Steps, cargo, display, repository},
     conditions, folders, marked,
-    steps::Steps,
 };
 
 /// Where everything that a run leaves behind lies, below the repository's root.

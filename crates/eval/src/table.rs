@@ -1,6 +1,6 @@
 //! Tables as Markdown: each column a heading and how its cells are made.
 
-use wingbeat_steps::marked;
+use xtask::marked;
 
 use crate::numbers::Spread;
 

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context as _, bail};
-use wingbeat_steps::command::{find_program, output_of};
+use xtask::command::{find_program, output_of};
 
 /// A program that has to be in `PATH`.
 struct Program {

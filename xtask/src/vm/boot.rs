@@ -22,7 +22,7 @@ use super::{
     talk::{Piece, Talk, listen},
     write,
 };
-use wingbeat_steps::command::find_program;
+use xtask::command::find_program;
 
 /// Total time limit of a guest.
 const LIMIT: Duration = Duration::from_secs(45 * 60);

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context as _, bail};
 
 use super::{record::Record, sources, suites::Suites, tables::Table};
-use wingbeat_steps::{
+use xtask::{
     command::{Rights, repository},
     marked,
 };

@@ -15,7 +15,7 @@ use anyhow::{Context as _, ensure};
 
 use super::{architecture::Architecture, fresh_folder, unpack_packages, write};
 use crate::setup::{self, Tool};
-use wingbeat_steps::command::{find_program, output_of, run_logged};
+use xtask::command::{find_program, output_of, run_logged};
 
 /// An emulator for an architecture.
 #[derive(Debug, Clone)]

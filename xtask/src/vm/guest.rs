@@ -6,7 +6,7 @@ use super::{
     boot::Accelerator,
     suites::{Suites, smoke, too_long},
 };
-use wingbeat_steps::command::repository;
+use xtask::command::repository;
 
 /// The second one, on the disk.
 pub(super) const RUN: &str = include_str!("run.sh");

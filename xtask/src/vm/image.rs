@@ -16,7 +16,7 @@ use super::{
     suites::Suites,
     userland, write,
 };
-use wingbeat_steps::{
+use xtask::{
     command::{find_program, output_of, repository, run_logged},
     folders,
 };

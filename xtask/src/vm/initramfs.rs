@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use super::kernel::Kernel;
-use wingbeat_steps::folders::below;
+use xtask::folders::below;
 
 /// The first program, in the initramfs.
 const INIT: &str = include_str!("init.sh");

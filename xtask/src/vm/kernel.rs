@@ -13,7 +13,7 @@ use super::{
     lists::{self, Lists},
     unpack_packages,
 };
-use wingbeat_steps::{
+use xtask::{
     command::{output_of, run_logged},
     folders::sorted,
 };

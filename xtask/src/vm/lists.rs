@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 
 use super::architecture::Architecture;
 use crate::setup;
-use wingbeat_steps::command::{output_of, run_logged};
+use xtask::command::{output_of, run_logged};
 
 /// Suites to search for a kernel missing in this machine's lists: the newest, and older ones.
 pub(super) const SUITES: &[&str] = &["sid", "trixie", "bullseye"];

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use super::{console::Console, guest, suites::Suites};
-use wingbeat_steps::command::Rights;
+use xtask::command::Rights;
 
 /// A kernel's run, as in docs/kernels.md.
 #[derive(Debug, Clone, Default)]

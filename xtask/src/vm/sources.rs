@@ -6,7 +6,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
-use wingbeat_steps::{command::repository, marked};
+use xtask::{command::repository, marked};
 
 use super::document;
 

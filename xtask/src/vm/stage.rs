@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use wingbeat_steps::{
+use xtask::{
     command::{find_program, output_of, run_logged},
     folders,
 };

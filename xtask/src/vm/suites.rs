@@ -10,9 +10,9 @@ use anyhow::ensure;
 use super::architecture::Architecture;
 use crate::{
     aarch64,
-    built::{self, Artifact, artifacts, build_tests},
+    test::{self, Artifact, artifacts, build_tests},
 };
-use wingbeat_steps::command::{captured, display, repository};
+use xtask::command::{captured, display, repository};
 
 /// A test program to build.
 struct Wanted {
@@ -24,7 +24,7 @@ struct Wanted {
 
 impl Wanted {
     fn name(&self) -> String {
-        built::name(Path::new(self.folder), self.target)
+        test::name(Path::new(self.folder), self.target)
     }
 }
 

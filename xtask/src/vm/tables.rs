@@ -3,7 +3,7 @@
 
 use std::slice;
 
-use wingbeat_steps::marked::aligned;
+use xtask::marked::aligned;
 
 use super::kernel::numbers;
 

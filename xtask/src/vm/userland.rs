@@ -13,7 +13,7 @@ use super::{
     architecture::Architecture, emulator::installed_by, fresh_folder, lists::Lists, programs,
     unpack_packages,
 };
-use wingbeat_steps::{
+use xtask::{
     command::{output_of, run_logged},
     folders,
 };

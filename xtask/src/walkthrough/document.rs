@@ -4,7 +4,6 @@
 //! continues a command. The other lines are the output of the last command. A comment right before the block has
 //! directives:
 //!
-//!
 //! ```text
 //! <!-- step
 //! exit 1                       the last command's exit code (or `0 or 1`); 0 otherwise
@@ -23,7 +22,7 @@
 
 use std::ops::Range;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use regex_lite::Regex;
 
 /// Marks omitted lines.
@@ -43,7 +42,6 @@ pub(super) struct Step {
     /// Allowed exit codes of the last command.
     pub(super) exits: Vec<i32>,
     shown: Vec<Shown>,
-    /// Patterns to find, or not to find.
     pub(super) checks: Vec<Check>,
     /// Files that become pictures: from, to.
     pub(super) pictures: Vec<(String, String)>,
@@ -71,12 +69,10 @@ impl Check {
     /// Error message if the check fails on this text.
     pub(super) fn fault(&self, text: &str) -> Option<String> {
         let found = text.lines().find(|line| self.pattern.is_match(line));
-        let place = self.file.as_deref().unwrap_or("the output");
+        let (place, pattern) = (self.file.as_deref().unwrap_or("the output"), &self.pattern);
         match (self.wanted, found) {
-            (true, None) => Some(format!("no line of {place} matches /{}/", self.pattern)),
-            (false, Some(line)) => {
-                Some(format!("a line of {place} matches /{}/: {line}", self.pattern))
-            }
+            (true, None) => Some(format!("no line of {place} matches /{pattern}/")),
+            (false, Some(line)) => Some(format!("a line of {place} matches /{pattern}/: {line}")),
             _ => None,
         }
     }
@@ -85,76 +81,63 @@ impl Check {
 /// Parses the steps of a document.
 pub(super) fn steps(text: &str) -> anyhow::Result<Vec<Step>> {
     let lines: Vec<_> = text.lines().collect();
-    let mut steps = Vec::new();
-    let mut directives: Vec<(usize, &str)> = Vec::new();
+    let until = |start: usize, end: &str| {
+        let length = lines[start..].iter().position(|line| *line == end);
+        length
+            .map(|length| start + length)
+            .with_context(|| format!("line {start}: no `{end}` follows"))
+    };
+    let (mut steps, mut directives) = (Vec::new(), 0..0);
     let (mut index, mut chapter) = (0, 0);
     while let Some(&line) = lines.get(index) {
         index += 1;
         let number = line.strip_prefix("## ").and_then(|title| title.split_once(". "));
         chapter = number.and_then(|(number, _)| number.parse().ok()).unwrap_or(chapter);
         if line == "<!-- step" {
-            let length = until(&lines[index..], "-->").with_context(|| at(index))?;
-            directives.extend((index..).zip(&lines[index..]).take(length).map(|(n, l)| (n, *l)));
-            index += length + 1;
+            directives = index..until(index, "-->")?;
+            index = directives.end + 1;
         } else if let Some(language) = line.strip_prefix("```") {
-            let length = until(&lines[index..], "```").with_context(|| at(index))?;
+            let block = index..until(index, "```")?;
+            index = block.end + 1;
             if language == "console" {
-                let mut step = block(&lines, index..index + length)?;
-                step.chapter = chapter;
-                for (number, directive) in directives.drain(..) {
-                    step.take(directive).with_context(|| at(number + 1))?;
+                let mut step = Step { chapter, ..Step::of_block(&lines, block)? };
+                for number in std::mem::take(&mut directives) {
+                    step.take(lines[number]).with_context(|| format!("line {}", number + 1))?;
                 }
                 steps.push(step);
             }
-            index += length + 1;
         } else if !directives.is_empty() && !line.is_empty() {
-            bail!("{}: this comes between a step's comment and its block", at(index));
+            bail!("line {index}: this comes between a step's comment and its block");
         }
     }
     Ok(steps)
 }
 
-fn at(line: usize) -> String {
-    format!("line {line}")
-}
-
-fn until(lines: &[&str], end: &str) -> anyhow::Result<usize> {
-    lines.iter().position(|line| *line == end).with_context(|| format!("no `{end}` follows"))
-}
-
-fn block(lines: &[&str], range: Range<usize>) -> anyhow::Result<Step> {
-    let mut commands: Vec<String> = Vec::new();
-    let mut output = range.end;
-    let mut rest = range.clone();
-    while let Some(index) = rest.next() {
-        let Some(command) = lines[index].strip_prefix("$ ") else {
-            output = index;
-            break;
-        };
-        let mut command = command.to_owned();
-        while command.ends_with('\\') {
-            let next = rest.next().with_context(|| at(index + 1)).context("a command goes on")?;
-            command.push('\n');
-            command.push_str(lines[next]);
-        }
-        commands.push(command);
-    }
-    if commands.is_empty() {
-        bail!("{}: a console block begins with `$ ` and a command", at(range.start + 1));
-    }
-    if let Some(late) = lines[output..range.end].iter().position(|line| line.starts_with("$ ")) {
-        bail!("{}: only a block's last command has output", at(output + late + 1));
-    }
-    Ok(Step {
-        line: range.start + 1,
-        commands,
-        output: output..range.end,
-        exits: vec![0],
-        ..Step::default()
-    })
-}
-
 impl Step {
+    fn of_block(lines: &[&str], block: Range<usize>) -> anyhow::Result<Self> {
+        let mut commands: Vec<String> = Vec::new();
+        let mut output = block.start;
+        while let Some(command) =
+            lines[output..block.end].first().and_then(|it| it.strip_prefix("$ "))
+        {
+            let more =
+                lines[output..block.end].iter().take_while(|line| line.ends_with('\\')).count();
+            ensure!(output + more < block.end, "line {}: a command goes on", output + 1);
+            let rest = lines[output + 1..=output + more].iter().map(|line| format!("\n{line}"));
+            commands.push(command.to_owned() + &rest.collect::<String>());
+            output += more + 1;
+        }
+        let line = block.start + 1;
+        ensure!(
+            !commands.is_empty(),
+            "line {line}: a console block begins with `$ ` and a command"
+        );
+        if let Some(late) = lines[output..block.end].iter().position(|it| it.starts_with("$ ")) {
+            bail!("line {}: only a block's last command has output", output + late + 1);
+        }
+        Ok(Self { line, commands, output: output..block.end, exits: vec![0], ..Self::default() })
+    }
+
     /// Parses a directive line.
     fn take(&mut self, directive: &str) -> anyhow::Result<()> {
         let (word, rest) = directive.split_once(' ').unwrap_or((directive, ""));
@@ -163,13 +146,22 @@ impl Step {
                 let codes = rest.split(" or ").map(str::parse).collect::<Result<_, _>>();
                 self.exits = codes.context("an exit code")?;
             }
-            "show" => self.shown.push(shown(rest)?),
+            "show" => {
+                let count = |text: &str| text.parse().context("a number of lines");
+                self.shown.push(match rest.strip_prefix("last ") {
+                    Some(last) => Shown::Last(count(last)?),
+                    None if rest == "none" => Shown::First(0),
+                    None if rest.starts_with('/') => {
+                        let (pattern, lines) = pattern(rest)?;
+                        Shown::From(pattern, count(lines)?)
+                    }
+                    None => Shown::First(count(rest)?),
+                });
+            }
             "find" | "lack" => {
                 let (pattern, rest) = pattern(rest)?;
-                let file = match rest {
-                    "" => None,
-                    rest => Some(rest.strip_prefix("in ").context("`in FILE`")?.to_owned()),
-                };
+                let file = rest.strip_prefix("in ").map(str::to_owned);
+                ensure!(file.is_some() || rest.is_empty(), "`in FILE`");
                 self.checks.push(Check { pattern, wanted: word == "find", file });
             }
             "keep" => {
@@ -189,46 +181,28 @@ impl Step {
     }
 
     /// The shown part of an output.
-    fn excerpt(&self, output: &str) -> Vec<String> {
+    fn excerpt<'a>(&self, output: &'a str) -> Vec<&'a str> {
         let lines: Vec<_> = output.trim_end().lines().map(str::trim_end).collect();
         let mut keep = vec![self.shown.is_empty(); lines.len()];
         for shown in &self.shown {
-            let range = match shown {
-                Shown::First(count) => 0..*count,
-                Shown::Last(count) => lines.len().saturating_sub(*count)..lines.len(),
+            let (skip, count) = match shown {
+                Shown::First(count) => (0, *count),
+                Shown::Last(count) => (lines.len().saturating_sub(*count), *count),
                 Shown::From(pattern, count) => {
                     let start = lines.iter().position(|line| pattern.is_match(line));
-                    start.map_or(0..0, |start| start..start + count)
+                    (start.unwrap_or(lines.len()), *count)
                 }
             };
-            keep.iter_mut().take(range.end).skip(range.start).for_each(|keep| *keep = true);
+            keep.iter_mut().skip(skip).take(count).for_each(|keep| *keep = true);
         }
         if !keep.contains(&true) {
             return Vec::new();
         }
-        let mut excerpt: Vec<String> = Vec::new();
-        for (line, keep) in lines.iter().zip(keep) {
-            if keep {
-                excerpt.push((*line).to_owned());
-            } else if excerpt.last().is_none_or(|last| last != CUT) {
-                excerpt.push(CUT.to_owned());
-            }
-        }
+        let mut excerpt: Vec<_> =
+            lines.iter().zip(keep).map(|(line, keep)| if keep { *line } else { CUT }).collect();
+        excerpt.dedup_by(|line, last| *line == CUT && *last == CUT);
         excerpt
     }
-}
-
-fn shown(rest: &str) -> anyhow::Result<Shown> {
-    Ok(if rest == "none" {
-        Shown::First(0)
-    } else if let Some(count) = rest.strip_prefix("last ") {
-        Shown::Last(count.parse()?)
-    } else if rest.starts_with('/') {
-        let (pattern, count) = pattern(rest)?;
-        Shown::From(pattern, count.parse().context("a number of lines")?)
-    } else {
-        Shown::First(rest.parse().context("a number of lines")?)
-    })
 }
 
 /// `/regex/ rest`
@@ -243,27 +217,24 @@ fn pattern(text: &str) -> anyhow::Result<(Regex, &str)> {
 /// The document with new output of its commands.
 pub(super) fn updated(text: &str, steps: &[Step], outputs: &[String]) -> String {
     let lines: Vec<_> = text.lines().collect();
-    let mut updated = String::new();
+    let mut updated = Vec::new();
     let mut done = 0;
-    let mut push = |line: &str| {
-        updated.push_str(line);
-        updated.push('\n');
-    };
     for (step, output) in steps.iter().zip(outputs) {
-        lines[done..step.output.start].iter().for_each(|line| push(line));
-        step.excerpt(output).iter().for_each(|line| push(line));
+        updated.extend(&lines[done..step.output.start]);
+        updated.extend(step.excerpt(output));
         done = step.output.end;
     }
-    lines[done..].iter().for_each(|line| push(line));
-    updated
+    updated.extend(&lines[done..]);
+    updated.join("\n") + "\n"
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
+    use xtask::command::repository;
+
     use super::*;
-    use wingbeat_steps::command::repository;
 
     const DOCUMENT: &str = "\
 ## 2. Chapter
@@ -302,36 +273,35 @@ $ no command
 
     #[test]
     fn output_is_replaced_by_what_is_shown() {
-        let steps = steps(DOCUMENT).expect("a document");
-        let new = updated(DOCUMENT, &steps, &["a  \nb\nb\nc\nd\ne\n\n".to_owned()]);
+        let first = steps(DOCUMENT).expect("a document");
+        let new = updated(DOCUMENT, &first, &["a  \nb\nb\nc\nd\ne\n\n".to_owned()]);
         assert_eq!(new, DOCUMENT.replace("old", "a\n[…]\nc\nd\n[…]"));
         // The next update replaces this output.
-        let again = updated(&new, &super::steps(&new).expect("a document"), &["a".to_owned()]);
+        let again = updated(&new, &steps(&new).expect("a document"), &["a".to_owned()]);
         assert_eq!(again, DOCUMENT.replace("old", "a"));
     }
 
     #[test]
-    fn faults_of_the_document_are_told_with_their_line() {
+    fn errors_name_their_line() {
         let check = |text: &str, expected: &str| {
             let error = format!("{:#}", steps(text).expect_err(text));
             assert!(error.contains(expected), "{error}");
         };
         check("```console\nout\n```\n", "line 2: a console block begins with");
         check("```console\n$ a\nout\n$ b\n```\n", "line 4: only a block's last command");
+        check("```console\n$ a\\\n```\n", "line 2: a command goes on");
         check("```console\n$ a\n", "line 1: no ````` follows");
-        check(
-            "<!-- step\nfind a\n-->\n```console\n$ a\n```\n",
-            "line 2: a pattern between slashes",
-        );
-        check("<!-- step\nfnd /a/\n-->\n```console\n$ a\n```\n", "line 2: `fnd` is none of");
+        let step = |directive: &str| format!("<!-- step\n{directive}\n-->\n```console\n$ a\n```\n");
+        check(&step("find a"), "line 2: a pattern between slashes");
+        check(&step("fnd /a/"), "line 2: `fnd` is none of");
         check("<!-- step\nexit 1\n-->\nText\n", "line 4: this comes between");
     }
 
     /// The shown output satisfies the checks, and quoted code exists.
     #[test]
-    fn the_document_is_true_to_itself() {
-        let path = repository().join(super::super::DOCUMENT);
-        let text = fs::read_to_string(path).expect("the document");
+    fn the_document_is_consistent() {
+        let text =
+            fs::read_to_string(repository().join(super::super::DOCUMENT)).expect("the document");
         let lines: Vec<_> = text.lines().collect();
         let steps = steps(&text).expect("steps");
         assert!(steps.len() > 20, "{} steps", steps.len());
@@ -342,14 +312,11 @@ $ no command
             }
         }
         let mut quotes = 0;
-        for (index, line) in lines.iter().enumerate() {
-            let Some(file) = line.strip_prefix("<!-- code ").and_then(|l| l.strip_suffix(" -->"))
-            else {
-                continue;
-            };
+        for (_, quote) in text.match_indices("<!-- code ").map(|(at, _)| text[at..].split_at(10)) {
+            let (file, quote) = quote.split_once(" -->\n```rust\n").expect("a block of code");
+            let (quote, _) = quote.split_once("```").expect("its end");
             let source = fs::read_to_string(repository().join(file)).expect(file);
-            let quote = lines[index + 2..].iter().take_while(|line| !line.starts_with("```"));
-            for part in quote.copied().collect::<Vec<_>>().join("\n").split("// …\n") {
+            for part in quote.split("// …\n") {
                 assert!(source.contains(part.trim()), "{file} does not contain:\n{part}");
             }
             quotes += 1;

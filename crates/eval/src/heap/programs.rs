@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use wingbeat_steps::command::{find_program, repository};
+use xtask::command::{find_program, repository};
 
 use crate::comparison::{fresh, output};
 

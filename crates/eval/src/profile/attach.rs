@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use wingbeat_steps::command::display;
+use xtask::command::display;
 
 use super::{
     process::{self, LIMIT, Usage},

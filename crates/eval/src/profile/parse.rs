@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde_json::Value;
-use wingbeat_steps::command::output_of;
+use xtask::command::output_of;
 
 use crate::comparison::kept;
 

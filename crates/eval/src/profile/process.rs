@@ -17,7 +17,7 @@ use rustix::{
 };
 use wait4::Wait4 as _;
 
-use wingbeat_steps::command::display;
+use xtask::command::display;
 
 use crate::comparison::last_line;
 

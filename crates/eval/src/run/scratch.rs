@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use wingbeat_steps::command::{captured, cargo, display};
+use xtask::command::{captured, cargo, display};
 
 use crate::comparison::output;
 

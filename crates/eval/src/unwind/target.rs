@@ -4,7 +4,7 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::Context as _;
-use wingbeat_steps::command::{find_program, repository};
+use xtask::command::{find_program, repository};
 
 use super::cost::{self, Cost};
 use crate::comparison::output;

@@ -8,7 +8,7 @@ use wingbeat_pprof::{
     write::pack,
 };
 use wingbeat_push::{Kind, Series, Target, Window, encode};
-use wingbeat_steps::fetched;
+use xtask::fetched;
 
 use crate::windows::{at, labels};
 

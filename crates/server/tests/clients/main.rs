@@ -19,8 +19,8 @@ use wingbeat_server::{
     settings::{Place, Settings},
     storage::open_registry,
 };
-use wingbeat_steps::{command::repository, fetched};
 use wingbeat_track::model::ProjectName;
+use xtask::{command::repository, fetched};
 
 /// A public project, and a key of it.
 fn project(folder: &Path) -> Result<KeyText, Box<dyn Error>> {

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use wingbeat_steps::folders::{below, sorted};
+use xtask::folders::{below, sorted};
 
 /// A folder with object files of one origin.
 #[derive(Debug, Clone, PartialEq, Eq)]

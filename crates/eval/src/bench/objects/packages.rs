@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use wingbeat_bpf_build::Toolchain;
-use wingbeat_steps::folders::below;
+use xtask::folders::below;
 
 use super::{
     carve,

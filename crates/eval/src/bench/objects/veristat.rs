@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
-use wingbeat_steps::command::display;
+use xtask::command::display;
 
 /// What libbpf makes of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Runs other programs: command lines for display, the tail of a failed command's output, privileges.
+//! Runs other programs: command lines for display, the tail of a failed command's output, privileges, timed steps.
 
 use std::{
     env,
@@ -9,6 +9,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, ensure};
@@ -60,29 +61,25 @@ fn quoted(word: &OsStr) -> String {
 ///
 /// On failure, returns the last lines; the log keeps the whole output.
 pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), Failure> {
-    let failure = |command: &Command, ending: String, tail: String| Failure {
-        command: display(command),
-        ending,
-        tail,
-    };
     let outcome = (|| -> io::Result<_> {
         let mut file = OpenOptions::new().create(true).append(true).read(true).open(log)?;
         writeln!(file, "$ {}", display(command))?;
         let start = file.stream_position()?;
         let streams = (file.try_clone()?, file.try_clone()?);
         let status = command.stdin(Stdio::null()).stdout(streams.0).stderr(streams.1).status()?;
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         file.seek(SeekFrom::Start(start))?;
-        file.read_to_end(&mut said)?;
-        Ok((status, said))
+        file.read_to_end(&mut output)?;
+        Ok((status, String::from_utf8_lossy(&output).into_owned()))
     })();
-    match outcome {
-        Ok((status, _)) if status.success() => Ok(()),
-        Ok((status, said)) => {
-            Err(failure(command, status.to_string(), tail(&String::from_utf8_lossy(&said))))
-        }
-        Err(error) => Err(failure(command, error.to_string(), String::new())),
-    }
+    let (ending, output) = match outcome {
+        Ok((status, _)) if status.success() => return Ok(()),
+        Ok((status, output)) => (status.to_string(), output),
+        Err(error) => (error.to_string(), String::new()),
+    };
+    let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+    let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
+    Err(Failure { command: display(command), ending, tail })
 }
 
 /// Standard output of a command; `None` if it does not start or fails.
@@ -97,11 +94,6 @@ pub fn captured(command: &mut Command) -> anyhow::Result<String> {
     let output = streams.output().with_context(|| format!("cannot run `{}`", display(command)))?;
     ensure!(output.status.success(), "`{}` failed ({})", display(command), output.status);
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn tail(said: &str) -> String {
-    let lines: Vec<_> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
 /// Finds a program in `PATH` or root's directories, which Debian leaves out of users' `PATH`.
@@ -176,7 +168,48 @@ pub fn without_package(command: &mut Command) {
 /// The root of the repository.
 pub fn repository() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// Runs commands in order on the terminal, and records how long each takes.
+#[derive(Debug, Default)]
+pub struct Steps {
+    done: Vec<(String, Duration)>,
+}
+
+impl Steps {
+    /// Runs a command in the repository root; a failure names the command.
+    pub fn run(&mut self, command: &mut Command) -> anyhow::Result<()> {
+        self.time(&display(command), |name| {
+            let status = command.current_dir(repository()).status();
+            let status = status.with_context(|| format!("cannot run `{name}`"))?;
+            ensure!(status.success(), "`{name}` failed ({status})");
+            Ok(())
+        })
+    }
+
+    /// Runs a step that is not a command.
+    pub fn time<T>(
+        &mut self,
+        name: &str,
+        step: impl FnOnce(&str) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        eprintln!("==> {name}");
+        let start = Instant::now();
+        let outcome = step(name)?;
+        let took = start.elapsed();
+        eprintln!("    {:.1} s\n", took.as_secs_f64());
+        self.done.push((name.to_owned(), took));
+        Ok(outcome)
+    }
+
+    /// Prints the time of each step and their sum.
+    pub fn report(&self) {
+        let sum = ("in all".to_owned(), self.done.iter().map(|(_, took)| *took).sum());
+        for (name, took) in self.done.iter().chain([&sum]) {
+            eprintln!("{:>8.1} s  {name}", took.as_secs_f64());
+        }
+    }
 }
 
 #[cfg(test)]
