@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use crate::{
     built::{Artifact, build_tests},
-    vm::kernel_suites,
+    vm::kernel_programs,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
-    /// For display, `wingbeat/profile`.
+    /// For display, `wingbeat/recordings`.
     pub(super) name: String,
     /// Folder of its package, in which cargo would run it.
     pub(super) folder: PathBuf,
@@ -18,14 +18,10 @@ pub(super) struct Program {
     pub(super) is_of_kernel: bool,
 }
 
-/// The only kernel test program that does not run in guests.
-const ONLY_HERE: &str = "wingbeat/agent";
-
 /// Builds the tests. Kernel tests come first, the longest ones leading.
 pub(super) fn build(arguments: &[&str]) -> anyhow::Result<Vec<Program>> {
     // In guests, the quick ones come first.
-    let mut of_kernel: Vec<String> = kernel_suites().collect();
-    of_kernel.push(ONLY_HERE.to_owned());
+    let mut of_kernel: Vec<String> = kernel_programs().collect();
     of_kernel.reverse();
     let artifacts = build_tests(arguments.iter().copied())?.into_iter();
     Ok(in_order(artifacts.filter(|it| it.is_test), &of_kernel))
