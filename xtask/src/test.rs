@@ -17,7 +17,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use xtask::command::{Rights, Steps, captured, cargo, display, repository};
 
-use crate::{setup, vm::kernel_suites};
+use crate::{setup, vm::kernel_programs};
 
 /// Printed by tests, which have their own copy: they do not depend on `xtask`.
 const QUIET: &str = "[this test needs a quiet machine]";
@@ -25,8 +25,6 @@ const QUIET: &str = "[this test needs a quiet machine]";
 const ENDED: &str = "ended with ";
 /// Folder of the programs' output.
 const OUTPUT: &str = "target/test-output";
-/// The only kernel test program that does not run in guests.
-const ONLY_HERE: &str = "wingbeat/agent";
 
 /// The builds, with cargo arguments. Excludes benchmarks and examples: clippy compiles them, and they measure nothing
 /// here.
@@ -59,7 +57,7 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
     for (name, arguments) in BUILDS {
         let programs = steps.time(&format!("build {name}"), |_| {
             let built = build_tests(arguments.iter().copied())?;
-            Ok(in_order(built, kernel_suites().chain([ONLY_HERE.to_owned()]).collect()))
+            Ok(in_order(built, &kernel_programs().collect::<Vec<_>>()))
         })?;
         // Before the next build, which replaces a program that tests start.
         steps.time(&format!("run {name}: {} programs", programs.len()), |_| {
@@ -106,7 +104,7 @@ impl Artifact {
     }
 }
 
-/// Name of a target, given the folder of its package: `wingbeat/profile`.
+/// Name of a target, given the folder of its package: `wingbeat/recordings`.
 pub(crate) fn name(folder: &Path, target: &str) -> String {
     format!("{}/{target}", folder.file_name().unwrap_or_default().to_string_lossy())
 }
@@ -132,7 +130,7 @@ pub(crate) fn build_tests<'a>(
 
 /// The test programs, each with whether it tests the kernel. Those come first, the longest ones leading; `of_kernel`
 /// begins with the quick ones.
-fn in_order(built: Vec<Artifact>, of_kernel: Vec<String>) -> Vec<(Artifact, bool)> {
+fn in_order(built: Vec<Artifact>, of_kernel: &[String]) -> Vec<(Artifact, bool)> {
     let rank = |it: &Artifact| of_kernel.iter().rev().position(|name| *name == it.name());
     let tests = built.into_iter().filter(|it| it.is_test);
     let mut programs: Vec<_> = tests.map(|it| (it.clone(), rank(&it).is_some())).collect();
@@ -338,7 +336,7 @@ mod tests {
         ];
         let built = artifacts(&messages.join("\n"));
         assert_eq!((built.len(), built[2].is_test, built[2].kind.as_str()), (4, false, "test"));
-        let found = in_order(built, vec!["wingbeat/live".to_owned(), "wingbeat/heap".to_owned()]);
+        let found = in_order(built, &["wingbeat/live", "wingbeat/heap"].map(str::to_owned));
         let found: Vec<_> = found.iter().map(|(it, of_kernel)| (it.name(), *of_kernel)).collect();
         let expected = [("wingbeat/heap", true), ("wingbeat/live", true), ("track/store", false)];
         assert_eq!(found, expected.map(|(name, of_kernel)| (name.to_owned(), of_kernel)));

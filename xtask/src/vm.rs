@@ -38,7 +38,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use rustix::fs::{FlockOperation, flock};
 
-pub(crate) use self::suites::kernel_suites;
+pub(crate) use self::suites::kernel_programs;
 use self::{
     architecture::{AMD64, ARM64},
     boot::{Accelerator, Ending, Machine},

@@ -97,7 +97,7 @@ mod tests {
             "| release | 6.12.9+deb12-cloud-amd64 |",
             "| fentry  | missing, as expected     |",
             "| profile: sample | 100  |",
-            "| bpf/loader   | 0 passed |",
+            "| bpf-loader/loader | 0 passed |",
             "rest",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");

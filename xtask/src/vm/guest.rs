@@ -91,6 +91,8 @@ impl Plan {
                     let mut all = vec!["suite", &suite.name, &folder, &program];
                     // Shows output of passing tests, too: messages about skipped ones.
                     all.extend(["--test-threads", "1", "--show-output"]);
+                    let others = suite.others();
+                    all.extend(others.iter().flat_map(|part| ["--skip", part]));
                     if accelerator == Accelerator::Emulation {
                         all.extend(too_long(&suite.name).flat_map(|test| ["--skip", test]));
                     }
@@ -156,6 +158,7 @@ mod tests {
                 name: suite.to_owned(),
                 folder: "/r/crates".into(),
                 program: "/r/target/test".into(),
+                part: "",
             };
             let suites = Suites { tests: vec![suite], ..Suites::default() };
             let words = words.iter().map(|&word| word.to_owned()).collect();

@@ -170,8 +170,8 @@ pub(super) mod tests {
 a,prog_name,verdict,total_insns
 {}
 @vm eof
-@vm begin bpf/loader
-@vm end 0 bpf/loader"#,
+@vm begin bpf-loader/loader
+@vm end 0 bpf-loader/loader"#,
             programs.join("\n")
         );
         said.lines().for_each(|line| drop(console.line(line)));

@@ -20,47 +20,62 @@ struct Wanted {
     target: &'static str,
     /// Cargo's name: `lib` for unit tests, `test` for integration tests.
     kind: &'static str,
+    /// The module whose tests run; all if empty.
+    part: &'static str,
 }
 
 impl Wanted {
     fn name(&self) -> String {
+        let part = if self.part.is_empty() { self.target } else { self.part };
+        test::name(Path::new(self.folder), part)
+    }
+
+    /// The test program that has it.
+    fn program(&self) -> String {
         test::name(Path::new(self.folder), self.target)
     }
 }
 
 const fn within(folder: &'static str, target: &'static str) -> Wanted {
-    Wanted { folder, target, kind: "lib" }
+    Wanted { folder, target, kind: "lib", part: "" }
 }
 
 const fn beside(folder: &'static str, target: &'static str) -> Wanted {
-    Wanted { folder, target, kind: "test" }
+    Wanted { folder, target, kind: "test", part: "" }
 }
+
+const fn part(target: &'static str, part: &'static str) -> Wanted {
+    Wanted { folder: "crates/wingbeat", target, kind: "test", part }
+}
+
+/// Modules of a test program of `wingbeat`: a run of one of them skips the others.
+const PARTS: &[&str] = &["agent", "bench", "heap", "live", "off_cpu", "profile"];
 
 /// Only these go into the guest, because pure tests give the same result on every kernel. The quick ones come first, to
 /// show general failures early.
 const WANTED: &[Wanted] = &[
     within("crates/bpf-loader", "wingbeat_bpf_loader"),
     beside("crates/bpf-loader", "loader"),
-    within("crates/profiler", "wingbeat_profile"),
+    within("crates/profiler", "wingbeat_profiler"),
     beside("crates/bpf-bench", "kernel"),
     beside("examples/fun-xdp/fun-xdp", "fun_xdp"),
     beside("examples/profiler/profiler", "profiler"),
-    beside("crates/wingbeat", "bench"),
-    beside("crates/wingbeat", "live"),
-    beside("crates/wingbeat", "profile"),
-    beside("crates/wingbeat", "off_cpu"),
-    beside("crates/wingbeat", "heap"),
+    part("programs", "bench"),
+    part("programs", "live"),
+    part("recordings", "profile"),
+    part("recordings", "off_cpu"),
+    part("recordings", "heap"),
 ];
 
-/// Names of all of them.
-pub(crate) fn kernel_suites() -> impl Iterator<Item = String> {
-    WANTED.iter().map(Wanted::name)
+/// Names of the test programs that have them.
+pub(crate) fn kernel_programs() -> impl Iterator<Item = String> {
+    WANTED.iter().map(Wanted::program)
 }
 
 /// Tests that take long under emulation and find nothing specific to a kernel: suite and test.
 const TOO_LONG: &[(&str, &str)] = &[
     // A million instructions through the verifier, with its log.
-    ("bpf/loader", "limits::instructions_over_all_paths"),
+    ("bpf-loader/loader", "limits::instructions_over_all_paths"),
     // The kernel-dependent part is the tracing of calls, which every test in `exact` covers.
     ("wingbeat/heap", "failures::"),
     ("wingbeat/heap", "odd_targets::"),
@@ -92,9 +107,9 @@ const TOO_LONG: &[(&str, &str)] = &[
     // A command that takes no time takes a tenth of a second.
     ("wingbeat/profile", "failures::a_sleeper"),
     // Guests have neither cargo nor compilers, nor all tools for object files.
-    ("bench/kernel", "compiled::"),
-    ("bench/kernel", "feeding::"),
-    ("bench/kernel", "stateful::"),
+    ("bpf-bench/kernel", "compiled::"),
+    ("bpf-bench/kernel", "feeding::"),
+    ("bpf-bench/kernel", "stateful::"),
     ("wingbeat/heap", "ways_out::each"),
     ("wingbeat/profile", "foreign::"),
     ("wingbeat/profile", "own_crate::"),
@@ -113,6 +128,16 @@ pub(super) struct Suite {
     /// Its working directory.
     pub(super) folder: PathBuf,
     pub(super) program: PathBuf,
+    /// The module whose tests run; all if empty.
+    pub(super) part: &'static str,
+}
+
+impl Suite {
+    /// Prefixes of tests that are not its own.
+    pub(super) fn others(&self) -> Vec<String> {
+        let others = PARTS.iter().filter(|part| !self.part.is_empty() && **part != self.part);
+        others.map(|part| format!("{part}::")).collect()
+    }
 }
 
 /// The built files.
@@ -178,9 +203,9 @@ impl Suites {
 /// Tests that each change runs on other kernels too: programs, and those of their tests that record once with each kind
 /// of kernel program. [`super::guest::records`] has already shown that all programs load.
 const SMOKE: &[(&str, &[&str])] = &[
-    ("bpf/loader", &["globals::", "struct_ops::"]),
+    ("bpf-loader/loader", &["globals::", "struct_ops::"]),
     (
-        "bench/kernel",
+        "bpf-bench/kernel",
         &["alternate::the_order_is_kept", "generated::a_program_that_writes_its_packet"],
     ),
     ("wingbeat/live", &["measure::every_packet_is_counted"]),
@@ -201,10 +226,8 @@ pub(super) fn smoke(suite: &str) -> &'static [&'static str] {
 }
 
 /// Tests built for a guest of another processor: those that depend on it, in groups for one cargo call each.
-const ELSEWHERE: &[&[&str]] = &[
-    &["-p", "wingbeat-profiler", "--lib"],
-    &["-p", "wingbeat", "--test", "profile", "--test", "off_cpu", "--test", "heap"],
-];
+const ELSEWHERE: &[&[&str]] =
+    &[&["-p", "wingbeat-profiler", "--lib"], &["-p", "wingbeat", "--test", "recordings"]];
 
 /// A Rust program, as built by a plain `cargo build --release`, for tests in a guest without a compiler.
 const PLAIN: &str = "work-plain";
@@ -264,9 +287,10 @@ fn gathered(built: Vec<Artifact>) -> Suites {
             it.folder == at && it.target == wanted.target && it.kind == wanted.kind
         };
         suites.tests.extend(built.iter().filter(is_it).map(|it| Suite {
-            name: it.name(),
+            name: wanted.name(),
             folder: it.folder.clone(),
             program: it.program.clone(),
+            part: wanted.part,
         }));
     }
     suites
@@ -297,7 +321,7 @@ mod tests {
             .replace('\n', " ")
         };
         let messages = [
-            artifact("crates/wingbeat", "live", "test", true),
+            artifact("crates/wingbeat", "programs", "test", true),
             artifact("crates/wingbeat", "wingbeat", "bin", false),
             artifact("crates/wingbeat", "wingbeat", "bin", true),
             artifact("crates/wingbeat", "run", "test", true),
@@ -307,10 +331,16 @@ mod tests {
         ];
         let suites = gathered(artifacts(&messages.join("\n")));
         let names: Vec<_> = suites.tests.iter().map(|suite| suite.name.as_str()).collect();
-        assert_eq!(names, ["bpf/loader", "wingbeat/live"]);
+        assert_eq!(names, ["bpf-loader/loader", "wingbeat/bench", "wingbeat/live"]);
+        assert!(suites.tests[0].others().is_empty());
+        let others = suites.tests[1].others();
+        assert!(others.contains(&"live::".to_owned()) && !others.contains(&"bench::".to_owned()));
         assert_eq!(suites.tests[0].folder, root.join("crates/bpf-loader"));
         let behind = |name| suites.behind(name).tests.len();
-        assert_eq!([behind("bpf/loader"), behind("wingbeat/live"), behind("command")], [1, 0, 0]);
+        assert_eq!(
+            [behind("bpf-loader/loader"), behind("wingbeat/live"), behind("command")],
+            [2, 0, 0]
+        );
         assert_eq!(suites.programs, [Path::new("/t/debug/bin-wingbeat")]);
     }
 

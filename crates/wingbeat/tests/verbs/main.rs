@@ -1,4 +1,4 @@
-//! Unprivileged verbs, through the binary: from files and repositories to output and exit code.
+//! Unprivileged verbs, through the binary: from files and repositories to output and exit code; `serve` as a process.
 
 mod changes;
 mod compare;
@@ -9,4 +9,5 @@ mod docs;
 mod ran;
 mod repository;
 mod run;
+mod serve;
 mod track_views;

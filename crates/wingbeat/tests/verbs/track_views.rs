@@ -1,8 +1,542 @@
 //! Reads and moves a store through the binary: `log`, `alerts`, `plot`, `export`, `import`.
 
-pub(crate) mod support;
+use std::{fs, path::PathBuf, process::Command};
 
-mod alerts;
-mod exchange;
-mod log;
-mod plot;
+use tempfile::TempDir;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+use wingbeat_track::{
+    model::{
+        Alert, AlertStatus, BenchmarkName, Boundary, Change, Environment, Limit, Measure, Metric,
+        Outcome, Report, Results, StartPoint, Verdict,
+    },
+    store::Store,
+};
+
+use crate::{ran::Ran, repository::WINGBEAT};
+
+// A store with a history, and the binary on it.
+
+/// Reports on `main`.
+pub(crate) const REPORTS: u64 = 24;
+
+/// A folder with a store.
+pub(crate) struct Place {
+    pub(crate) folder: TempDir,
+}
+
+impl Place {
+    /// Without a store.
+    pub(crate) fn empty() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    /// With a history: two benchmarks on `main`, one of which regresses, with an alert; a kernel update in between; and
+    /// a branch from it.
+    pub(crate) fn with_history() -> Self {
+        let place = Self::empty();
+        let mut store = Store::open(place.store()).expect("a store");
+        for number in 0..REPORTS {
+            store.insert(&report(number)).expect("stored");
+        }
+        store.insert(&feature()).expect("stored");
+        place
+    }
+
+    /// Adds three reports on `main`, with an alert each: of `parse/small`, `print` and `parse/small`, whose UUIDs end
+    /// in 2, 1 and 3.
+    pub(crate) fn add_alerts(&self) {
+        let mut store = Store::open(self.store()).expect("a store");
+        for (at, benchmark, number) in
+            [(1, "parse/small", 2), (2, "print", 1), (3, "parse/small", 3)]
+        {
+            let mut report = report(REPORTS + at);
+            worse(&mut report);
+            let benchmark: BenchmarkName = benchmark.parse().expect("a name");
+            report.verdicts[0].benchmark = benchmark.clone();
+            report.alerts[0].benchmark = benchmark;
+            report.alerts[0].uuid = Uuid::from_u128(0xa1e7 << 112 | number);
+            store.insert(&report).expect("stored");
+        }
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.folder.path().join("results.db")
+    }
+
+    pub(crate) fn wingbeat(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command().args(args).arg("--store").arg(self.store()))
+    }
+
+    /// The binary in that folder, without settings from the environment.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(WINGBEAT);
+        command.current_dir(self.folder.path());
+        command.env_remove("WINGBEAT_STORE").env_remove("WINGBEAT_PROJECT");
+        command
+    }
+}
+
+fn report(number: u64) -> Report {
+    let start = OffsetDateTime::from_unix_timestamp(1_795_298_672).expect("a time");
+    let start_time = start + Duration::hours(number.cast_signed());
+    // Deterministic, but not constant.
+    let noise = 1.0 + (number * 7 % 5) as f64 / 500.0;
+    let slow = if number < 14 { 1000.0 } else { 1300.0 };
+    let mut results = Results::default();
+    for (name, value) in [("parse/small", slow * noise), ("print", 2000.0 * noise)] {
+        let metric = Metric::new(value).within(value * 0.98, value * 1.02);
+        let name = name.parse().expect("a name");
+        results.add(name, Measure::latency(), metric).expect("added");
+    }
+    let (project, branch) = ("parser".parse(), "main".parse().expect("a name"));
+    let testbed = "ci-runner".parse().expect("a name");
+    let mut report = Report {
+        hash: Some(format!("{:016x}", (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+        end_time: start_time + Duration::seconds(3),
+        environment: Environment {
+            kernel: Some(if number < 8 { "Linux 6.12" } else { "Linux 6.18" }.to_owned()),
+            ..Environment::default()
+        },
+        iterations: vec![results],
+        ..Report::new(uuid(number), project.expect("a name"), branch, testbed, start_time)
+    };
+    if number == 14 {
+        worse(&mut report);
+    }
+    report
+}
+
+/// UUIDs with a common prefix, ending in their number.
+pub(crate) fn uuid(number: u64) -> Uuid {
+    Uuid::from_u64_pair(0x01a2_0043_e53a_7391, 0x9000_0000_0000_0000 | number << 4 | 0xf)
+}
+
+pub(crate) fn alert() -> Uuid {
+    Uuid::from_u128(0xa1e7_0000_0000_0000_0000_0000_0000_beef)
+}
+
+fn worse(report: &mut Report) {
+    let benchmark = "parse/small".parse().expect("a name");
+    let boundary =
+        Boundary { baseline: Some(1004.0), lower_limit: None, upper_limit: Some(1050.0) };
+    report.verdicts.push(Verdict {
+        iteration: 0,
+        benchmark,
+        measure: Measure::latency().slug,
+        outcome: Outcome::Worse,
+        test: None,
+        boundary: Some(boundary),
+        limit: Some(Limit::Upper),
+        change: Some(Change { relative: 0.3, lower: Some(0.28), upper: Some(0.32) }),
+        p: Some(1e-6),
+        smallest_visible: Some(0.02),
+        points: 14,
+        reason: "above the limit".to_owned(),
+    });
+    report.alerts.push(Alert {
+        uuid: alert(),
+        iteration: 0,
+        benchmark: "parse/small".parse().expect("a name"),
+        measure: Measure::latency().slug,
+        limit: Limit::Upper,
+        status: AlertStatus::Active,
+        reason: None,
+    });
+}
+
+fn feature() -> Report {
+    let start = StartPoint {
+        branch: "main".parse().expect("a name"),
+        hash: None,
+        until: None,
+        max_versions: 255,
+    };
+    let branch = "feature/fast".parse().expect("a name");
+    Report { branch, start_point: Some(start), ..report(REPORTS) }
+}
+
+// `wingbeat log`.
+
+#[test]
+fn reports_newest_first_with_what_changed() {
+    let place = Place::with_history();
+    let text = place.wingbeat(&["log", "-n", "100"]).ended_with(0).stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len() as u64, 1 + REPORTS + 1, "{text}");
+    assert!(lines[0].starts_with("time, UTC         report    branch"), "{}", lines[0]);
+    assert!(lines[1].contains("feature/fast (from main)"), "{}", lines[1]);
+    assert!(lines[1].starts_with("2026-11-22 22:04  0000018f"), "{}", lines[1]);
+    let changed: Vec<&&str> = lines.iter().filter(|line| line.contains("kernel")).collect();
+    assert_eq!(changed.len(), 1);
+    assert!(changed[0].ends_with("kernel Linux 6.12 → Linux 6.18"), "{}", changed[0]);
+    assert!(changed[0].starts_with("2026-11-22 06:04"), "{}", changed[0]);
+    assert!(!text.contains("parser"), "one project needs no column");
+}
+
+#[test]
+fn a_change_just_before_the_list_is_seen() {
+    let place = Place::with_history();
+    let newest = (REPORTS + 1 - 8).to_string();
+    let ran = place.wingbeat(&["log", "-n", &newest]).ended_with(0);
+    let last = ran.stdout.lines().last().expect("a line");
+    assert!(last.contains("kernel Linux 6.12"), "{ran}");
+    assert!(ran.stderr.starts_with("older reports are not shown; -n 85"), "{ran}");
+}
+
+#[test]
+fn log_filters() {
+    let place = Place::with_history();
+    let check = |args: &[&str], expected: usize| {
+        let text = place.wingbeat(&[&["log", "-n", "100"], args].concat()).ended_with(0).stdout;
+        assert_eq!(text.lines().count(), 1 + expected, "{args:?}");
+    };
+    check(&["--branch", "main"], 24);
+    check(&["--branch", "feature/fast"], 1);
+    check(&["--testbed", "ci-runner", "--project", "parser"], 25);
+    check(&["--since", "2026-11-22T20:04:32"], 3);
+    let fails = |args: &[&str], code: i32, expected: &str| {
+        place.wingbeat(&[&["log"], args].concat()).ended_with(code).tells(expected);
+    };
+    fails(&["--branch", "mian"], 1, "there is no branch mian in the store");
+    fails(&["--branch", "mian"], 1, "it has feature/fast, main");
+    fails(&["--project", "x"], 1, "there is no project x");
+    fails(&["--since", "yesterday"], 2, "expected a time, such as 2026-11-21");
+    fails(&["0000018f", "--branch", "main"], 2, "cannot be used with");
+}
+
+#[test]
+fn one_report_whole() {
+    let place = Place::with_history();
+    let text = place.wingbeat(&["log", "000000ef"]).ended_with(0).stdout;
+    for part in [
+        &uuid(14).to_string(),
+        "Linux 6.18",
+        "parse/small  latency  1.308 µs  ± 0.026  1.004 µs  +30.0 %  worse\n",
+        "worse  parse/small latency: above the limit",
+        "parse/small  latency  above  0000beef",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+    let report =
+        place.wingbeat(&["log", &uuid(3).to_string(), "--format", "json"]).ended_with(0).json();
+    assert_eq!(report["uuid"], uuid(3).to_string());
+    assert_eq!(report["iterations"][0]["benchmarks"][0]["name"], "parse/small");
+}
+
+#[test]
+fn digits_that_do_not_tell() {
+    let place = Place::with_history();
+    let ran = place.wingbeat(&["log", "01a2"]).ended_with(1);
+    ran.tells("25 reports begin or end with 01a2; add digits")
+        .tells(&uuid(24).to_string())
+        .tells("and 17 more");
+    let ran = place.wingbeat(&["log", "abcd"]).ended_with(1);
+    ran.tells("no report begins or ends with abcd; `wingbeat log` lists");
+    place.wingbeat(&["log", "xyz"]).ended_with(2);
+}
+
+#[test]
+fn log_json() {
+    let place = Place::with_history();
+    let list = place.wingbeat(&["log", "--format", "json", "-n", "2"]).ended_with(0).json();
+    assert_eq!(list["schema_version"], 1);
+    let list = &list["reports"];
+    assert_eq!(list.as_array().map(Vec::len), Some(2));
+    assert_eq!(list[0]["branch"], "feature/fast");
+    assert_eq!(list[0]["start_point"]["branch"], "main");
+    assert_eq!(list[1]["metrics"], 2);
+    assert_eq!(list[1]["start_time"], "2026-11-22T21:04:32Z");
+}
+
+#[test]
+fn without_a_store_there_is_a_sentence() {
+    let place = Place::empty();
+    for verb in [&["log"][..], &["alerts"], &["plot"], &["export", "out"]] {
+        let ran = place.wingbeat(verb).ended_with(1);
+        ran.tells("there is no store at").tells("`wingbeat run` creates one");
+    }
+    assert!(!place.store().exists(), "looking makes no store");
+}
+
+#[test]
+fn the_environment_names_the_store() {
+    let place = Place::with_history();
+    let mut command = place.command();
+    command.args(["log", "-n", "1"]).env("WINGBEAT_STORE", place.store());
+    Ran::of(&mut command).ended_with(0);
+}
+
+// `wingbeat alerts`.
+
+#[test]
+fn listed_dismissed_and_back() {
+    let place = Place::with_history();
+    let list = |args: &[&str]| place.wingbeat(&[&["alerts"], args].concat()).ended_with(0).stdout;
+    let text = list(&[]);
+    assert!(text.contains("parse/small  latency  1.308 µs  above 1.050 µs  +30.3 %"), "{text}");
+    let settle = |verb: &str, args: &[&str], expected: &str| {
+        let ran = place.wingbeat(&[&["alerts", verb, "0000beef"], args].concat()).ended_with(0);
+        assert!(ran.stderr.starts_with(expected), "{}", ran.stderr);
+    };
+    settle(
+        "dismiss",
+        &["-m", "known, #12"],
+        "dismissed: 0000beef 2026-11-22 12:04 main: parse/small",
+    );
+    assert_eq!(list(&[]), "");
+    let all = list(&["--all"]);
+    assert!(all.contains("dismissed (known, #12)"), "{all}");
+    settle("dismiss", &[], "dismissed: 0000beef");
+    assert!(list(&["--all"]).contains("dismissed (known, #12)"), "the reason stays");
+    settle("dismiss", &["-m", "mended"], "dismissed: 0000beef");
+    assert!(list(&["--all"]).contains("dismissed (mended)"));
+    settle("silence", &[], "silenced: 0000beef");
+    assert!(list(&["--all"]).contains("silenced"));
+    settle("activate", &[], "active: 0000beef");
+    assert!(list(&[]).contains("0000beef"));
+}
+
+#[test]
+fn one_wrong_name_changes_nothing() {
+    let place = Place::with_history();
+    let ran = place.wingbeat(&["alerts", "dismiss", "beef", "0000"]).ended_with(1);
+    ran.tells("no alert begins or ends with 0000");
+    place.wingbeat(&["alerts"]).ended_with(0).prints("0000beef");
+    place.wingbeat(&["alerts", "dismiss"]).ended_with(2);
+}
+
+#[test]
+fn filters_and_json() {
+    let place = Place::with_history();
+    let check = |args: &[&str], expected: usize| {
+        let args = [&["alerts", "--format", "json"], args].concat();
+        let list = place.wingbeat(&args).ended_with(0).json();
+        assert_eq!(list["schema_version"], 1);
+        assert_eq!(list["alerts"].as_array().map(Vec::len), Some(expected), "{args:?}");
+        list["alerts"].clone()
+    };
+    check(&["--branch", "feature/fast"], 0);
+    let list = check(&["--branch", "main", "--testbed", "ci-runner"], 1);
+    assert_eq!(list[0]["uuid"], alert().to_string());
+    assert_eq!(list[0]["status"], "active");
+    assert_eq!(list[0]["boundary"]["upper_limit"], 1050.0);
+}
+
+#[test]
+fn a_series_is_silenced_and_comes_back_as_a_whole() {
+    let place = Place::with_history();
+    place.add_alerts();
+    let settle = |verb: &str, alert: &str, expected: &str| {
+        place.wingbeat(&["alerts", verb, alert]).ended_with(0);
+        let list = place.wingbeat(&["alerts", "--all", "--format", "json"]).ended_with(0).json();
+        let told: Vec<&str> = list["alerts"]
+            .as_array()
+            .expect("alerts")
+            .iter()
+            .filter_map(|it| it["status"].as_str())
+            .collect();
+        assert_eq!(told.join(" "), expected, "{verb} {alert}");
+    };
+    // Newest first: three of parse/small, of which the oldest is 0000beef, between them one of print.
+    settle("dismiss", "00000002", "active active dismissed active");
+    settle("silence", "00000003", "silenced active dismissed silenced");
+    settle("activate", "0000beef", "active active dismissed active");
+    settle("dismiss", "00000001", "active dismissed dismissed active");
+    settle("silence", "00000002", "silenced dismissed silenced silenced");
+    settle("activate", "00000001", "silenced active silenced silenced");
+}
+
+// `wingbeat plot`.
+
+#[test]
+fn files_by_their_suffix() {
+    let place = Place::with_history();
+    let ran = place.wingbeat(&["plot", "-o", "perf.svg", "-o", "perf.html"]).ended_with(0);
+    ran.tells("perf.svg (4 series of 25 reports");
+    let picture = fs::read_to_string(place.folder.path().join("perf.svg")).expect("a picture");
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
+    for part in [
+        "parse/small · Latency",
+        ">main<",
+        "+30",
+        "class=\"alert\"",
+        "kernel Linux 6.12 → Linux 6.18",
+    ] {
+        assert!(picture.contains(part), "{part}");
+    }
+    let page = fs::read_to_string(place.folder.path().join("perf.html")).expect("a page");
+    assert_eq!(page.matches("<figure><svg").count(), 2, "a chart for each benchmark");
+    place.wingbeat(&["plot", "-o", "perf.png"]).ended_with(2);
+    place.wingbeat(&["plot", "-o", "no/such/folder/perf.svg"]).ended_with(1);
+}
+
+#[test]
+fn in_the_terminal() {
+    let place = Place::with_history();
+    let text = place.wingbeat(&["plot", "--branch", "main"]).ended_with(0).stdout;
+    for part in [
+        "Latency, with alerts\n",
+        "parse/small · main\n",
+        "level +30.0 % 10 values ago, 1 alert",
+        "24 reports, ",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+    assert!(!text.contains('\u{1b}'), "no colours in a pipe");
+}
+
+#[test]
+fn plot_json() {
+    let place = Place::with_history();
+    let plot = place.wingbeat(&["plot", "--branch", "main", "--json"]).ended_with(0).json();
+    assert_eq!(plot["schema_version"], 1);
+    assert_eq!(plot["reports"].as_array().map(Vec::len), Some(24));
+    let series = &plot["series"][0];
+    assert_eq!(
+        (&series["benchmark"], &series["measure"]["slug"]),
+        (&"parse/small".into(), &"latency".into())
+    );
+    let change = series["changes"][0]["index"].as_u64().expect("a change");
+    assert!(series["points"][usize::try_from(change).expect("an index")]["value"].is_f64());
+}
+
+#[test]
+fn plot_filters() {
+    let place = Place::with_history();
+    let check = |args: &[&str], expected: &str| {
+        let args = [&["plot", "-o", "a.svg"], args].concat();
+        place.wingbeat(&args).ended_with(0).tells(expected);
+    };
+    check(&["--branch", "main"], "(2 series of 24 reports");
+    check(&["--benchmark", "pa*"], "(2 series of 25 reports");
+    check(&["--benchmark", "print", "--branch", "main", "-n", "5"], "(1 series of 5 reports");
+    check(&["--measure", "latency", "--since", "2026-11-22T20:04"], "(4 series of 3 reports");
+    let fails = |args: &[&str], code, expected: &str| {
+        place
+            .wingbeat(&[&["plot", "-o", "no.svg"], args].concat())
+            .ended_with(code)
+            .tells(expected);
+    };
+    fails(
+        &["--benchmark", "x*"],
+        1,
+        "no benchmark of parser matches \"x*\"; it has parse/small, print",
+    );
+    fails(&["--measure", "throughput"], 1, "there is no measure throughput");
+    fails(&["--window", "soon"], 2, "such as 30d or 12h");
+    let is_past = OffsetDateTime::now_utc().unix_timestamp() > 1_795_298_672 + 86_400 * 2;
+    if is_past {
+        fails(&["--window", "1m"], 1, "nothing to draw");
+    }
+    fails(&["--since", "2100-01-01"], 1, "nothing to draw");
+    assert!(!place.folder.path().join("no.svg").exists());
+}
+
+// `wingbeat export` and `import`.
+
+#[test]
+fn there_and_back() {
+    let place = Place::with_history();
+    place.wingbeat(&["alerts", "dismiss", "beef"]).ended_with(0);
+    let check = |place: &Place, args: &[&str], code: i32, expected: &str| {
+        place.wingbeat(args).ended_with(code).tells(expected);
+    };
+    let folder = place.folder.path().join("out");
+    let folder = folder.to_str().expect("a text");
+    check(&place, &["export", folder], 0, "wrote 25 reports and 1 change of an alert to");
+    check(&place, &["export", folder], 0, "wrote 0 reports to");
+    check(&place, &["export", folder], 0, "; 26 were already there");
+    let other = Place::empty();
+    check(&other, &["import", folder], 0, "imported 25 reports and 1 change of an alert into");
+    check(&other, &["import", folder], 0, "; 26 were already there");
+    let log = |place: &Place| place.wingbeat(&["log", "-n", "100"]).ended_with(0).stdout;
+    assert_eq!(log(&place), log(&other));
+    fs::write(place.folder.path().join("out/broken.json"), "{").expect("written");
+    check(&other, &["import", folder], 1, "broken.json was skipped: ");
+    check(&other, &["import", folder], 1, "already there, 1 file skipped");
+    check(&other, &["import", "nowhere"], 1, "cannot read nowhere");
+    let both = ["import", folder, "--host", "http://localhost:6610"];
+    check(&other, &both, 2, "wingbeat export --host http://localhost:6610");
+}
+
+#[test]
+fn exchange_one_file() {
+    let place = Place::with_history();
+    let run = |place: &Place, args: &[&str], code: i32, expected: &str| {
+        place.wingbeat(args).ended_with(code).tells(expected);
+    };
+    let name = |name: &str| place.folder.path().join(name).to_str().expect("a text").to_owned();
+    for file in [name("a.jsonl"), name("a.jsonl.gz")] {
+        run(&place, &["export", &file], 0, "wrote 25 reports to");
+        run(&place, &["export", &file], 1, "it is there");
+        let other = Place::empty();
+        run(&other, &["import", &file], 0, "imported 25 reports into");
+        run(&other, &["import", &file], 0, "imported 0 reports into");
+        let log = |place: &Place| place.wingbeat(&["log", "-n", "100"]).ended_with(0).stdout;
+        assert_eq!(log(&place), log(&other));
+    }
+    let packed = fs::read(name("a.jsonl.gz")).expect("a file");
+    let plain = fs::read(name("a.jsonl")).expect("a file");
+    assert!(packed.starts_with(&[0x1f, 0x8b]) && packed.len() < plain.len() / 3);
+    let mut piped = place.command();
+    let piped = piped.args(["export", "--gzip", "-", "--store"]).arg(place.store()).output();
+    let piped = piped.expect("it runs");
+    assert!(piped.stdout == packed);
+    assert!(String::from_utf8_lossy(&piped.stderr).contains("to stdout"), "{:?}", piped.stderr);
+    run(&place, &["export", "--gzip", "folder"], 2, "--gzip compresses one file");
+    let lines: Vec<_> = plain.split_inclusive(|byte| *byte == b'\n').collect();
+    let check = |content: &[u8], expected: &str| {
+        let other = Place::empty();
+        let file = name("broken");
+        fs::write(&file, content).expect("written");
+        run(&other, &["import", &file], 1, expected);
+        other.wingbeat(&["log"]).ended_with(0).tells("no reports in");
+    };
+    check(&plain[..plain.len() / 2], "cut off");
+    check(&lines[..20].concat(), "it is cut off after 19 reports: its last line is missing");
+    check(&[&lines[..3], &lines[4..]].concat().concat(), "lines are missing");
+    check(&packed[..packed.len() / 2], "cut off");
+    check(b"name,value\na,1\n", "it was not written by `wingbeat export`");
+    check(b"{\"a\": 1}\n", "it was not written by `wingbeat export`");
+    check(b"", "it is empty");
+    let newer = String::from_utf8_lossy(&plain).replace("\"format\":1", "\"format\":2");
+    check(newer.as_bytes(), "a newer wingbeat has written it");
+    // Concatenated files of a folder.
+    fs::write(name("joined"), lines[1..4].concat()).expect("written");
+    run(&Place::empty(), &["import", &name("joined")], 0, "imported 3 reports into");
+}
+
+#[test]
+fn damage_is_told() {
+    let place = Place::with_history();
+    let check = |args: &[&str], code: i32, out: &str, err: &str| {
+        place.wingbeat(args).ended_with(code).prints(out).tells(err);
+    };
+    check(&["log", "--check"], 0, "", "is whole: 25 reports with 50 metrics, 0 changes");
+    // The lower bound of a value, anywhere in the file.
+    let value = 2000.0_f64 * (1.0 + 3.0 / 500.0) * 0.98;
+    let mut bytes = fs::read(place.store()).expect("the store");
+    let at = bytes.windows(8).position(|eight| eight == value.to_be_bytes()).expect("the value");
+    bytes[at + 6] ^= 4;
+    fs::write(place.store(), &bytes).expect("written");
+    check(&["log", "--check"], 1, "benchmark print, measure latency: ", "24 of the 25 reports");
+    check(&["log", "--check", "--format", "json"], 1, "\"benchmark\": \"print\"", "is damaged");
+    check(&["export", "saved"], 1, "", "wrote 24 reports to saved");
+    check(&["export", "saved"], 1, "", "a row of the table metric differs from what was written");
+    check(&["plot", "-o", "a.svg"], 1, "", "`wingbeat log --check` lists");
+}
+
+#[test]
+fn a_store_is_copied_to_another() {
+    let place = Place::with_history();
+    let copy = |from: &str, to: &str| Ran::of(place.command().args(["store", "copy", from, to]));
+    let to = place.folder.path().join("copy.db");
+    let to = to.to_str().expect("a text");
+    copy("results.db", to).ended_with(0).tells("all 25 documents of results.db are in ");
+    copy("results.db", to).ended_with(0).tells("25 of them were there before");
+    copy("nowhere.db", to).ended_with(1).tells("there is no store at nowhere.db");
+    let unreachable = "postgres://me:secret@127.0.0.1:1/results";
+    let refused = copy("results.db", unreachable).ended_with(1);
+    refused.tells("the connection to postgres://me@127.0.0.1:1/results failed while opening it");
+}

@@ -1,6 +1,9 @@
 //! Behaviour of `--err` by itself: it repeats measurements, pools pushes of a branch, and detects missing benchmarks.
 
-use crate::repository::{Repository, latency, metric};
+use crate::{
+    ran::Ran,
+    repository::{Repository, latency, metric, values},
+};
 
 /// Twelve reports of `main` with a spread of 1 %, and a branch that starts there.
 fn story() -> Repository {
@@ -15,7 +18,7 @@ fn story() -> Repository {
 const PUSH: [&str; 5] = ["--project", "p", "--start-point", "main", "--err"];
 
 /// Reports of a job whose command prints the next of these values on each run.
-fn job(repository: &Repository, flags: &[&str], values: &[f64]) -> crate::ran::Ran {
+fn job(repository: &Repository, flags: &[&str], values: &[f64]) -> Ran {
     let lines: Vec<String> = values.iter().map(|value| latency(*value)).collect();
     repository.write("n", "");
     let script = format!(
@@ -189,4 +192,196 @@ fn an_old_commit_is_judged_by_what_came_before_it() {
     let newest = reports.last().and_then(|report| report.hash.clone());
     assert_eq!(newest.as_ref(), commits.last(), "it is not the newest of history");
     again(4020.0).ended_with(1);
+}
+
+// `--confirm`: a spike is not an alert, a change is, and all measurements are kept.
+
+/// A command line that prints the next of these values on each run, and the last one from then on.
+fn one_after_another(values: &[f64]) -> String {
+    let list: Vec<String> = values.iter().map(f64::to_string).collect();
+    let last = list.last().expect("a value").clone();
+    format!(
+        "set -- {}; n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; \
+         while [ $n -gt 0 ] && [ $# -gt 0 ]; do shift; n=$((n - 1)); done; \
+         echo \"{{\\\"a\\\": {{\\\"latency\\\": {{\\\"value\\\": ${{1:-{last}}}}}}}}}\"",
+        list.join(" ")
+    )
+}
+
+/// A stable history, and then a run with `--confirm`.
+fn confirmed(test: &[&str], times: &str, measured: &[f64]) -> (Repository, Ran) {
+    let repository = Repository::new();
+    let history: Vec<f64> = (0..60).map(|at| 100.0 + f64::from(at * 7 % 5)).collect();
+    repository.history(&history);
+    let line = one_after_another(measured);
+    let flags = ["--project", "p", "--err", "--format", "json", "--confirm", times];
+    let ran = repository.run(&[&flags, test, &[line.as_str()]].concat());
+    (repository, ran)
+}
+
+const T_TEST: [&str; 6] = [
+    "--threshold-measure",
+    "latency",
+    "--threshold-test",
+    "t_test",
+    "--threshold-upper-boundary",
+    "0.99",
+];
+
+#[test]
+fn what_recurs_is_an_alert_and_a_spike_is_none() {
+    let check = |test: &[&str], times: &str, measured: &[f64], code, repeats: &[f64]| {
+        let (repository, ran) = confirmed(test, times, measured);
+        assert_eq!(ran.code, Some(code), "{measured:?}: {}{}", ran.stdout, ran.stderr);
+        let reports = repository.reports();
+        let (found, again): (Vec<_>, Vec<_>) =
+            reports[60..].iter().partition(|report| report.confirms.is_none());
+        assert_eq!(found.len(), 1);
+        assert_eq!(values(found[0]), measured[..1]);
+        assert_eq!(found[0].alerts.len(), usize::from(code == 1));
+        let told: Vec<f64> = again.iter().flat_map(|report| values(report)).collect();
+        assert_eq!(told, repeats, "{measured:?}");
+        assert!(again.iter().all(|report| report.confirms == Some(found[0].uuid)));
+        assert!(again.iter().all(|report| report.alerts.is_empty()));
+    };
+    for test in [&[][..], &T_TEST] {
+        check(test, "1", &[102.0], 0, &[]);
+        check(test, "1", &[300.0, 101.0], 0, &[101.0]);
+        check(test, "1", &[300.0, 299.0], 1, &[299.0]);
+        check(test, "3", &[300.0, 301.0, 102.0], 0, &[301.0, 102.0]);
+        check(test, "2", &[300.0, 301.0, 302.0], 1, &[301.0, 302.0]);
+        check(test, "0", &[300.0, 101.0], 1, &[]);
+    }
+}
+
+#[test]
+fn what_was_measured_to_confirm_is_no_history() {
+    let (repository, ran) = confirmed(&T_TEST, "1", &[300.0, 101.0, 101.0]);
+    ran.remarks_on("a ran again once: none recurred");
+    let line = one_after_another(&[101.0]);
+    let flags = ["--project", "p", "--format", "json"];
+    let ran = repository.run(&[&flags[..], &T_TEST, &[&line]].concat());
+    let points = ran.json()["results"][0][0]["measures"][0]["wingbeat"]["points"].clone();
+    assert_eq!(points, 61);
+}
+
+#[test]
+fn a_count_that_is_not_exact() {
+    let repository = Repository::new();
+    let line = |values: &[f64]| one_after_another(values).replace("latency", "instructions");
+    repository.run(&[&line(&[100.0])]).ended_with(0);
+    let run = |values: &[f64]| {
+        repository.write("n", "0");
+        repository.run(&["--err", "--dry-run", "--confirm", "1", &line(values)]).code
+    };
+    assert_eq!(run(&[105.0, 105.0]), Some(1));
+    assert_eq!(run(&[105.0, 100.0]), Some(0));
+}
+
+#[test]
+fn a_command_that_fails_the_second_time_leaves_the_alert() {
+    let repository = Repository::new();
+    repository.history(&[100.0, 101.0, 100.0]);
+    let line = format!("{}; test ! -e failed && touch failed", one_after_another(&[300.0]));
+    let flags = ["--project", "p", "--err", "--format", "json", "--confirm", "2"];
+    let ran = repository.run(&[&flags[..], &T_TEST, &[&line]].concat()).ended_with(1);
+    let remarks = ran.remarks();
+    assert!(remarks.contains("did not run again to confirm: it failed with status 1"), "{remarks}");
+    assert_eq!(repository.reports().len(), 4);
+}
+
+#[test]
+fn results_without_a_command() {
+    let repository = Repository::new();
+    repository.history(&[100.0, 101.0, 100.0]);
+    repository.write("results", metric("latency", 300.0));
+    let flags =
+        ["--project", "p", "--err", "--format", "json", "--confirm", "2", "--file", "results"];
+    repository.run(&[&flags[..], &T_TEST].concat()).ended_with(1).remarks_on("without a command");
+}
+
+// Unanswered alerts become the new level, and slow drifts are reported once.
+
+fn notices(ran: &Ran, code: &str) -> Vec<String> {
+    let json = ran.json();
+    let all = json["wingbeat"]["notices"].as_array().expect("notices");
+    let ours = all.iter().filter(|notice| notice["code"] == code);
+    ours.map(|notice| notice["cause"].as_str().expect("a cause").to_owned()).collect()
+}
+
+const USUAL: &str = "alert-is-usual";
+
+/// The sixtieth report of a benchmark that becomes slower by half a percent each time.
+#[test]
+fn a_slow_drift_is_told() {
+    let repository = Repository::new();
+    let level = |at: i32| 100.0 * 1.005_f64.powi(at) * (1.0 + f64::from(at * 7 % 5) / 200.0);
+    repository.history(&(0..59).map(level).collect::<Vec<_>>());
+    let run = |at| {
+        let line = latency(level(at));
+        repository.run(&["--project", "p", "--err", "--format", "json", &line]).ended_with(0)
+    };
+    let ran = run(59);
+    let cause = "a slow drift: a latency has risen by 28.3 % over 50 reports";
+    assert_eq!(notices(&ran, "drifted"), [cause], "{}", ran.stdout);
+    let json = ran.json();
+    let all = json["wingbeat"]["notices"].as_array().expect("notices");
+    let metric = all.iter().find_map(|notice| notice["metrics"].get(0)).expect("a metric");
+    assert_eq!((&metric["benchmark"], &metric["reports"]), (&"a".into(), &50.into()), "{metric}");
+    assert_eq!(notices(&run(60), "drifted"), [""; 0]);
+}
+
+#[test]
+fn it_is_told_once() {
+    let repository = Repository::new();
+    let history: Vec<f64> = (0..40).map(|at| 100.0 + f64::from(at * 7 % 5)).collect();
+    repository.history(&history);
+    let hash = repository.git(&["rev-parse", "HEAD"]);
+    let run = |at: u32| {
+        let line = latency(150.0 + f64::from(at * 3 % 5));
+        repository.run(&["--project", "p", "--err", "--format", "json", &line])
+    };
+    let mut at = 0;
+    let first_quiet = loop {
+        let ran = run(at);
+        if ran.code == Some(0) {
+            break ran;
+        }
+        assert_eq!(notices(&ran, USUAL), Vec::<String>::new());
+        at += 1;
+        assert!(at < 12, "it never becomes the usual level");
+    };
+    assert!(at >= 4, "a level takes some reports: {at}");
+    let [notice] = &notices(&first_quiet, USUAL)[..] else { panic!("{}", first_quiet.stdout) };
+    let expected = format!("open for a long time: a latency +49.0 % since {}", &hash[..10]);
+    assert!(notice.ends_with(&expected), "{notice}");
+    let next = run(at + 1);
+    assert_eq!((next.code, notices(&next, USUAL)), (Some(0), Vec::new()), "{}", next.stderr);
+}
+
+#[test]
+fn a_commit_that_did_nothing_passes() {
+    let repository = Repository::new();
+    repository.history(&(0..40).map(|at| 100.0 + f64::from(at * 7 % 5)).collect::<Vec<_>>());
+    let run = |value: f64, more: &[&str]| {
+        let line = latency(value);
+        let shared = ["--project", "p", "--err", "--format", "json", &line];
+        repository.run(&[more, &shared[..]].concat())
+    };
+    let commit = || repository.git(&["commit", "-q", "--allow-empty", "-m", "next"]);
+    commit();
+    let hash = repository.git(&["rev-parse", "HEAD"]);
+    run(150.0, &[]).ended_with(1);
+    commit();
+    let expected =
+        format!("earlier commits raised alerts about a latency (+49.0 % since {})", &hash[..10]);
+    let of_earlier = |ran: &Ran| notices(ran, "alert-of-earlier");
+    let next = run(152.0, &[]).ended_with(0);
+    assert_eq!(of_earlier(&next), [expected], "{}", next.stdout);
+    // So does a branch from there, but a much larger regression fails.
+    commit();
+    let branch = ["--branch", "pull/1", "--start-point", "main"];
+    let pull = run(151.0, &branch).ended_with(0);
+    assert_eq!(of_earlier(&pull).len(), 1, "{}", pull.stdout);
+    assert_eq!(of_earlier(&run(250.0, &branch).ended_with(1)), [""; 0]);
 }

@@ -1,0 +1,137 @@
+//! Invalid input gets a message and exit code 1 or 2, never a panic.
+
+use std::fs;
+
+use crate::{
+    bench::{
+        measure::capture,
+        support::{Folder, PROGRAM, QUICK, Ran, looping, turn_with_object},
+    },
+    elf::Object,
+    ran::without_rights,
+};
+
+/// Checks the exit code of `wingbeat` and its messages.
+#[track_caller]
+fn check(folder: &Folder, arguments: &[&str], code: i32, expected: &[&str]) {
+    let found = folder.run(arguments).ended_with(code);
+    let said = found.said();
+    for text in expected {
+        assert!(said.contains(text), "{text:?} is not in: {said}");
+    }
+}
+
+#[test]
+fn files_that_are_no_objects() {
+    let folder = Folder::with_object();
+    let object = looping(3);
+    folder.file("empty.o", "");
+    folder.file("text.o", "int main(void) { return 0; }\n");
+    folder.file("big_endian.o", big_endian(&object));
+    folder.file("no_programs.o", no_programs());
+    let exe = "/proc/self/exe";
+    let cases: &[(&str, &str)] = &[
+        ("empty.o", "empty.o is not an eBPF object: it is empty"),
+        ("text.o", "text.o is not an eBPF object: it is a text file"),
+        ("big_endian.o", "big-endian"),
+        ("no_programs.o", "no_programs.o has no programs"),
+        ("missing.o", "cannot read missing.o: No such file or directory"),
+        (".", "cannot read .: "),
+        (exe, "is not an eBPF object: it is machine code for "),
+    ];
+    for &(file, expected) in cases {
+        for verb in ["bench", "annotate"] {
+            check(&folder, &[verb, file], 1, &["error: ", expected]);
+        }
+        if file != "no_programs.o" {
+            check(&folder, &["bench", "looping.o", "--against", file], 1, &["error: ", expected]);
+        }
+    }
+}
+
+#[test]
+fn objects_cut_anywhere() {
+    let folder = Folder::new();
+    let object = looping(3);
+    // The section table is at the end, so that each truncation loses some of it.
+    for len in (1..object.len()).step_by(61) {
+        folder.file("cut.o", &object[..len]);
+        check(&folder, &["annotate", "cut.o"], 1, &["error: cut.o "]);
+    }
+}
+
+/// The same header in the other byte order; nothing else is read.
+fn big_endian(object: &[u8]) -> Vec<u8> {
+    let mut object = object.to_vec();
+    object[5] = 2;
+    for field in [16..18, 18..20, 20..24, 24..32, 32..40, 40..48, 48..52, 52..54, 54..56, 56..58] {
+        object[field].reverse();
+    }
+    for field in [58..60, 60..62, 62..64] {
+        object[field].reverse();
+    }
+    object
+}
+
+/// An object with only a license.
+fn no_programs() -> Vec<u8> {
+    let mut object = Object::new();
+    object.note("license", b"GPL\0");
+    object.write()
+}
+
+#[test]
+fn arguments_that_do_not_fit() {
+    let folder = Folder::with_object();
+    folder.file("zero.pcap", capture(&[]));
+    folder.file("map.json", "[]");
+    let check = |arguments: &[&str], code, expected: &[&str]| {
+        check(&folder, &[&["bench", "looping.o"], arguments].concat(), code, expected);
+    };
+    check(&["count_dwn"], 1, &["looping.o has no program", "did you mean", PROGRAM]);
+    check(&["--input", "zero.pcap"], 1, &["zero.pcap", "it holds no packets"]);
+    check(&["--input", "missing.bin"], 1, &["missing.bin", "No such file"]);
+    check(&["--map", "nope=map.json"], 1, &["looping.o has no map \"nope\""]);
+    check(&["--map", "nope"], 2, &["NAME=FILE"]);
+    check(&["--cpu", "9999"], 2, &["'9999' for '--cpu <N>': this process may run on CPU"]);
+    check(&["--samples", "0"], 2, &["a number of at least 1"]);
+    check(&["--expect", "PASS"], 2, &["a number of 32 bits", "XDP_PASS"]);
+    check(&["--packets", "0"], 2, &["a number of at least 1"]);
+    check(&["--err"], 2, &["--against"]);
+    check(&["--format", "xml"], 2, &["xml"]);
+    check(&["-o", "/no/such/folder/x"], 1, &["/no/such/folder"]);
+}
+
+#[test]
+fn a_full_disk_is_told_with_what_was_written() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    for arguments in [&QUICK[..], &["annotate", "looping.o"]] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let output = folder.wingbeat(arguments).stdout(full).output().expect("run wingbeat");
+        Ran::from(output).ended_with(1).tells("cannot write to stdout: No space left");
+    }
+}
+
+#[test]
+fn packets_that_the_kernel_refuses() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    folder.file("long.bin", vec![0; 100_000]);
+    folder.file("short.bin", [0; 5]);
+    let check = |file: &str, expected: &[&str]| {
+        check(&folder, &[&QUICK, &["--input", file][..]].concat(), 1, expected);
+        check(&folder, &["annotate", "looping.o", "--input", file], 1, expected);
+    };
+    check("long.bin", &["refuses the input (100000 bytes of packet", "must fit into a page"]);
+    check("short.bin", &["refuses the input (5 bytes of packet", "at least 14 bytes"]);
+}
+
+#[test]
+fn without_rights_one_sentence() {
+    let folder = Folder::with_object();
+    for verb in ["bench", "annotate"] {
+        let mut command = without_rights(folder.0.path());
+        let found = Ran::of(command.args([verb, "looping.o"])).ended_with(1).prints_nothing();
+        let texts = ["Operation not permitted", "CAP_BPF", "sudo"];
+        found.tells_all(&texts).tells_in_one_line();
+    }
+}

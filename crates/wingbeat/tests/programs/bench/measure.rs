@@ -1,0 +1,288 @@
+//! Measurements and output formats of `wingbeat bench`.
+
+use std::{
+    fs,
+    process::Child,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+
+use crate::{
+    bench::support::{
+        Folder, LOOP_LINE, NEVER_LINE, PASS, PROGRAM, QUICK, TURNS, executed, json, probe, started,
+        turn, turn_with_object,
+    },
+    object::SOURCE,
+    ran::{stopped, wait_for},
+};
+
+#[test]
+fn the_result_as_json() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    let instructions = || {
+        let arguments = ["bench", "looping.o", "--time", "2s", "--format", "json", "--allow-stats"];
+        let report = folder.run(&arguments).ended_with(0).json();
+        assert_eq!(report["schema_version"], 1);
+        assert_eq!(report["is_interrupted"], false);
+        assert_eq!(report["failures"].as_array().map(Vec::len), Some(0), "{report}");
+        let cases = report["cases"].as_array().expect("cases");
+        assert_eq!(cases.len(), 1);
+        let case = &cases[0];
+        assert_eq!((&case["program"], &case["type"]), (&PROGRAM.into(), &"xdp".into()));
+        assert_eq!(case["outcome"]["return_value"], PASS);
+        assert_eq!(case["outcome"]["return_name"], "XDP_PASS");
+        assert_eq!(case["outcome"]["has_changed_packet"], false);
+        assert_eq!(case["size"]["object_instructions"], 14);
+        let latency = &case["latency"]["measured"];
+        let ns = |name: &str| latency[name].as_f64().unwrap_or_else(|| panic!("{name}: {latency}"));
+        assert!(ns("lower_ns") <= ns("median_ns") && ns("median_ns") <= ns("upper_ns"));
+        // Iterations of two instructions: no CPU does ten of them in a nanosecond.
+        assert!(ns("median_ns") > f64::from(TURNS) / 10.0, "{latency}");
+        let single = &case["distribution"]["measured"];
+        assert!(single["p50_ns"].as_f64() <= single["p99_ns"].as_f64(), "{single}");
+        case["counts"]["measured"]["instructions"].as_u64()
+    };
+    assert_eq!([instructions(), instructions()], [Some(executed(TURNS)); 2]);
+}
+
+#[test]
+fn an_unexpected_return_value_fails() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    let expecting = |value| folder.run(&[&QUICK, &["--expect", value][..]].concat());
+    expecting("2").ended_with(0);
+    let said = expecting("1").ended_with(1).said();
+    assert!(said.contains("returned XDP_PASS (2), but 1 was expected"), "{said}");
+    expecting("XDP_PASS").ended_with(0);
+    // The same value, of another type.
+    let said = expecting("TC_ACT_SHOT").ended_with(1).said();
+    assert!(said.contains("returned XDP_PASS (2), but TC_ACT_SHOT (2) was expected"), "{said}");
+}
+
+#[test]
+fn the_forms_of_the_result() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    let written = |format: &str, more: &[&str]| {
+        folder.run(&[&QUICK[..], &["--format", format], more].concat()).ended_with(0)
+    };
+
+    let table = written("human", &[]).stdout;
+    assert!(table.contains(PROGRAM) && table.contains("XDP_PASS"), "{table}");
+    assert!(table.contains(&executed(TURNS).to_string()), "{table}");
+    let longest = table.lines().map(|line| line.chars().count()).max();
+    assert!(longest.is_some_and(|columns| columns <= 100), "{table}");
+
+    let metrics = json(&written("bmf", &[]).stdout);
+    let of_program = &metrics[PROGRAM];
+    assert_eq!(of_program["instructions"]["value"].as_f64(), Some(executed(TURNS) as f64));
+    for measure in ["latency", "latency-p99", "verified-instructions", "jited-size"] {
+        let value = of_program[measure]["value"].as_f64();
+        assert!(value.is_some_and(|value| value > 0.0), "{measure}: {metrics}");
+    }
+
+    let found = written("csv", &["-o", "result.csv"]);
+    assert!(found.stdout.is_empty(), "{}", found.stdout);
+    let table = folder.text("result.csv");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let [columns, row] = rows.as_slice() else { panic!("two lines are wanted: {table}") };
+    assert_eq!(columns.len(), row.len(), "{table}");
+    let named = |name: &str| columns.iter().position(|&it| it == name).map(|index| row[index]);
+    assert_eq!(named("file_name"), Some("looping.o"), "{table}");
+    assert_eq!(named("prog_name"), Some(PROGRAM), "{table}");
+    let verified = named("total_insns").and_then(|text| text.parse().ok());
+    // The verifier walks every iteration of the loop.
+    assert!(verified.is_some_and(|insns: u64| insns >= executed(TURNS)), "{table}");
+}
+
+#[test]
+fn what_cannot_be_run_has_the_figures_of_the_verifier() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::new();
+    folder.file("probe.o", probe(true));
+    // Nothing was measured, which is a failure.
+    let bench = |more: &[&str]| folder.run(&[&["bench", "probe.o"], more].concat()).ended_with(1);
+    for arguments in [&["--format", "json"][..], &["on_event", "--format", "json"]] {
+        let report = bench(arguments).json();
+        let found = &report["verified"][0];
+        assert_eq!((&found["name"], &found["type"]), (&"on_event".into(), &"kprobe".into()));
+        assert_eq!(found["verifier"]["processed_instructions"], 3);
+        assert_eq!(found["size"]["object_instructions"], 3);
+        assert!(found["size"]["xlated_bytes"].as_u64() >= Some(24), "{found}");
+        let told = if arguments.len() == 2 { "skipped" } else { "failures" };
+        assert_eq!(report[told][0]["name"], "on_event", "{report}");
+        assert_eq!(report["cases"], json("[]"));
+    }
+    let said = bench(&[]).said();
+    assert!(said.contains("not run: on_event: only its event runs such a program"), "{said}");
+    let csv = bench(&["--format", "csv"]).stdout;
+    assert!(csv.contains("\nprobe.o,on_event,success,") && csv.contains(",kprobe,0,,"), "{csv}");
+    let measures = bench(&["--format", "bmf"]).json();
+    assert_eq!(measures["on_event"]["verified-instructions"]["value"], 3);
+    assert_eq!(measures["on_event"]["latency"], json("null"));
+}
+
+#[test]
+fn what_the_verifier_rejects_is_told_with_line_and_log() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::new();
+    folder.file("probe.o", probe(false));
+    let bench = |more: &[&str]| folder.run(&[&["bench", "probe.o"], more].concat()).ended_with(1);
+    let report = bench(&["--format", "json"]).json();
+    let failure = &report["failures"][0];
+    assert_eq!(failure["is_rejected"], true, "{report}");
+    assert_eq!(failure["verifier"]["processed_instructions"], 2, "{report}");
+    let csv = bench(&["--format", "csv"]).stdout;
+    assert!(csv.contains("\nprobe.o,on_event,failure,"), "{csv}");
+    let brief = bench(&[]);
+    let said = brief.said();
+    assert!(said.contains("the verifier rejects on_event: R1 invalid mem access"), "{said}");
+    // Linux 6.12 appends the file name, 6.1 does not.
+    assert!(said.contains("at: return *first;"), "{said}");
+    // Only the full log has the statistics.
+    assert!(!said.contains("processed 2 insns"), "{said}");
+    let whole = bench(&["-v"]).stderr;
+    assert!(whole.contains("the verifier's log of on_event:\n"), "{whole}");
+    assert!(whole.contains("processed 2 insns"), "{whole}");
+}
+
+#[test]
+fn each_packet_of_a_capture_is_an_input() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    // One IPv6 packet, one IPv4.
+    let packets = [[0x86, 0xdd], [8, 0]].map(|r#type| {
+        let mut packet = [0; 64];
+        packet[12..14].copy_from_slice(&r#type);
+        packet
+    });
+    folder.file("two.pcap", capture(&packets));
+    let arguments = ["bench", "looping.o", "--input", "two.pcap", "--time", "5s", "--allow-stats"];
+    let report = folder.run(&[&arguments[..], &["--format", "json"]].concat()).ended_with(0).json();
+    let cases = report["cases"].as_array().expect("cases");
+    let found: Vec<_> = cases
+        .iter()
+        .map(|case| {
+            let counted = case["counts"]["measured"]["instructions"].as_u64();
+            (case["outcome"]["return_value"].as_u64(), counted)
+        })
+        .collect();
+    let ipv4 = executed(TURNS);
+    assert_eq!(found, [(Some(0), Some(ipv4 + 1)), (Some(2), Some(ipv4))], "{report}");
+    let first = ["annotate", "looping.o", "--input", "two.pcap", "--packets", "1"];
+    let said = folder.run(&first).ended_with(0).said();
+    let told = "two.pcap: only the first 1 packet of the file is used, 1 is left out";
+    assert!(said.contains(told) && said.contains("--packets"), "{said}");
+    assert!(said.contains("input two#1, returned 0"), "{said}");
+}
+
+#[test]
+fn a_packet_that_is_refused_leaves_the_others() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    folder.file("short.bin", [8; 5]);
+    folder.file("whole.bin", [8; 64]);
+    let inputs = ["annotate", "looping.o", "--input", "short.bin", "--input", "whole.bin"];
+    let said = folder.run(&inputs).ended_with(0).said();
+    assert!(said.contains("input short is left out: the kernel refuses the input"), "{said}");
+    assert!(said.contains("input whole, returned 2"), "{said}");
+}
+
+/// An Ethernet capture in the classic pcap format.
+pub(super) fn capture(packets: &[[u8; 64]]) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>();
+    let mut file = words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1]);
+    for packet in packets {
+        file.extend(words(&[0, 0, 64, 64]));
+        file.extend(packet);
+    }
+    file
+}
+
+#[test]
+fn a_signal_ends_it_with_what_was_measured() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    let arguments = ["bench", "looping.o", "--time", "60s", "--format", "json", "--allow-stats"];
+    let child = started(folder.wingbeat(&arguments));
+    wait_for_handler(&child);
+    // The end of the first batch is not observable. It takes a tenth of this.
+    thread::sleep(Duration::from_secs(6));
+    let signalled = Instant::now();
+    let found = stopped(child, Signal::INT);
+    let took = signalled.elapsed();
+    assert!(took < Duration::from_secs(10), "it ended {took:?} after the signal");
+    assert!(matches!(found.code, Some(0 | 1)), "{:?}: {}", found.code, found.stderr);
+    let report = found.json();
+    assert_eq!(report["is_interrupted"], true, "{report}");
+    let case = &report["cases"][0];
+    assert_eq!(case["program"], PROGRAM, "{report}");
+    assert!(case["latency"]["measured"]["batches"].as_u64().is_some_and(|it| it > 0), "{report}");
+}
+
+/// Waits until a SIGINT (2) handler is installed.
+fn wait_for_handler(child: &Child) {
+    let is_caught = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim();
+        Some(u64::from_str_radix(mask, 16).ok()? & 1 << 1 != 0)
+    };
+    wait_for("a handler of SIGINT", || is_caught() == Some(true));
+}
+
+// `wingbeat annotate`.
+
+#[test]
+fn lines_and_blocks_add_up() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    let found = folder.run(&["annotate", "looping.o", "--json"]).ended_with(0).json();
+    assert_eq!(found["instructions"], executed(TURNS));
+    assert_eq!(found["inputs"], serde_json::json!([["default", PASS]]));
+    let function = &found["functions"][0];
+    assert_eq!((&function["name"], &function["calls"]), (&PROGRAM.into(), &1.into()));
+    let lines = function["lines"].as_array().expect("lines");
+    let sum: u64 = lines.iter().filter_map(|line| line["instructions"].as_u64()).sum();
+    assert_eq!(sum, executed(TURNS));
+    let executions = |number: u32| {
+        let line = lines.iter().find(|line| line["line"] == number);
+        line.map(|line| line["executions"].as_u64().expect("a number"))
+    };
+    assert_eq!(executions(LOOP_LINE), Some(u64::from(TURNS)));
+    assert_eq!(executions(NEVER_LINE), Some(0));
+    let blocks = function["blocks"].as_array().expect("blocks");
+    let of_block = |block: &serde_json::Value| {
+        let bound = |end: &str| block["insns"][end].as_u64().expect("an index");
+        (bound("end") - bound("start")) * block["executions"].as_u64().expect("a number")
+    };
+    assert_eq!(blocks.iter().map(of_block).sum::<u64>(), executed(TURNS));
+    assert_eq!(blocks.iter().filter(|block| block["executions"] == 0).count(), 1);
+
+    let text = folder.run(&["annotate", "looping.o", PROGRAM, "--bytecode"]).ended_with(0).stdout;
+    let never = text.lines().find(|line| line.contains("verdict = XDP_ABORTED;"));
+    assert!(never.is_some_and(|line| line.contains("never")), "{text}");
+    assert!(text.contains("r6 += -1"), "{text}");
+}
+
+#[test]
+fn the_files_that_it_writes() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    let files = ["-o", "x.lcov", "-o", "x.svg", "-o", "x.folded"];
+    let found = folder.run(&[&["annotate", "looping.o"], &files[..]].concat()).ended_with(0);
+    assert!(found.stdout.is_empty(), "{}", found.stdout);
+
+    let coverage = folder.text("x.lcov");
+    let has = |line: String| assert!(coverage.lines().any(|it| it == line), "{line}: {coverage}");
+    has(format!("SF:{SOURCE}"));
+    has(format!("FNDA:1,{PROGRAM}"));
+    has(format!("DA:{LOOP_LINE},{TURNS}"));
+    has(format!("DA:{NEVER_LINE},0"));
+    assert!(coverage.ends_with("end_of_record\n"), "{coverage}");
+
+    let stacks = folder.text("x.folded");
+    let counts = stacks.lines().map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+    assert_eq!(counts.sum::<Option<u64>>(), Some(executed(TURNS)), "{stacks}");
+    assert!(stacks.lines().all(|line| line.starts_with(PROGRAM)), "{stacks}");
+
+    let picture = folder.text("x.svg");
+    assert!(picture.contains("<svg") && picture.trim_end().ends_with("</svg>"), "{picture}");
+    assert!(picture.contains(PROGRAM), "{picture}");
+    // The same next to a format that cannot be guessed.
+    folder.run(&["annotate", "looping.o", "-o", "x.doc"]).ended_with(2);
+}

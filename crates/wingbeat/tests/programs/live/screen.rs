@@ -1,0 +1,157 @@
+//! `wingbeat top` on a terminal.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use wingbeat_bpf_loader::owners::Owners;
+
+use crate::live::{
+    network::Network,
+    pty::Terminal,
+    support::{Dropper, check_statistics, statistics, turn, wait_for, wingbeat},
+};
+
+const ROWS: u16 = 24;
+const COLUMNS: u16 = 110;
+
+fn top(more: &[&str]) -> Command {
+    wingbeat(&[&["top", "-d", "200ms", "--filter", "screened_"], more].concat())
+}
+
+/// The screen row that contains a text.
+fn row(text: &str, wanted: &str) -> Option<usize> {
+    text.lines().position(|line| line.contains(wanted))
+}
+
+/// Last column of a program's row.
+fn last_word(text: &str, wanted: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.contains(wanted))?;
+    line.split_whitespace().last().map(str::to_owned)
+}
+
+#[test]
+fn it_shows_sorts_filters_and_leaves() {
+    let Some(_turn) = turn() else { return };
+    let before = statistics();
+    let network = Network::enter();
+    let _busy = Dropper::attached("screened_busy");
+    let _idle = Dropper::load("screened_alpha");
+    let mut terminal = Terminal::start(&top(&[]), ROWS, COLUMNS);
+    terminal.wait_for("both programs", |text| {
+        text.contains("screened_busy")
+            && text.contains("screened_alpha")
+            && text.contains("CPU % ▼")
+    });
+    assert!(terminal.screen(vt100::Screen::alternate_screen));
+    terminal.wait_for("the owner", |text| text.contains(&format!("({})", std::process::id())));
+
+    // The busy one moves to the top, with figures.
+    let is_first = |text: &str, first: &str, second: &str| row(text, first) < row(text, second);
+    terminal.wait_for("figures", |text| {
+        network.send(50);
+        let is_known =
+            last_word(text, "screened_busy").is_some_and(|word| word != "0.00" && word != "–");
+        is_known && is_first(text, "screened_busy", "screened_alpha")
+    });
+
+    // Sort by name, in reverse, then by the next column.
+    terminal.press("n");
+    terminal.wait_for("names in order", |text| {
+        text.contains("name ▲") && is_first(text, "screened_alpha", "screened_busy")
+    });
+    terminal.press("r");
+    terminal.wait_for("names in reverse", |text| {
+        text.contains("name ▼") && is_first(text, "screened_busy", "screened_alpha")
+    });
+    terminal.press(">");
+    terminal.wait_for("owners in order", |text| text.contains("owners ▲"));
+
+    // Select with an arrow key.
+    terminal.press("\u{1b}[B");
+    terminal.wait_for("details", |text| text.contains("runs/s, ") && text.contains("tag "));
+
+    // Type a filter; then another one that is discarded.
+    terminal.press("/alp");
+    terminal.wait_for("what was typed", |text| text.contains("/screened_alp"));
+    terminal.press("\r");
+    terminal.wait_for("one program", |text| {
+        text.contains("screened_alpha") && row(text, "screened_busy").is_none()
+    });
+    terminal.press("/x\u{1b}");
+    terminal.wait_for("the filter of before", |text| text.contains("filter \"screened_alp\""));
+
+    // A narrow terminal, on which the name stays.
+    terminal.resize(10, 40);
+    terminal.wait_for("a narrow table", |text| {
+        text.contains("screened_alpha") && !text.contains("owners")
+    });
+
+    let pid = terminal.pid();
+    terminal.press("q");
+    assert_eq!(terminal.end().code(), Some(0));
+    terminal.check_restored();
+    check_statistics(&before, pid);
+}
+
+#[test]
+fn every_way_out_leaves_the_terminal_as_it_was() {
+    let Some(_turn) = turn() else { return };
+    let _dropper = Dropper::load("screened_one");
+    let check = |what: &str, leave: &dyn Fn(&mut Terminal)| {
+        let before = statistics();
+        let mut terminal = Terminal::start(&top(&[]), ROWS, COLUMNS);
+        terminal.wait_for("the program", |text| text.contains("screened_one"));
+        let pid = terminal.pid();
+        leave(&mut terminal);
+        assert_eq!(terminal.end().code(), Some(0), "{what}");
+        terminal.check_restored();
+        check_statistics(&before, pid);
+    };
+    check("Esc", &|terminal| terminal.press("\u{1b}"));
+    check("Ctrl-C", &|terminal| terminal.press("\u{3}"));
+    check("SIGTERM", &|terminal| terminal.signal(Signal::TERM));
+    check("SIGHUP", &|terminal| terminal.signal(Signal::HUP));
+    check("SIGINT", &|terminal| terminal.signal(Signal::INT));
+}
+
+#[test]
+fn a_kill_leaves_the_machine_as_it_was() {
+    let Some(_turn) = turn() else { return };
+    let _dropper = Dropper::load("screened_two");
+    let before = statistics();
+    let mut terminal = Terminal::start(&top(&[]), ROWS, COLUMNS);
+    terminal.wait_for("the program", |text| text.contains("screened_two"));
+    let pid = terminal.pid();
+    let holds = || {
+        let holders = Owners::scan().expect("/proc").keep_statistics_on;
+        holders.iter().any(|owner| owner.pid == pid)
+    };
+    wait_for("statistics to be on", holds);
+    assert!(statistics().1);
+    terminal.signal(Signal::KILL);
+    assert_eq!(terminal.end().code(), None);
+    check_statistics(&before, pid);
+}
+
+#[test]
+fn colours_are_a_choice() {
+    let Some(_turn) = turn() else { return };
+    let _dropper = Dropper::load("screened_three");
+    let has_colors = |arguments: &[&str], no_color: bool| {
+        let mut command = top(arguments);
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        let terminal = Terminal::start(&command, ROWS, COLUMNS);
+        terminal.wait_for("the program", |text| text.contains("screened_three"));
+        terminal.screen(|screen| {
+            let cells = (0..ROWS).flat_map(|row| (0..COLUMNS).map(move |column| (row, column)));
+            let mut cells = cells.filter_map(|(row, column)| screen.cell(row, column));
+            cells.any(|cell| cell.fgcolor() != vt100::Color::Default)
+        })
+    };
+    assert!(has_colors(&[], false));
+    assert!(!has_colors(&[], true));
+    assert!(!has_colors(&["--color", "never"], false));
+    assert!(has_colors(&["--color", "always"], true));
+}

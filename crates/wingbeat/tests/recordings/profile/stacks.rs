@@ -1,0 +1,347 @@
+//! Depth of stacks, and names of their frames.
+
+#[cfg(target_arch = "x86_64")]
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::profile::support::{
+    WITH_FRAME_POINTERS, build, compile, launch, profile, spinner, turn_in_folder,
+};
+
+#[test]
+fn stacks_reach_the_entry_point() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let program = spinner(folder.path(), "spinner");
+    let run = launch(folder.path(), &["-F", "499"], &program, &["1"]);
+    let whole = "spinner;_start;__libc_start_main";
+    let share = run.percent_with(whole);
+    assert!(share > 97.0, "{share} %: {:?}", run.folded);
+    assert!(run.percent_with(";main;busy_work;spin") > 95.0);
+}
+
+#[test]
+fn the_caller_of_a_function_without_a_frame_is_there() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    // memset keeps no frame pointer, so the frame pointer skips its caller.
+    let source = r#"
+static char space[1 << 15];
+OWN void calls_memset(void) { for (int i = 0; i < 1000; i++) { memset(space, i, sizeof space); __asm__ volatile("" ::: "memory"); } }
+OWN void outer(void) { while (cpu_s() < 1) calls_memset(); }
+int main(void) { outer(); return 0; }"#;
+    let program = build(folder.path(), "leaf", source);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
+    // The symbol of memset depends on the CPU, and libraries without symbols have none.
+    let with_caller = run.samples_with(";outer;calls_memset;");
+    let all: u64 = run.folded.iter().map(|(_, count)| count).sum();
+    assert!(with_caller > 200, "{:?}", run.folded);
+    assert!(with_caller * 100 >= all * 97, "{with_caller} of {all}: {:?}", run.folded);
+}
+
+#[test]
+fn callers_of_equal_depth_are_told_apart_beyond_a_function_without_frame_pointer() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    // `middle` uses the register for something else, so that frame pointers end there.
+    let source = r#"
+OWN void burn(long n) { spin(n); }
+OWN __attribute__((optimize("omit-frame-pointer"))) void middle(void (*f)(long), long n) {
+    register long k __asm__("rbp") = 3;
+    __asm__ volatile("" : "+r"(k));
+    f(n);
+    __asm__ volatile("" :: "r"(k));
+}
+OWN void alpha(void) { middle(burn, 300000); }
+OWN void beta(void) { middle(burn, 2700000); }
+int main(void) { for (int i = 0; i < 300; i++) { alpha(); beta(); } return 0; }"#;
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let program = build(folder.path(), "callers", source);
+    let run = launch(folder.path(), &["-F", "1999"], &program, &[]);
+    let (alpha, beta) = (run.samples_with(";alpha;middle;"), run.samples_with(";beta;middle;"));
+    let share = alpha as f64 / (alpha + beta) as f64;
+    assert!((alpha + beta) * 100 > run.samples() * 97, "{:?}", run.folded);
+    assert!((share - 0.1).abs() < 0.03, "{alpha} of alpha, {beta} of beta");
+}
+
+#[test]
+fn deep_recursion_is_kept_to_the_limit_and_counted() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+OWN long down(long depth) { if (depth == 0) { spin(100000); return 1; } return down(depth - 1) + 1; }
+int main(int count, char **words) { while (cpu_s() < 1) down(atol(words[1])); return 0; }"#;
+    let program = build(folder.path(), "deep", source);
+    let program = program.to_str().expect("UTF-8");
+    let deepest = |run: &crate::profile::support::Run| {
+        let frames = |stack: &str| stack.matches(";down").count();
+        run.folded.iter().map(|(stack, _)| frames(stack)).max().unwrap_or(0)
+    };
+
+    let run = profile(folder.path(), &["-F", "499"], &["--", program, "400"]);
+    assert_eq!(deepest(&run), 401);
+    assert_eq!(run.number("/stacks/truncated"), 0, "{}", run.summary);
+
+    let run = profile(folder.path(), &["-F", "499"], &["--", program, "900"]);
+    // On the way down and up, the stack is less deep.
+    assert!(run.number("/stacks/truncated") * 100 > run.samples() * 80, "{}", run.summary);
+    assert!(run.stderr.contains("deeper than 512 frames"), "{}", run.stderr);
+}
+
+#[test]
+fn kernel_frames_lie_on_top_of_user_frames() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+#include <fcntl.h>
+static char space[1 << 20];
+OWN void reads(int file) { while (cpu_s() < 1) for (int i = 0; i < 100; i++) if (read(file, space, sizeof space) < 0) exit(1); }
+int main(void) { reads(open("/dev/zero", O_RDONLY)); return 0; }"#;
+    let program = build(folder.path(), "reader", source);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
+    let both = run.folded.iter().filter(|(stack, _)| {
+        let kernel = stack.find("_[k]");
+        kernel.is_some() && stack.find(";reads;").is_some_and(|user| Some(user) < kernel)
+    });
+    assert!(both.map(|(_, count)| count).sum::<u64>() > 300, "{:?}", run.folded);
+
+    let run = launch(folder.path(), &["-F", "499", "--stacks", "user"], &program, &[]);
+    assert_eq!(run.samples_with("_[k]"), 0);
+    assert!(run.samples_with(";reads;") > 300);
+    let run = launch(folder.path(), &["-F", "499", "--stacks", "kernel"], &program, &[]);
+    assert_eq!(run.samples_with(";reads"), 0);
+    assert!(run.samples_with("_[k]") > 300);
+}
+
+#[test]
+fn the_vdso_and_stripped_programs_have_the_names_that_there_are() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = "#include <time.h>
+int main(void) { struct timespec now, then; clock_gettime(CLOCK_MONOTONIC, &then);
+    do clock_gettime(CLOCK_MONOTONIC, &now); while (now.tv_sec - then.tv_sec < 2); return 0; }";
+    let flags = [WITH_FRAME_POINTERS, &["-s"]].concat();
+    let program = compile(folder.path(), "clock", source, &flags);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
+    assert!(run.samples_with(";clock_gettime") > 100, "{:?}", run.folded);
+    assert!(run.samples_with(";clock+0x") > 100, "{:?}", run.folded);
+}
+
+#[test]
+fn code_of_a_jit_has_the_names_of_its_perf_map() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    // push rbp; mov rbp,rsp; mov ecx,1000000; dec ecx; jnz -4; pop rbp; ret
+    let source = r#"
+#include <sys/mman.h>
+static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+OWN void runs(void (*jit)(void)) { while (cpu_s() < 1) jit(); }
+int main(void) {
+    char path[64];
+    void *space = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(space, code, sizeof code);
+    sprintf(path, "/tmp/perf-%d.map", getpid());
+    FILE *map = fopen(path, "w");
+    fprintf(map, "%lx %lx jitted_function\n", (unsigned long)space, (unsigned long)sizeof code);
+    fclose(map);
+    runs((void (*)(void))space);
+    return 0;
+}"#;
+    let program = build(folder.path(), "jit", source);
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
+    assert!(run.percent_with(";runs;jitted_function") > 90.0, "{:?}", run.folded);
+}
+
+/// A program that runs generated code: its initialization, and how it publishes the name, in C with the `path` of its
+/// perf map and the `text` for it.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn jit_that(folder: &Path, name: &str, begin: &str, publish: &str) -> PathBuf {
+    let source = r#"
+#include <sys/mman.h>
+static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+OWN void runs(void (*jit)(void)) { while (cpu_s() < 1) jit(); }
+static void write_map(const char *path, const char *text) {
+    FILE *map = fopen(path, "w");
+    if (!map || fputs(text, map) < 0 || fclose(map)) exit(3);
+}
+int main(void) {
+    char path[64], text[64];
+    BEGIN
+    void *space = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(space, code, sizeof code);
+    sprintf(path, "/tmp/perf-%d.map", getpid());
+    sprintf(text, "%lx %lx jitted_function\n", (unsigned long)space, (unsigned long)sizeof code);
+    PUBLISH
+    runs((void (*)(void))space);
+    return 0;
+}"#;
+    build(folder, name, &source.replace("BEGIN", begin).replace("PUBLISH", publish))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn only_the_perf_map_of_the_user_of_a_process_is_believed() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let check = |name: &str, begin: &str, publish: &str, refused: Option<&str>| {
+        let program = jit_that(folder.path(), name, begin, publish);
+        let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+        let named = run.percent_with(";runs;jitted_function");
+        match refused {
+            None => assert!(named > 90.0, "{name}: {:?}", run.folded),
+            Some(_) => assert!(named == 0.0, "{name}: {:?}", run.folded),
+        }
+        let files = run.summary["jit"]["refused"].as_array().expect("a list");
+        assert_eq!(files.len(), usize::from(refused.is_some()), "{name}: {files:?}");
+        let is_told = run.stderr.contains("was not used, because");
+        assert_eq!(is_told, refused.is_some(), "{name}: {}", run.stderr);
+        assert!(run.stderr.contains(refused.unwrap_or_default()), "{name}: {}", run.stderr);
+    };
+    let write = "write_map(path, text);";
+    check("own_map", "if (setgid(65534) || setuid(65534)) return 4;", write, None);
+    let stranger = format!("{write} if (chown(path, 4242, -1)) return 4;");
+    check(
+        "stranger_map",
+        "",
+        &stranger,
+        Some("it belongs to user 4242, and the process to user 0"),
+    );
+    let linked = folder.path().join("linked");
+    let link = format!("write_map({linked:?}, text); if (symlink({linked:?}, path)) return 4;");
+    check("linked_map", "", &link, Some("it is a symbolic link"));
+    // No code without a name: unused mappings are not reported.
+    let unused = format!("{stranger} while (cpu_s() < 1) spin(100000); return 0;");
+    let program = jit_that(folder.path(), "unused_map", "", &unused);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+    assert!(!run.stderr.contains("was not used"), "{}", run.stderr);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn code_of_a_jit_without_names_comes_with_a_hint() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    // The hint depends on the program's name.
+    for (name, hint) in [("node", "start Node with --perf-basic-prof"), ("other", "a jitdump file")]
+    {
+        let program = jit_that(folder.path(), name, "", "");
+        let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+        assert!(run.stderr.contains("JIT compiler without names"), "{}", run.stderr);
+        assert!(run.stderr.contains(hint), "{}", run.stderr);
+        let process = &run.summary["jit"]["nameless"][0];
+        assert_eq!(process["process"], name, "{}", run.summary);
+        assert!(run.number("/jit/nameless/0/nameless") * 100 > run.samples() * 90);
+    }
+}
+
+/// A program that runs two functions at one address in sequence, described by a jitdump file that belongs to `owner`.
+#[cfg(target_arch = "x86_64")]
+fn jit_with_dump(folder: &Path, name: &str, owner: u32) -> PathBuf {
+    let source = r#"
+#include <fcntl.h>
+#include <sys/mman.h>
+static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+static int file;
+static void put(const void *bytes, long size) { if (write(file, bytes, size) != size) exit(3); }
+static void put_int(int value) { put(&value, 4); }
+static void put_long(long value) { put(&value, 8); }
+static void load(const char *name, void *space) {
+    put_int(0);
+    put_int(16 + 40 + strlen(name) + 1 + sizeof code);
+    put_long(now_ns());
+    put_int(getpid());
+    put_int(getpid());
+    put_long((long)space);
+    put_long((long)space);
+    put_long(sizeof code);
+    put_long(now_ns());
+    put(name, strlen(name) + 1);
+    put(code, sizeof code);
+}
+OWN void runs(void (*jit)(void), double until) { while (cpu_s() < until) jit(); }
+int main(void) {
+    char path[256];
+    sprintf(path, "FOLDER/jit-%d.dump", getpid());
+    file = open(path, O_CREAT | O_TRUNC | O_RDWR, 0666);
+    if (file < 0 || fchown(file, OWNER, -1)) return 4;
+    put("DTiJ\1\0\0\0\50\0\0\0\76\0\0\0\0\0\0\0", 20);
+    put_int(getpid());
+    put_long(now_ns());
+    put_long(0);
+    if (mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) == MAP_FAILED) return 5;
+    void *space = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(space, code, sizeof code);
+    load("_ZN5first1fEv", space);
+    runs((void (*)(void))space, 0.5);
+    load("second", space);
+    runs((void (*)(void))space, 1);
+    return 0;
+}"#;
+    let source = source.replace("FOLDER", folder.to_str().expect("UTF-8"));
+    build(folder, name, &source.replace("OWNER", &owner.to_string()))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn code_of_a_jit_has_the_names_that_its_jitdump_file_had_for_it_at_that_time() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let program = jit_with_dump(folder.path(), "jitdump", 0);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+    for name in [";runs;first::f()", ";runs;second"] {
+        let share = run.percent_with(name);
+        assert!((40.0..60.0).contains(&share), "{name}: {share} %: {:?}", run.folded);
+    }
+    let program = jit_with_dump(folder.path(), "strangedump", 4242);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+    assert_eq!(run.samples_with("second"), 0, "{:?}", run.folded);
+    assert!(run.stderr.contains(".dump of PID"), "{}", run.stderr);
+    assert!(run.stderr.contains("it belongs to user 4242"), "{}", run.stderr);
+}
+
+#[test]
+fn a_bpf_program_that_is_gone_has_its_name() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    // A socket filter of 4,000 additions, run a million times by the kernel, then unloaded.
+    let source = r#"
+#include <linux/bpf.h>
+#include <sys/syscall.h>
+static struct bpf_insn code[4002];
+static char packet[64];
+int main(void) {
+    union bpf_attr load = {0}, run = {0};
+    code[0] = (struct bpf_insn){.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 0};
+    for (int i = 1; i <= 4000; i++) code[i] = (struct bpf_insn){.code = BPF_ALU64 | BPF_ADD | BPF_K, .imm = i};
+    code[4001] = (struct bpf_insn){.code = BPF_JMP | BPF_EXIT};
+    load.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
+    load.insns = (unsigned long)code;
+    load.insn_cnt = 4002;
+    load.license = (unsigned long)"GPL";
+    strcpy(load.prog_name, "hot_filter");
+    int program = syscall(SYS_bpf, BPF_PROG_LOAD, &load, sizeof load);
+    if (program < 0) return 1;
+    run.test.prog_fd = program;
+    run.test.data_in = (unsigned long)packet;
+    run.test.data_size_in = sizeof packet;
+    run.test.repeat = 10000;
+    while (cpu_s() < 1) if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &run, sizeof run)) return 2;
+    close(program);
+    return 0;
+}"#;
+    let program = build(folder.path(), "filter", source);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+    // How long the verifier takes depends on the kernel.
+    let (named, all) =
+        (run.samples_with(";hot_filter [bpf]"), run.samples_with(";bpf_test_run_[k]"));
+    assert!(named > 100 && named * 10 > all * 9, "{named} of {all}: {:?}", run.folded);
+}
+
+#[test]
+fn a_stripped_program_has_names_by_its_debug_link() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let program = spinner(folder.path(), "linked");
+    let objcopy = |arguments: &[&str]| {
+        let done = Command::new("objcopy").current_dir(folder.path()).args(arguments).status();
+        assert!(done.expect("objcopy").success(), "{arguments:?}");
+    };
+    objcopy(&["--only-keep-debug", "linked", "linked.debug"]);
+    objcopy(&["--strip-all", "linked"]);
+    objcopy(&["--add-gnu-debuglink=linked.debug", "linked"]);
+    let run = launch(folder.path(), &["-F", "499"], &program, &["1"]);
+    assert!(run.percent_with(";main;busy_work;") > 90.0, "{:?}", run.folded);
+}

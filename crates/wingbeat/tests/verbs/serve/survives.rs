@@ -1,0 +1,393 @@
+//! Confirmed writes survive a kill of the server.
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use uuid::Uuid;
+use wingbeat_pg_testing::database;
+use wingbeat_server::settings::Place;
+use wingbeat_sql::PostgresUrl;
+
+use crate::{
+    ran::{Ran, wait_for},
+    serve::support::{Server, Team, WINGBEAT},
+};
+
+/// Number of kills.
+const KILLS: usize = 100;
+
+/// Writes from concurrent clients until the server is gone; returns the confirmed names.
+fn write_until_gone(
+    team: &Team,
+    clients: usize,
+    address: &str,
+    round: usize,
+    first: &AtomicBool,
+) -> Vec<String> {
+    let client = |at: usize| {
+        let mut answered = Vec::new();
+        for n in 0.. {
+            let name = format!("{round}-{at}-{n}");
+            match team.write(address, &name) {
+                Ok(answer) if answer.status == 201 => {
+                    answered.push(name);
+                    first.store(true, Ordering::Relaxed);
+                }
+                Ok(answer) => assert_eq!(answer.status, 503, "{answer:?}"),
+                Err(_) => break,
+            }
+        }
+        answered
+    };
+    let client = &client;
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..clients).map(|at| scope.spawn(move || client(at))).collect();
+        clients.into_iter().flat_map(|client| client.join().expect("no panic")).collect()
+    })
+}
+
+#[test]
+fn a_hundred_kills_lose_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let team = Team::new(folder.path());
+    let mut answered: Vec<String> = Vec::new();
+    let begun = Instant::now();
+    for round in 0..KILLS {
+        let server = Server::start(folder.path());
+        let address = server.address.clone();
+        let first = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (team, first) = (&team, &first);
+            let writing = scope.spawn(move || write_until_gone(team, 4, &address, round, first));
+            wait_for("a first answer", || first.load(Ordering::Relaxed));
+            // At a different moment of a write each time.
+            thread::sleep(Duration::from_micros(317 * round as u64));
+            server.end(Signal::KILL);
+            answered.extend(writing.join().expect("no panic"));
+        });
+        let written = team.written();
+        let lost: Vec<_> =
+            answered.iter().filter(|it| written.binary_search(it).is_err()).collect();
+        assert!(lost.is_empty(), "round {round}: {lost:?}");
+    }
+    println!("{} writes, {KILLS} kills, {:?}", answered.len(), begun.elapsed());
+    assert!(answered.len() >= KILLS);
+    // A backup is verified, and so are the databases by it.
+    let to = folder.path().join("backup");
+    let backup = ["serve", "backup", to.to_str().expect("a plain path"), "--data"];
+    let backup = Ran::of(Command::new(WINGBEAT).args(backup).arg(folder.path()));
+    backup.ended_with(0);
+}
+
+#[test]
+fn a_stop_finishes_what_was_begun() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let team = Team::new(folder.path());
+    for round in 0..5 {
+        let server = Server::start(folder.path());
+        let address = server.address.clone();
+        let first = AtomicBool::new(false);
+        let answered = thread::scope(|scope| {
+            let (team, first) = (&team, &first);
+            let writing = scope.spawn(move || write_until_gone(team, 8, &address, round, first));
+            wait_for("a first answer", || first.load(Ordering::Relaxed));
+            thread::sleep(Duration::from_millis(50));
+            let (code, log) = server.end(Signal::TERM);
+            assert_eq!(code, Some(0), "{log}");
+            assert!(log.contains("\"message\":\"stopped\""), "{log}");
+            assert!(!log.contains("cut off"), "{log}");
+            let answered = writing.join().expect("no panic");
+            let logged = log.lines().filter(|line| line.contains("\"status\":201")).count();
+            // The server confirmed each write, and each response arrived.
+            assert_eq!(logged, answered.len());
+            answered
+        });
+        let written = team.written();
+        let of_round = format!("{round}-");
+        let mut answered = answered;
+        answered.sort();
+        assert_eq!(
+            Vec::from_iter(written.into_iter().filter(|it| it.starts_with(&of_round))),
+            answered
+        );
+    }
+}
+
+/// Manually for a minute: `WINGBEAT_SERVE_TEST_SECONDS=60 cargo test -p wingbeat --test serve 64 -- --nocapture`.
+#[test]
+fn writes_of_64_clients_all_land() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let team = Team::new(folder.path());
+    let server = Server::start(folder.path());
+    let address = &server.address;
+    let seconds = env::var("WINGBEAT_SERVE_TEST_SECONDS").ok().and_then(|it| it.parse().ok());
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(2));
+    let client = |at: usize| {
+        let (mut answered, mut refused) = (Vec::new(), 0);
+        for n in 0.. {
+            if Instant::now() > end {
+                break;
+            }
+            let name = format!("{at}-{n}");
+            loop {
+                let answer = team.write(address, &name).expect("answered");
+                match answer.status {
+                    201 => break,
+                    503 => {
+                        assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
+                        refused += 1;
+                        thread::sleep(Duration::from_millis(50));
+                    }
+                    _ => panic!("{answer:?}"),
+                }
+            }
+            answered.push(name);
+        }
+        (answered, refused)
+    };
+    let client = &client;
+    let (mut answered, refused) = thread::scope(|scope| {
+        let clients: Vec<_> = (0..64).map(|at| scope.spawn(move || client(at))).collect();
+        let all = clients.into_iter().map(|client| client.join().expect("no panic"));
+        all.fold((Vec::new(), 0), |(mut names, refused), (more, again)| {
+            names.extend(more);
+            (names, refused + again)
+        })
+    });
+    answered.sort();
+    println!("{} writes, {refused} refused at first", answered.len());
+    assert_eq!(team.written(), answered);
+}
+
+// Full or read-only disks, locked or damaged databases: one sentence each, and nothing is lost.
+
+/// A server in its own mount namespace, after a script; `$0` is the data folder and `$1` wingbeat. `None` if namespaces
+/// are not permitted.
+fn in_own_mounts(script: &str, data: &Path) -> Option<Command> {
+    let namespace = ["--mount", "--propagation", "private"];
+    if !Command::new("unshare").args(namespace).arg("true").status().is_ok_and(|it| it.success()) {
+        assert!(!rustix::process::geteuid().is_root(), "root may have mounts of its own");
+        return None;
+    }
+    let script = format!("{script}\nexec \"$1\" serve --listen 127.0.0.1:0 --data \"$0\"");
+    let mut command = Command::new("unshare");
+    command.args(namespace).args(["sh", "-ec", &script]).arg(data).arg(WINGBEAT);
+    Some(command)
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let team = Team::new(&data);
+    // The databases are on a small disk, with 64 kB free once the server runs.
+    let script =
+        "mkdir \"$0.kept\"; cp \"$0\"/* \"$0.kept\"; mount -t tmpfs -o size=4m tmpfs \"$0\"
+                  cp \"$0.kept\"/* \"$0\"";
+    let Some(command) = in_own_mounts(script, &data) else { return };
+    let server = Server::of(command);
+    // The files of that disk, through the process.
+    let inside =
+        PathBuf::from(format!("/proc/{}/root{}", server.pid().as_raw_nonzero(), data.display()));
+    let write = |n: usize| team.write(&server.address, &format!("{n:06}")).expect("answered");
+    assert_eq!(write(0).status, 201);
+    let filler = inside.join("filler");
+    let mut fill = Command::new("dd");
+    fill.args(["if=/dev/zero", "bs=4k", "status=none"]).arg(format!("of={}", filler.display()));
+    let filled = fill.output();
+    assert!(!filled.expect("dd runs").status.success(), "there is no end to this disk");
+    let mut written = 1;
+    let refused = loop {
+        let answer = write(written);
+        match answer.status {
+            201 => written += 1,
+            _ => break answer,
+        }
+        assert!(written < 250, "the disk does not fill up");
+    };
+    assert_eq!(refused.status, 503, "{refused:?}");
+    let message = refused.json()["message"].as_str().expect("text").to_owned();
+    assert!(message.contains("the disk is full") && message.contains("make room"), "{message}");
+    // Reads still work.
+    assert_eq!(server.get("/v0/users", &team.key).status, 200);
+    assert_eq!(write(written).status, 503);
+    fs::remove_file(&filler).expect("removed");
+    let again = write(written);
+    assert_eq!(again.status, 201, "{again:?}");
+    let expected: Vec<_> = (0..=written).map(|n| format!("{n:06}")).collect();
+    // SQLite would resolve the link to the other root within ours, so asks the server for its contents.
+    let listed = server.get("/v0/projects/own/keys?per_page=255", &team.key).json();
+    let listed = listed.as_array().expect("a list").iter();
+    let listed: Vec<_> = listed.map(|key| key["name"].as_str().expect("text")).collect();
+    assert_eq!(listed, expected);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn a_read_only_folder_is_said_in_a_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    drop(Team::new(&data));
+    let before = fs::read(data.join("server.db")).expect("read");
+    let script = "mount --bind \"$0\" \"$0\"; mount -o remount,ro,bind \"$0\"";
+    let Some(mut command) = in_own_mounts(script, &data) else { return };
+    Ran::of(&mut command).ended_with(1).tells_in_one_line().tells("Read-only file system");
+    assert_eq!(fs::read(data.join("server.db")).expect("read"), before);
+}
+
+#[test]
+fn a_lock_of_another_program_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let team = Team::new(folder.path());
+    let server = Server::start(folder.path());
+    let lock = rusqlite::Connection::open(folder.path().join("server.db")).expect("opened");
+    lock.execute_batch("BEGIN IMMEDIATE").expect("locked");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let begun = Instant::now();
+            (team.write(&server.address, "late").expect("answered").status, begun.elapsed())
+        });
+        thread::sleep(Duration::from_millis(700));
+        // Reads do not wait.
+        let begun = Instant::now();
+        assert_eq!(server.get("/v0/users", &team.key).status, 200);
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        lock.execute_batch("ROLLBACK").expect("unlocked");
+        let (status, waited) = waiting.join().expect("no panic");
+        assert_eq!(status, 201);
+        assert!(waited > Duration::from_millis(500), "{waited:?}");
+    });
+    assert_eq!(team.written(), ["late"]);
+}
+
+#[test]
+fn a_damaged_database_is_left_as_it_is() {
+    let check = |name: &str, damage: &dyn Fn(&fs::File), expected: &[&str]| {
+        let folder = tempfile::tempdir().expect("a folder");
+        drop(Team::new(folder.path()));
+        assert_eq!(Server::start(folder.path()).end(Signal::TERM).0, Some(0));
+        let path = folder.path().join(name);
+        damage(&fs::File::options().write(true).open(&path).expect("opened"));
+        let before = fs::read(&path).expect("read");
+        let mut serve = Command::new(WINGBEAT);
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path());
+        let ran = Ran::of(&mut serve).ended_with(1).tells_in_one_line();
+        assert!(ran.stderr.contains(name), "{ran}");
+        assert!(expected.iter().any(|text| ran.stderr.contains(text)), "{ran}");
+        assert_eq!(fs::read(&path).expect("read"), before, "{name} was changed");
+    };
+    let no_head = |file: &fs::File| file.write_all_at(&[0x55; 4096], 0).expect("written");
+    check("server.db", &no_head, &["is no database of a wingbeat server"]);
+    check("results.db", &no_head, &["is not a store of wingbeat"]);
+    let of_others = |file: &fs::File| file.write_all_at(&[9; 4], 68).expect("written");
+    check("server.db", &of_others, &["is no database of a wingbeat server"]);
+    check("results.db", &of_others, &["is not a store of wingbeat"]);
+    // Only the schema stays intact.
+    let no_rest = |file: &fs::File| {
+        let length = file.metadata().expect("read").len();
+        file.write_all_at(&vec![0x55; length as usize - 100], 100).expect("written");
+    };
+    check("server.db", &no_rest, &["damaged", "malformed"]);
+    check("results.db", &no_rest, &["damaged", "malformed"]);
+}
+
+// Rolling restarts of servers on one database while clients post to any of them.
+
+const CLIENTS: usize = 64;
+
+/// Addresses of both servers, as a load balancer has them.
+struct Proxy(Mutex<[String; 2]>);
+
+impl Proxy {
+    fn addresses(&self) -> MutexGuard<'_, [String; 2]> {
+        self.0.lock().expect("sound")
+    }
+
+    /// Posts a report to either server until one confirms it; returns the number of attempts.
+    fn post(&self, team: &Team, client: usize, uuid: Uuid, value: usize) -> usize {
+        let mut attempts = 0;
+        loop {
+            let address = self.addresses()[(client + attempts) % 2].clone();
+            attempts += 1;
+            match team.run(&address, uuid, value) {
+                Ok(answer) if answer.status == 201 => return attempts,
+                Ok(answer) => assert_eq!(answer.status, 503, "{answer:?}"),
+                Err(_) => {}
+            }
+            assert!(attempts < 1000, "no server answers");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Manually for a minute: `WINGBEAT_SERVE_TEST_SECONDS=60 cargo test -p wingbeat --test serve rolling -- --nocapture`.
+#[test]
+fn a_rolling_restart_loses_nothing_and_doubles_nothing() {
+    let Some(url) = database() else { return };
+    let primary = PostgresUrl::parse(&url).expect("a URL");
+    let team = Team::new(Place::Postgres { primary, replica: None });
+    let mut servers = [(); 2].map(|()| Server::start_on(&url));
+    let proxy = Proxy(Mutex::new(servers.each_ref().map(|server| server.address.clone())));
+    let seconds = env::var("WINGBEAT_SERVE_TEST_SECONDS").ok().and_then(|it| it.parse().ok());
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(4));
+    let is_done = AtomicBool::new(false);
+    let client = |client: usize| {
+        let (mut answered, mut attempts) = (Vec::new(), 0);
+        // Not forever if a restart fails.
+        while !is_done.load(Ordering::Relaxed) && Instant::now() < end + Duration::from_secs(60) {
+            let uuid = Uuid::now_v7();
+            attempts += proxy.post(&team, client, uuid, client);
+            answered.push(uuid);
+        }
+        (answered, attempts)
+    };
+    let mut restarts = 0;
+    let mut restart = || {
+        let turn = restarts % 2;
+        let server = Server::start_on(&url);
+        let address = server.address.clone();
+        let former = std::mem::replace(&mut servers[turn], server);
+        proxy.addresses()[turn] = address;
+        // Stopped, and every third time killed.
+        let signal = if restarts % 3 == 2 { Signal::KILL } else { Signal::TERM };
+        let (code, log) = former.end(signal);
+        assert_eq!(code, (signal == Signal::TERM).then_some(0), "{log}");
+        restarts += 1;
+    };
+    let client = &client;
+    let done: Vec<(Vec<Uuid>, usize)> = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS).map(|at| scope.spawn(move || client(at))).collect();
+        // Both of them, and each way.
+        for round in 0.. {
+            if round >= 4 && Instant::now() > end {
+                break;
+            }
+            thread::sleep(Duration::from_millis(200));
+            restart();
+        }
+        is_done.store(true, Ordering::Relaxed);
+        clients.into_iter().map(|client| client.join().expect("no panic")).collect()
+    });
+    let attempts: usize = done.iter().map(|(_, attempts)| attempts).sum();
+    let answered: Vec<Uuid> = done.into_iter().flat_map(|(answered, _)| answered).collect();
+    println!("{} reports, {attempts} attempts, {restarts} restarts", answered.len());
+    assert!(answered.len() >= CLIENTS);
+    let expected: BTreeSet<Uuid> = answered.iter().copied().collect();
+    assert_eq!(expected.len(), answered.len());
+    assert_eq!(team.reports(), expected);
+    let list = servers[0].get("/v0/projects/own/reports?per_page=1", &team.key);
+    let count = format!("x-total-count: {}", expected.len());
+    assert!(list.head.contains(&count), "{count}: {list:?}");
+}
