@@ -3,8 +3,7 @@
 use std::{
     env,
     ffi::OsStr,
-    fmt,
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -18,52 +17,25 @@ use wingbeat_text::shell_word;
 /// Lines of a failed command's output to show.
 const TAIL_LINES: usize = 8;
 
-/// A command that did not start, or failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// The command line.
-    pub command: String,
-    /// How it ended: "exit status: 100", or the error that prevented its start.
-    pub ending: String,
-    /// Its last lines of output, possibly none.
-    pub tail: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` failed ({})", self.command, self.ending)?;
-        for line in self.tail.lines() {
-            write!(f, "\n    {line}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Failure {}
-
 /// The command line, with the variables set for it.
 pub fn display(command: &Command) -> String {
     // Rustup and cargo pass their full path.
     let ours = env::var_os("CARGO").is_some_and(|cargo| cargo == command.get_program());
     let program = if ours { OsStr::new("cargo") } else { command.get_program() };
-    let variables = command.get_envs().filter_map(|(key, value)| {
-        value.map(|value| format!("{}={}", key.to_string_lossy(), quoted(value)))
-    });
+    let quoted = |word: &OsStr| shell_word(&word.to_string_lossy()).into_owned();
+    let variables = command
+        .get_envs()
+        .filter_map(|(key, value)| Some(format!("{}={}", key.to_string_lossy(), quoted(value?))));
     let words = [program].into_iter().chain(command.get_args()).map(quoted);
     variables.chain(words).collect::<Vec<_>>().join(" ")
 }
 
-fn quoted(word: &OsStr) -> String {
-    shell_word(&word.to_string_lossy()).into_owned()
-}
-
-/// Runs a command with its output in a log file instead of the terminal.
-///
-/// On failure, returns the last lines; the log keeps the whole output.
-pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), Failure> {
-    let outcome = (|| -> io::Result<_> {
+/// Runs a command with its output in a log file instead of the terminal. An error has the last lines.
+pub fn run_logged(command: &mut Command, log: &Path) -> anyhow::Result<()> {
+    let line = display(command);
+    let mut run = || -> io::Result<_> {
         let mut file = OpenOptions::new().create(true).append(true).read(true).open(log)?;
-        writeln!(file, "$ {}", display(command))?;
+        writeln!(file, "$ {line}")?;
         let start = file.stream_position()?;
         let streams = (file.try_clone()?, file.try_clone()?);
         let status = command.stdin(Stdio::null()).stdout(streams.0).stderr(streams.1).status()?;
@@ -71,15 +43,12 @@ pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), Failure> {
         file.seek(SeekFrom::Start(start))?;
         file.read_to_end(&mut output)?;
         Ok((status, String::from_utf8_lossy(&output).into_owned()))
-    })();
-    let (ending, output) = match outcome {
-        Ok((status, _)) if status.success() => return Ok(()),
-        Ok((status, output)) => (status.to_string(), output),
-        Err(error) => (error.to_string(), String::new()),
     };
+    let (status, output) = run().with_context(|| format!("cannot run `{line}`"))?;
     let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
-    let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
-    Err(Failure { command: display(command), ending, tail })
+    let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n    ");
+    ensure!(status.success(), "`{line}` failed ({status})\n    {tail}");
+    Ok(())
 }
 
 /// Standard output of a command; `None` if it does not start or fails.
@@ -100,12 +69,9 @@ pub fn captured(command: &mut Command) -> anyhow::Result<String> {
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let of_root = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let is_program = |it: &fs::Metadata| it.is_file() && it.permissions().mode() & 0o111 != 0;
     let mut files = env::split_paths(&path).chain(of_root).map(|dir| dir.join(name));
-    files.find(|file| is_executable(file))
-}
-
-fn is_executable(file: &Path) -> bool {
-    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    files.find(|file| file.metadata().is_ok_and(|it| is_program(&it)))
 }
 
 /// Privileges of the current user.
@@ -131,6 +97,13 @@ impl Rights {
         }
     }
 
+    /// The current privileges; an error without root and sudo.
+    pub fn required() -> anyhow::Result<Self> {
+        let rights = Self::now();
+        ensure!(rights != Self::None, "this loads eBPF programs: run it as root, or install sudo");
+        Ok(rights)
+    }
+
     /// A command that runs `program` as root and keeps the environment. Without sudo it runs unprivileged; the caller
     /// has already reported that.
     pub fn command(self, program: &OsStr) -> Command {
@@ -152,10 +125,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Removes the variables that cargo set for this process.
-///
-/// Otherwise a nested cargo would see a different environment than one started by hand, and build scripts that watch
-/// such a variable would rerun each time.
+/// Removes the variables that cargo set for this process: build scripts that watch one would rerun in a nested cargo.
 pub fn without_package(command: &mut Command) {
     for (key, _) in env::vars_os() {
         let name = key.to_string_lossy();
@@ -225,24 +195,17 @@ mod tests {
     }
 
     #[test]
-    fn failure_holds_the_last_lines() {
+    fn a_failure_has_the_last_lines() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let log = dir.path().join("log");
-        let mut early = Command::new("sh");
-        run_logged(early.args(["-c", "echo earlier"]), &log).expect("echo works");
-        let mut late = Command::new("sh");
-        let script = "seq 30; echo >&2 gone wrong; exit 3";
-        let failure = run_logged(late.args(["-c", script]), &log).expect_err("it exits with 3");
-        assert_eq!(failure.ending, "exit status: 3");
-        let lines: Vec<_> = failure.tail.lines().collect();
-        assert_eq!((lines.len(), lines[0], lines[7]), (8, "24", "gone wrong"));
-    }
-
-    #[test]
-    fn programs_that_do_not_exist_fail_with_a_sentence() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let mut command = Command::new("/no/such/program");
-        let failure = run_logged(&mut command, &dir.path().join("log")).expect_err("no program");
-        assert!(failure.to_string().starts_with("`/no/such/program` failed (No such file"));
+        let run = |script: &str| run_logged(Command::new("sh").args(["-c", script]), &log);
+        run("echo earlier").expect("echo works");
+        let failure = run("seq 30; echo >&2 gone wrong; exit 3").expect_err("it exits with 3");
+        let expected = "exit 3'` failed (exit status: 3)\n    24\n    25\n";
+        let failure = failure.to_string();
+        assert!(failure.contains(expected) && failure.ends_with("\n    gone wrong"), "{failure}");
+        let failure = run_logged(&mut Command::new("/no/such/program"), &log);
+        let failure = format!("{:#}", failure.expect_err("no program"));
+        assert!(failure.starts_with("cannot run `/no/such/program`: No such file"), "{failure}");
     }
 }

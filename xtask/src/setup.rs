@@ -13,7 +13,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 use wingbeat_bpf_build::{LLVM_MAJORS, Toolchain, llvm_major};
 use xtask::{
@@ -181,9 +181,9 @@ impl Here {
         let outcome = run_logged(command, &self.log);
         match &outcome {
             Ok(()) => say("installed", format_args!("in {:.1} s", start.elapsed().as_secs_f64())),
-            Err(failure) => say("failed", failure),
+            Err(error) => say("failed", format_args!("{error:#}")),
         }
-        Ok(outcome?)
+        outcome
     }
 
     fn apt_get(&self, what: &str, arguments: &[&str]) -> anyhow::Result<()> {
@@ -237,7 +237,7 @@ impl Here {
                     prefix.with_context(|| format!("llvm-{llvm}-dev has no llvm-config"))?;
                 let feature = format!("llvm-{llvm}");
                 let flags = ["--no-default-features", "--features", &feature];
-                let mut install = cargo_install("bpf-linker", LINKER_VERSION, &linker_root(*llvm));
+                let mut install = cargo_install(LINKER_VERSION, &linker(*llvm));
                 let what = format!(
                     "bpf-linker {LINKER_VERSION} for LLVM {llvm}, built in a minute or two"
                 );
@@ -256,11 +256,16 @@ impl Here {
     }
 }
 
-fn cargo_install(name: &str, version: &str, root: &Path) -> Command {
+/// Builds a program of crates.io at `path`, which ends with `bin` and its name.
+fn cargo_install(version: &str, path: &Path) -> Command {
     let mut install = cargo();
-    install
-        .args(["install", name, "--version", version, "--locked", "--force", "--root"])
-        .arg(root);
+    install.arg("install").args(path.file_name()).args([
+        "--version",
+        version,
+        "--locked",
+        "--force",
+    ]);
+    install.arg("--root").args(path.ancestors().nth(2));
     // Outside the scope of this repository's flags.
     install.current_dir(Toolchain::cache_dir());
     install
@@ -335,10 +340,8 @@ fn inspect(cargo: &Path, rustc: &Path) -> Option<Compiler> {
     Some(Compiler { cargo: cargo.into(), rustc: rustc.into(), release, llvm: llvm_major(rustc)? })
 }
 
-/// LLVMs with a library to link. Later ones win: Debian's, the one in `PATH`, and the user's choice.
+/// LLVMs with a library to link. The user's choice wins over Debian's.
 fn llvm_prefixes() -> BTreeMap<u32, PathBuf> {
-    let in_path = output_of(Command::new("llvm-config").arg("--prefix"));
-    let in_path = in_path.map(|prefix| PathBuf::from(prefix.trim()));
     let debian = LLVM_MAJORS.map(|major| PathBuf::from(format!("/usr/lib/llvm-{major}")));
     let set = env::var_os("LLVM_PREFIX").map(PathBuf::from);
     let major = |prefix: &Path| -> Option<u32> {
@@ -347,7 +350,7 @@ fn llvm_prefixes() -> BTreeMap<u32, PathBuf> {
         (has_library("lib") || has_library("lib64")).then_some(())?;
         version.split('.').next()?.parse().ok()
     };
-    let prefixes = debian.into_iter().chain(in_path).chain(set);
+    let prefixes = debian.into_iter().chain(set);
     prefixes.filter_map(|prefix| Some((major(&prefix)?, prefix))).collect()
 }
 
@@ -356,22 +359,16 @@ fn runs(program: &Path) -> bool {
     output_of(Command::new(program).arg("--version")).is_some()
 }
 
-fn linker_root(llvm: u32) -> PathBuf {
-    Toolchain::cache_dir().join(format!("bpf-linker-{LINKER_VERSION}-llvm{llvm}"))
-}
-
 /// Path of our bpf-linker for an LLVM, separate from one installed by the user.
 fn linker(llvm: u32) -> PathBuf {
-    linker_root(llvm).join("bin/bpf-linker")
-}
-
-fn runner_root() -> PathBuf {
-    Toolchain::cache_dir().join(format!("gungraun-runner-{RUNNER_VERSION}"))
+    let folder = format!("bpf-linker-{LINKER_VERSION}-llvm{llvm}");
+    Toolchain::cache_dir().join(folder).join("bin/bpf-linker")
 }
 
 /// Path of our gungraun-runner.
 pub(crate) fn runner() -> PathBuf {
-    runner_root().join("bin/gungraun-runner")
+    let folder = format!("gungraun-runner-{RUNNER_VERSION}");
+    Toolchain::cache_dir().join(folder).join("bin/gungraun-runner")
 }
 
 /// Prints one line with an action and its object to stderr.
@@ -398,7 +395,6 @@ pub(crate) fn toolchain() -> anyhow::Result<bool> {
         say_found(&compiler);
         return Ok(false);
     }
-    let cargo_before = find_program("cargo");
     let here = Here::begin(true)?;
     let compiler = choose(&here)?;
     say_found(&compiler);
@@ -406,13 +402,6 @@ pub(crate) fn toolchain() -> anyhow::Result<bool> {
     Toolchain { cargo: compiler.cargo, rustc: compiler.rustc, linker }
         .record()
         .with_context(|| format!("cannot write {}", Toolchain::record_path().display()))?;
-    // The distribution's cargo may precede rustup's in `PATH`, and lacks rustfmt and clippy.
-    if let (Some(before), Some(now)) = (cargo_before, find_program("cargo"))
-        && fs::canonicalize(&before).ok() != fs::canonicalize(&now).ok()
-    {
-        let (before, now) = (before.display(), now.display());
-        say("note", format_args!("`cargo` is now {now}; put {before} first in PATH to keep it"));
-    }
     Ok(true)
 }
 
@@ -434,18 +423,14 @@ fn choose(here: &Here) -> anyhow::Result<Compiler> {
         }
     }
     let (nightly, llvm) = NIGHTLIES[0];
-    Err(anyhow!(
+    bail!(
         "cannot get an eBPF toolchain on this machine\n{reasons}\
-         Correct what a failed command complains of, or install these by other means; then run `cargo xtask setup` \
-         again:\n  \
-         1. `rustup toolchain install {nightly} --profile minimal --component rust-src`,\n     \
-         or the Debian packages rustc-web, cargo-web and rust-web-src;\n  \
-         2. LLVM {llvm} with its development files: llvm-{llvm}-dev of Debian, Ubuntu or\n     \
-         https://apt.llvm.org; elsewhere set LLVM_PREFIX to the folder above bin/llvm-config;\n  \
-         3. the C++ library: g++ or libstdc++-N-dev.\n\
-         The output of every command is in {}",
+         Correct what a failed command complains of (all output is in {}), or install by other means\n  \
+         a Rust: `rustup toolchain install {nightly} --profile minimal --component rust-src`,\n  \
+         LLVM {llvm} with development files (LLVM_PREFIX: the folder above bin/llvm-config) and the C++ library;\n\
+         then run `cargo xtask setup` again",
         here.log.display()
-    ))
+    )
 }
 
 fn missing(needed: &[Tool]) -> Vec<Tool> {
@@ -493,7 +478,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
                 .map(|_| here.run(format_args!("packages of {folder}"), &mut sh));
         }
         if !runs(&runner) {
-            let mut install = cargo_install("gungraun-runner", RUNNER_VERSION, &runner_root());
+            let mut install = cargo_install(RUNNER_VERSION, &runner);
             // It parses Valgrind's output and mostly waits: halving the build time matters more than speed.
             install.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
             let _ = here.run("gungraun-runner, built in a minute or two", &mut install);

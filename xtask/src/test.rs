@@ -13,7 +13,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use serde_json::Value;
 use xtask::command::{Rights, Steps, captured, cargo, display, repository};
 
@@ -39,11 +39,7 @@ const BUILDS: [(&str, &[&str]); 2] = [
 
 /// Runs setup and the tests whose names contain `filter`.
 pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
-    let rights = Rights::now();
-    ensure!(
-        rights != Rights::None,
-        "many tests load eBPF programs: run this as root, or install sudo"
-    );
+    let rights = Rights::required()?;
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::run())?;
     // Tests of `wingbeat` profile this one, built as users build it.
@@ -128,58 +124,54 @@ pub(crate) fn build_tests<'a>(
     Ok(artifacts(&captured(&mut command)?))
 }
 
-/// The test programs, each with whether it tests the kernel. Those come first, the longest ones leading; `of_kernel`
-/// begins with the quick ones.
-fn in_order(built: Vec<Artifact>, of_kernel: &[String]) -> Vec<(Artifact, bool)> {
+/// The test programs. Those of `of_kernel` come first, the last of them leading: it begins with the quick ones.
+fn in_order(mut built: Vec<Artifact>, of_kernel: &[String]) -> Vec<Artifact> {
+    built.retain(|it| it.is_test);
     let rank = |it: &Artifact| of_kernel.iter().rev().position(|name| *name == it.name());
-    let tests = built.into_iter().filter(|it| it.is_test);
-    let mut programs: Vec<_> = tests.map(|it| (it.clone(), rank(&it).is_some())).collect();
-    programs.sort_by_key(|(program, _)| rank(program).unwrap_or(usize::MAX));
-    programs
+    built.sort_by_key(|it| rank(it).unwrap_or(usize::MAX));
+    built
 }
 
-/// Runs the tests whose names contain `filter`. One lane starts with the kernel tests, the other with the rest;
-/// whichever finishes first helps the other.
+/// Runs the tests whose names contain `filter`: one lane from the first program on, with the kernel tests, and one from
+/// the last.
 fn run_all(
-    programs: &[(Artifact, bool)],
+    programs: &[Artifact],
     filter: Option<&str>,
     rights: Rights,
     verdict: &mut Verdict,
 ) -> anyhow::Result<()> {
     let output = repository().join(OUTPUT);
     fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
-    let waiting = Mutex::new((0..programs.len()).collect::<Vec<_>>());
+    let run = |program: &Artifact, words: &[&str]| run_program(program, words, rights, &output);
+    let waiting = Mutex::new(programs.iter());
     let outcomes = Mutex::new(Vec::new());
-    let lane = |of_kernel: bool| loop {
-        let next = {
+    let lane = |from_end: bool| {
+        loop {
             let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            let wanted = waiting.iter().position(|it| programs[*it].1 == of_kernel);
-            wanted.or((!waiting.is_empty()).then_some(0)).map(|index| waiting.remove(index))
-        };
-        let Some(index) = next else { break };
-        let program = &programs[index].0;
-        let start = Instant::now();
-        let text = run_program(program, filter.as_slice(), rights, &output);
-        let outcome = Outcome::read(&text);
-        let word = if outcome.is_good() { "ok" } else { "FAILED" };
-        let (seconds, passed) = (start.elapsed().as_secs_f64(), outcome.passed);
-        eprintln!("{word:<6} {seconds:>6.1} s  {passed:>4} passed  {}", program.name());
-        if !outcome.is_good() {
-            eprintln!("{text}");
+            let next = if from_end { waiting.next_back() } else { waiting.next() };
+            drop(waiting);
+            let Some(program) = next else { break };
+            let start = Instant::now();
+            let text = run(program, filter.as_slice());
+            let outcome = Outcome::read(&text);
+            let word = if outcome.is_good() { "ok" } else { "FAILED" };
+            let (seconds, passed) = (start.elapsed().as_secs_f64(), outcome.passed);
+            eprintln!("{word:<6} {seconds:>6.1} s  {passed:>4} passed  {}", program.name());
+            if !outcome.is_good() {
+                eprintln!("{text}");
+            }
+            let outcome = (program, outcome);
+            outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
         }
-        outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((index, outcome));
     };
     thread::scope(|scope| {
-        scope.spawn(|| lane(true));
-        lane(false);
+        scope.spawn(|| lane(false));
+        lane(true);
     });
-    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    outcomes.sort_by_key(|(index, _)| *index);
-    for (index, outcome) in outcomes {
-        let program = &programs[index].0;
+    for (program, outcome) in outcomes.into_inner().unwrap_or_else(PoisonError::into_inner) {
         verdict.add(&program.name(), &outcome, |test| {
             eprintln!("once more, alone: {} {test}", program.name());
-            Outcome::read(&run_program(program, &["--exact", test], rights, &output)).is_good()
+            Outcome::read(&run(program, &["--exact", test])).is_good()
         });
     }
     Ok(())
@@ -337,8 +329,7 @@ mod tests {
         let built = artifacts(&messages.join("\n"));
         assert_eq!((built.len(), built[2].is_test, built[2].kind.as_str()), (4, false, "test"));
         let found = in_order(built, &["wingbeat/live", "wingbeat/heap"].map(str::to_owned));
-        let found: Vec<_> = found.iter().map(|(it, of_kernel)| (it.name(), *of_kernel)).collect();
-        let expected = [("wingbeat/heap", true), ("wingbeat/live", true), ("track/store", false)];
-        assert_eq!(found, expected.map(|(name, of_kernel)| (name.to_owned(), of_kernel)));
+        let names: Vec<_> = found.iter().map(Artifact::name).collect();
+        assert_eq!(names, ["wingbeat/heap", "wingbeat/live", "track/store"]);
     }
 }

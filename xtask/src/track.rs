@@ -6,7 +6,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use xtask::command::{Rights, Steps, cargo, repository, without_package};
 
 use crate::setup;
@@ -35,10 +35,7 @@ pub(crate) struct TrackArgs {
 
 /// Runs setup, builds, measures, and reports regressions: exit code 1 for an exact one.
 pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
-    ensure!(
-        Rights::now() != Rights::None,
-        "eBPF programs run as root only: run this as root, or install sudo"
-    );
+    Rights::required()?;
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::run())?;
     steps.run(cargo().args(["build", "--profile", "quick", "-p", "wingbeat"]))?;

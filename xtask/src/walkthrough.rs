@@ -22,7 +22,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use xtask::{
-    command::{Rights, Steps, cargo, find_program, output_of, repository, run_logged},
+    command::{Rights, Steps, cargo, find_program, repository, run_logged},
     conditions, folders, marked,
 };
 
@@ -43,10 +43,7 @@ const LIMIT: Duration = Duration::from_mins(12);
 
 /// Runs the document in a scratch clone, starting at a chapter. With `update`, replaces its output and pictures.
 pub(crate) fn run(update: bool, from: usize) -> anyhow::Result<ExitCode> {
-    ensure!(
-        Rights::now() != Rights::None,
-        "the walkthrough loads eBPF programs: run this as root, or install sudo"
-    );
+    Rights::required()?;
     let root = repository();
     let file = root.join(DOCUMENT);
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {DOCUMENT}"))?;
@@ -136,43 +133,33 @@ fn draw(step: &Step, output: &str, clone: &Path, root: &Path) -> anyhow::Result<
     Ok(())
 }
 
-/// Creates the clone, on a branch `main` that includes uncommitted changes.
-///
-/// It shares our target folder, which has the build of `cargo xtask demo` that the document requires.
+/// Makes the clone, on a branch `main` that includes uncommitted changes.
+const CLONE: &str = r#"
+export GIT_INDEX_FILE="$1/index"
+git read-tree HEAD && git add --all && tree=$(git write-tree) && unset GIT_INDEX_FILE || exit
+commit=$(git rev-parse HEAD)
+[ "$tree" = "$(git rev-parse 'HEAD^{tree}')" ] || commit=$(git commit-tree -p HEAD -m "Add uncommitted changes" "$tree")
+git clone --quiet --shared --no-checkout . "$1/wingbeat" && cd "$1/wingbeat" && git checkout --quiet -B main "$commit"
+"#;
+
+/// The clone shares our target folder, which has the build of `cargo xtask demo` that the document requires.
 fn clone(place: &Path) -> anyhow::Result<PathBuf> {
-    let root = repository();
-    let clone = place.join("wingbeat");
     folders::fresh(place)?;
-    let git = |folder: &Path, words: &[&str]| {
-        let mut git = Command::new("git");
-        git.args(["-c", "user.name=walkthrough", "-c", "user.email=walkthrough@localhost"]);
-        git.current_dir(folder).args(words);
-        git
-    };
-    let run = |mut command: Command| run_logged(&mut command, &place.join("clone.log"));
-    run(git(place, &["clone", "--quiet", "--shared", &root.to_string_lossy(), "wingbeat"]))?;
-    run(git(&clone, &["checkout", "--quiet", "-B", "main"]))?;
-    let list = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
-    let changed = output_of(&mut git(&root, &list)).context("`git ls-files` failed")?;
-    for file in changed.split_terminator('\0') {
-        let (from, to) = (root.join(file), clone.join(file));
-        if from.is_file() {
-            fs::create_dir_all(to.parent().unwrap_or(&clone)).context("cannot create a folder")?;
-            fs::copy(&from, &to).with_context(|| format!("cannot copy {file}"))?;
-        } else if to.exists() {
-            fs::remove_file(&to).with_context(|| format!("cannot remove {file}"))?;
-        }
-    }
-    if !changed.is_empty() {
-        run(git(&clone, &["add", "--all"]))?;
-        run(git(
-            &clone,
-            &["commit", "--quiet", "--allow-empty", "--message", "Add uncommitted changes"],
-        ))?;
-    }
-    symlink(root.join("target"), clone.join("target")).context("cannot link the target folder")?;
+    let mut sh = Command::new("sh");
+    sh.args(["-c", CLONE, "sh"]).arg(place).current_dir(repository()).envs(AUTHOR);
+    run_logged(&mut sh, &place.join("clone.log"))?;
+    let clone = place.join("wingbeat");
+    symlink(repository().join("target"), clone.join("target")).context("cannot link target")?;
     Ok(clone)
 }
+
+/// Of commits.
+const AUTHOR: [(&str, &str); 4] = [
+    ("GIT_AUTHOR_NAME", "walkthrough"),
+    ("GIT_AUTHOR_EMAIL", "walkthrough@localhost"),
+    ("GIT_COMMITTER_NAME", "walkthrough"),
+    ("GIT_COMMITTER_EMAIL", "walkthrough@localhost"),
+];
 
 /// Replaces sudo for root. The flags are about the environment, which stays as it is.
 const SUDO: &str = r#"#!/bin/sh
@@ -182,7 +169,9 @@ exec "$@"
 
 /// Bash with a terminal's environment: without our variables, and with an author for commits.
 fn bash(place: &Path) -> anyhow::Result<Command> {
-    let mut bash = Command::new("bash");
+    // Ends a command that hangs; leftovers are in its process group.
+    let mut bash = Command::new("timeout");
+    bash.args(["--kill-after=5", "900", "bash"]);
     const OURS: [&str; 6] =
         ["CARGO_PKG_", "CARGO_MANIFEST_", "GITHUB_", "GITLAB_", "WINGBEAT_", "BENCHER_"];
     for (key, _) in env::vars_os() {
@@ -191,10 +180,7 @@ fn bash(place: &Path) -> anyhow::Result<Command> {
             bash.env_remove(&key);
         }
     }
-    for role in ["GIT_AUTHOR", "GIT_COMMITTER"] {
-        bash.env(format!("{role}_NAME"), "walkthrough");
-        bash.env(format!("{role}_EMAIL"), "walkthrough@localhost");
-    }
+    bash.envs(AUTHOR);
     if Rights::now() == Rights::Root && find_program("sudo").is_none() {
         // Root in a container has no sudo, and needs none.
         let sudo = place.join("bin/sudo");

@@ -4,6 +4,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// Where `unsafe` is allowed: the kernel interface.
@@ -294,4 +295,11 @@ fn every_exact_bench_is_tracked() {
     for command in ["cargo xtask track --branch main ", "cargo xtask track --candidate "] {
         assert!(workflow.contains(command), "{command} is not in CI");
     }
+}
+
+#[test]
+fn the_github_action_works() {
+    let test = Command::new("bash").arg(root().join(".github/action/test")).output();
+    let test = test.expect("bash runs");
+    assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stderr));
 }

@@ -32,7 +32,7 @@ const ENTRY_TYPE_ID: u32 = 4;
 /// The kernel's message about it (kernel/bpf/verifier.c, Linux 6.18).
 const REMOVED_CALLBACK: &str = "verifier bug: No program to jit";
 
-/// Tells `cargo xtask test` that a failure may be due to the machine: see `xtask/src/test/outcome.rs`.
+/// Tells `cargo xtask test` that a failure may be due to the machine: see `xtask/src/test.rs`.
 pub(crate) fn ask_for_quiet() {
     println!("[this test needs a quiet machine]");
 }

@@ -18,7 +18,7 @@ use std::{
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 
-/// Marks a failure as possibly the machine's for `cargo xtask test`: see `xtask/src/test/outcome.rs`.
+/// Marks a failure as possibly the machine's for `cargo xtask test`: see `xtask/src/test.rs`.
 const QUIET: &str = "[this test needs a quiet machine]";
 
 /// Acquires the test lock; `None` if this machine cannot run it, which in CI is a failure.
