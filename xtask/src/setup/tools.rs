@@ -12,7 +12,7 @@ pub(super) const RUNNER_VERSION: &str = "0.20.0";
 
 /// Folders of npm packages for tests: a browser driver, and third-party schemas.
 pub(super) const NPM_FOLDERS: [&str; 2] =
-    ["crates/server/tests/browser", "crates/push/tests/schemas"];
+    ["crates/server/tests/browser", "crates/agent/tests/schemas"];
 
 /// Folder of the Python requirements for tests.
 pub(super) const PYTHON_FOLDER: &str = "xtask/python";

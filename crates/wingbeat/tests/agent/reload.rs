@@ -7,7 +7,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use wingbeat_push::Ring;
+use wingbeat_agent::WindowArchive;
 
 use crate::{
     ran::{Ran, result, started, wait_for},
@@ -21,7 +21,7 @@ fn rules(service: &str) -> String {
 
 /// The services in a folder of windows.
 fn services(kept: &Path) -> Vec<String> {
-    let listing = Ring::list(kept, SystemTime::UNIX_EPOCH, SystemTime::now()).ok();
+    let listing = WindowArchive::list(kept, SystemTime::UNIX_EPOCH, SystemTime::now()).ok();
     let entries = listing.map(|listing| listing.entries).unwrap_or_default();
     entries.iter().map(|entry| entry.labels["service_name"].clone()).collect()
 }
