@@ -4,11 +4,10 @@
 use libfuzzer_sys::fuzz_target;
 use prost::Message as _;
 use wingbeat_pprof::{
-    Flame, Medium, Request, Side, Total, View,
+    Flame, Medium, Request, Side, Total, View, intake,
     pprof::{BYTES_MAX, unpacked},
     proto::Profile,
 };
-use wingbeat_push::intake;
 
 /// 2026-11-28T02:00:00Z.
 const NOW_NS: i64 = 1_795_831_200_000_000_000;

@@ -25,7 +25,7 @@ use std::{
 
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::{sync::Semaphore, task};
-pub use wingbeat_push::intake;
+pub use wingbeat_pprof::intake;
 
 use self::{
     index::{Block, Level},
