@@ -6,7 +6,7 @@ use wingbeat_pprof::{
 
 use super::{
     metric::INSTRUCTIONS,
-    quote::{Files, Quote, Sources},
+    source_excerpt::{Files, SourceExcerpt, Sources},
 };
 use crate::{
     model::{Measure, ProfileInfo, Report},
@@ -21,7 +21,7 @@ pub struct Pair {
     pub measure: Measure,
     pub explanation: Explanation,
     /// Source lines of the named functions.
-    pub quotes: Vec<Quote>,
+    pub excerpts: Vec<SourceExcerpt>,
     sides: [Side; 2],
 }
 
@@ -85,9 +85,9 @@ impl Asked<'_> {
         let explanation = compare(&earlier, &later, metric)
             .map_err(|error| Unexplained::Profiles(error.to_string()))?;
         let places = explanation.guilty.iter().map(|guilty| guilty.place.as_ref());
-        let quotes =
-            places.enumerate().filter_map(|(at, place)| files.quote(at, &place?.0)).collect();
-        Ok(Pair { before, after, measure, explanation, quotes, sides: [earlier, later] })
+        let excerpts =
+            places.enumerate().filter_map(|(at, place)| files.excerpt(at, &place?.0)).collect();
+        Ok(Pair { before, after, measure, explanation, excerpts, sides: [earlier, later] })
     }
 }
 

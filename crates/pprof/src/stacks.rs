@@ -1,12 +1,14 @@
-//! Sums profiles of the same type: a service over many time windows.
+//! Stacks of one or more profiles with the same sample types: read, added up, merged, and written as one profile.
 
 use std::collections::hash_map::Entry;
 
+use prost::Message as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
-    pprof::{Dangling, Tables},
+    pprof::{Dangling, Tables, UnpackError, unpacked},
     proto::{Function, Line, Location, Mapping, Profile, Sample, ValueType},
+    side::{ReadError, Side},
 };
 
 /// Maximum total frames of all stacks, including inlined functions.
@@ -19,11 +21,15 @@ const OTHERS: &str = "(other stacks)";
 const RARE: &str = "(rarely called)";
 
 /// Why a profile cannot be added.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum AddError {
     #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    #[error("not a pprof profile: {0}")]
+    Decode(#[from] prost::DecodeError),
+    #[error(transparent)]
     Dangling(#[from] Dangling),
-    #[error("the profiles count different things, {0} and {1}")]
+    #[error("the profiles have different sample types, {0} and {1}")]
     Kinds(String, String),
     #[error("a sample has {0} values, and the profile {1} sample types")]
     Values(usize, usize),
@@ -31,16 +37,19 @@ pub enum AddError {
 
 /// A code location. Addresses change with each mapping, so they are used only without a function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Place {
+pub(crate) struct Place {
     /// File and build id.
     mapping: (u32, u32),
-    address: u64,
+    /// Offset in the file.
+    pub(crate) address: u64,
+    /// Function and line, innermost first.
     lines: Vec<(u32, i64)>,
 }
 
-/// Summed profiles. Labels of samples, and fields that no reader here needs, are dropped.
+/// Stacks with one value for each sample type, without duplicates. Labels of samples, and fields that no reader here
+/// needs, are dropped.
 #[derive(Debug, Default)]
-pub struct Total {
+pub struct Stacks {
     /// Name and unit of each sample type.
     types: Vec<(u32, u32)>,
     shown: u32,
@@ -60,17 +69,39 @@ pub struct Total {
     span_ns: Option<(i64, i64)>,
 }
 
-impl Total {
+impl Stacks {
+    /// Reads a pprof file, gzip'd or not, of at most `most` decompressed bytes.
+    pub fn read(bytes: &[u8], most: u64) -> Result<Self, AddError> {
+        let mut stacks = Self::default();
+        stacks.add_file(bytes, most)?;
+        Ok(stacks)
+    }
+
+    /// Adds a pprof file, as [`read`](Self::read) does.
+    pub fn add_file(&mut self, bytes: &[u8], most: u64) -> Result<(), AddError> {
+        self.add(&Profile::decode(&*unpacked(bytes, most)?)?)
+    }
+
     /// Adds a profile. After an error, a part of it may have been added.
     pub fn add(&mut self, message: &Profile) -> Result<(), AddError> {
         self.add_some(message, message.sample.iter())
     }
 
-    /// Adds some samples of a profile.
+    /// Adds some samples of a profile, for example those with a label.
     pub fn add_some<'m>(
         &mut self,
         message: &'m Profile,
         samples: impl Iterator<Item = &'m Sample>,
+    ) -> Result<(), AddError> {
+        self.add_below(message, samples, None)
+    }
+
+    /// Adds some samples, below a frame with the text of that label, if a sample has it.
+    pub fn add_below<'m>(
+        &mut self,
+        message: &'m Profile,
+        samples: impl Iterator<Item = &'m Sample>,
+        label: Option<&str>,
     ) -> Result<(), AddError> {
         let tables = Tables::new(message);
         self.check_types(&tables)?;
@@ -96,17 +127,101 @@ impl Total {
                 };
                 stack.push(place);
             }
+            for it in sample.label.iter().filter(|it| label.is_some() && it.str != 0) {
+                if label == Some(tables.string(it.key)?) {
+                    stack.push(self.unknown(tables.string(it.str)?));
+                }
+            }
             self.count(&stack, &sample.value);
         }
         let end = message.time_nanos.saturating_add(message.duration_nanos.max(0));
-        let (first, last) = self.span_ns.unwrap_or((message.time_nanos, end));
-        self.span_ns = Some((first.min(message.time_nanos), last.max(end)));
+        self.cover((message.time_nanos, end));
         Ok(())
+    }
+
+    /// Adds all of another sum. After an error, nothing was added.
+    pub fn merge(&mut self, other: Self) -> Result<(), AddError> {
+        if self.is_empty() {
+            *self = other;
+            return Ok(());
+        }
+        if other.is_empty() {
+            return Ok(());
+        }
+        let texts: Vec<u32> = other.texts.iter().map(|text| self.text(text)).collect();
+        let both = |(a, b): (u32, u32)| (texts[a as usize], texts[b as usize]);
+        let types: Vec<_> = other.types.iter().map(|it| both(*it)).collect();
+        self.check_same(&types)?;
+        let function = |&(name, file): &(u32, u32)| self.function_of(both((name, file)));
+        let functions: Vec<u32> = other.functions.iter().map(function).collect();
+        let place = |place: &Place| {
+            let lines =
+                place.lines.iter().map(|(function, line)| (functions[*function as usize], *line));
+            let (mapping, lines) = (both(place.mapping), lines.collect());
+            self.numbered(Place { mapping, address: place.address, lines })
+        };
+        let places: Vec<u32> = other.places.iter().map(place).collect();
+        for (stack, values) in other.stacks() {
+            let stack: Vec<u32> = stack.iter().map(|place| places[*place as usize]).collect();
+            self.count(&stack, values);
+        }
+        if let Some(span_ns) = other.span_ns {
+            self.cover(span_ns);
+        }
+        Ok(())
+    }
+
+    fn cover(&mut self, (start_ns, end_ns): (i64, i64)) {
+        let (first_ns, last_ns) = self.span_ns.unwrap_or((start_ns, end_ns));
+        self.span_ns = Some((first_ns.min(start_ns), last_ns.max(end_ns)));
     }
 
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.types.is_empty()
+    }
+
+    /// Name and unit of each sample type.
+    pub fn types(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.types.iter().map(|(name, unit)| (self.text_of(*name), self.text_of(*unit)))
+    }
+
+    /// Name of the default sample type; empty if the profile has none.
+    pub fn shown(&self) -> &str {
+        self.text_of(self.shown)
+    }
+
+    /// One sample type as weights of functions, for pictures and comparisons: `shown`, or the default. `side` is
+    /// `earlier` or `later`, for errors.
+    pub fn side(&self, side: &'static str, shown: Option<&str>) -> Result<Side, ReadError> {
+        Side::of(self, shown).filter(|it| it.total > 0.0).ok_or(ReadError::NoSamples { side })
+    }
+
+    fn text_of(&self, number: u32) -> &str {
+        self.texts.get(number as usize).map_or("", String::as_str)
+    }
+
+    /// All locations in the order of their numbers: the mapped file, the address, and name, file and line of each
+    /// function, innermost first.
+    pub(crate) fn places(
+        &self,
+    ) -> impl Iterator<Item = (&str, u64, impl DoubleEndedIterator<Item = (&str, &str, i64)>)> {
+        self.places.iter().map(|place| {
+            let lines = place.lines.iter().map(|(function, line)| {
+                let (name, file) = self.functions[*function as usize];
+                (self.text_of(name), self.text_of(file), *line)
+            });
+            (self.text_of(place.mapping.0), place.address, lines)
+        })
+    }
+
+    /// Locations, innermost first, and values of each stack, in order of addition.
+    pub(crate) fn stacks(&self) -> impl Iterator<Item = (&[u32], &[i64])> {
+        let mut stacks: Vec<(&[u32], usize)> =
+            self.stacks.iter().map(|(stack, at)| (&**stack, *at)).collect();
+        stacks.sort_unstable_by_key(|(_, at)| *at);
+        let width = self.types.len();
+        stacks.into_iter().map(move |(stack, at)| (stack, &self.values[at * width..][..width]))
     }
 
     /// Merges rare frames: if a function with its callees has less than `share` of all types together, it becomes
@@ -189,11 +304,16 @@ impl Total {
             system_name: text(*name),
             filename: text(*file),
         });
+        let sample = |(stack, values): (&[u32], &[i64])| Sample {
+            location_id: stack.iter().map(|place| u64::from(*place) + 1).collect(),
+            value: values.to_vec(),
+            label: Vec::new(),
+        };
         let (start, end) = self.span_ns.unwrap_or_default();
         let (period_name, period_unit, period) = self.period;
         Profile {
             sample_type: self.types.iter().map(|it| kind(*it)).collect(),
-            sample: self.samples(),
+            sample: self.stacks().map(sample).collect(),
             mapping: mappings,
             location: locations,
             function: functions.collect(),
@@ -205,20 +325,6 @@ impl Total {
             comment: Vec::new(),
             default_sample_type: text(self.shown),
         }
-    }
-
-    /// Samples in an order independent of the hash table's.
-    fn samples(&self) -> Vec<Sample> {
-        let mut stacks: Vec<(&[u32], usize)> =
-            self.stacks.iter().map(|(stack, at)| (&**stack, *at)).collect();
-        stacks.sort_unstable_by_key(|(_, at)| *at);
-        let width = self.types.len();
-        let sample = |(stack, at): (&[u32], usize)| Sample {
-            location_id: stack.iter().map(|place| u64::from(*place) + 1).collect(),
-            value: self.values[at * width..][..width].to_vec(),
-            label: Vec::new(),
-        };
-        stacks.into_iter().map(sample).collect()
     }
 
     fn check_types(&mut self, tables: &Tables<'_>) -> Result<(), AddError> {
@@ -233,15 +339,20 @@ impl Total {
             let unit = self.text(tables.string(period.unit)?);
             self.period = (name, unit, tables.message.period);
             self.types = types;
-        } else if self.types != types {
-            return Err(AddError::Kinds(self.told(&self.types), self.told(&types)));
+            return Ok(());
         }
-        Ok(())
+        self.check_same(&types)
     }
 
-    fn told(&self, types: &[(u32, u32)]) -> String {
-        let names = types.iter().map(|(name, _)| self.texts[*name as usize].as_str());
-        names.collect::<Vec<_>>().join(" and ")
+    fn check_same(&self, types: &[(u32, u32)]) -> Result<(), AddError> {
+        let names = |types: &[(u32, u32)]| {
+            let names = types.iter().map(|(name, _)| self.text_of(*name));
+            names.collect::<Vec<_>>().join(" and ")
+        };
+        match self.types == types {
+            true => Ok(()),
+            false => Err(AddError::Kinds(names(&self.types), names(types))),
+        }
     }
 
     fn text(&mut self, text: &str) -> u32 {
@@ -257,6 +368,10 @@ impl Total {
 
     fn function(&mut self, name: &str, file: &str) -> u32 {
         let key = (self.text(name), self.text(file));
+        self.function_of(key)
+    }
+
+    fn function_of(&mut self, key: (u32, u32)) -> u32 {
         *self.function_numbers.entry(key).or_insert_with(|| {
             self.functions.push(key);
             u32::try_from(self.functions.len() - 1).unwrap_or(u32::MAX)
@@ -287,13 +402,14 @@ impl Total {
         Ok(self.numbered(Place { mapping, address, lines }))
     }
 
-    /// File and build id of a mapping, and its start; empty for 0.
+    /// File and build id of a mapping, and the address of the file's start; empty for 0.
     fn mapping(&mut self, tables: &Tables<'_>, id: u64) -> Result<((u32, u32), u64), Dangling> {
         let (file, build, start) = match id {
             0 => ("", "", 0),
             id => {
                 let it = tables.mapping(id)?;
-                (tables.string(it.filename)?, tables.string(it.build_id)?, it.memory_start)
+                let start = it.memory_start.wrapping_sub(it.file_offset);
+                (tables.string(it.filename)?, tables.string(it.build_id)?, start)
             }
         };
         Ok(((self.text(file), self.text(build)), start))
@@ -356,7 +472,6 @@ impl Total {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Side;
 
     /// A profile of stacks `outermost;innermost count`, with code at address `at`.
     fn profile(stacks: &str, start_ns: i64, at: u64) -> Profile {
@@ -389,7 +504,9 @@ mod tests {
     }
 
     fn stacks(message: &Profile) -> Vec<(String, f64)> {
-        let side = Side::of_message("earlier", message, None).expect("a profile");
+        let mut stacks = Stacks::default();
+        stacks.add(message).expect("added");
+        let side = stacks.side("earlier", None).expect("a profile");
         let names = |stack: &crate::side::Stack| {
             let names = stack.frames.iter().map(|frame| &*side.frames[*frame as usize].name);
             names.collect::<Vec<_>>().join(";")
@@ -401,7 +518,7 @@ mod tests {
 
     #[test]
     fn stacks_that_are_the_same_are_one() {
-        let mut total = Total::default();
+        let mut total = Stacks::default();
         assert!(total.is_empty());
         total.add(&profile("main;a 3\nmain;b 4\nmain;? 1", 100, 0x1000)).expect("added");
         total.add(&profile("main;b 5\nmain;? 2", 50, 0x7000)).expect("added");
@@ -411,16 +528,55 @@ mod tests {
         assert_eq!(stacks(&message), expected);
         assert_eq!((message.time_nanos, message.duration_nanos), (50, 60));
         // A sum can be added again.
-        let mut again = Total::default();
+        let mut again = Stacks::default();
         again.add(&message).expect("added");
         assert_eq!(stacks(&again.message()), expected);
         assert_eq!(again.message().mapping.len(), 1);
     }
 
     #[test]
+    fn merging_gives_the_same_as_adding() {
+        let profiles = [
+            profile("main;a 3\nmain;b 4\nmain;? 1", 100, 0x1000),
+            profile("x;a 2\nmain;b 5\nmain;? 2", 50, 0x7000),
+        ];
+        let mut added = Stacks::default();
+        let mut merged = Stacks::default();
+        for profile in &profiles {
+            added.add(profile).expect("added");
+            let mut one = Stacks::default();
+            one.add(profile).expect("added");
+            merged.merge(one).expect("merged");
+        }
+        merged.merge(Stacks::default()).expect("nothing to merge");
+        assert_eq!(stacks(&merged.message()), stacks(&added.message()));
+        assert_eq!(merged.span_ns, added.span_ns);
+        let mut other = profiles[0].clone();
+        other.sample_type[0].r#type = 2;
+        let mut stacks = Stacks::default();
+        stacks.add(&other).expect("added");
+        let error = merged.merge(stacks).expect_err("refused").to_string();
+        assert!(error.contains("cpu and nanoseconds"), "{error}");
+    }
+
+    #[test]
+    fn labels_become_outermost_frames() {
+        let mut message = profile("main;a 3\nmain;a 4", 0, 0);
+        message.string_table.extend(["process".to_owned(), "sh".to_owned()]);
+        let at = message.string_table.len() as i64;
+        message.sample[1].label =
+            vec![crate::proto::Label { key: at - 2, str: at - 1, ..Default::default() }];
+        let mut found = Stacks::default();
+        found.add_below(&message, message.sample.iter(), Some("process")).expect("added");
+        let expected = [("main;a", 3.0), ("sh;main;a", 4.0)];
+        let expected = expected.map(|(stack, weight)| (stack.to_owned(), weight));
+        assert_eq!(stacks(&found.message()), expected);
+    }
+
+    #[test]
     fn what_is_rare_is_one_frame_of_its_caller() {
         let check = |share: f64, expected: &[(&str, f64)]| {
-            let mut total = Total::default();
+            let mut total = Stacks::default();
             total
                 .add(&profile("main;a;b 90\nmain;a;c 5\nmain;a;d;e 4\nx;y 1", 0, 0))
                 .expect("added");
@@ -439,7 +595,7 @@ mod tests {
             ],
         );
         check(2.0, &[("(rarely called)", 100.0)]);
-        assert!(Total::default().without_rare(0.5).is_empty());
+        assert!(Stacks::default().without_rare(0.5).is_empty());
     }
 
     #[test]
@@ -450,7 +606,7 @@ mod tests {
         for (sample, other) in message.sample.iter_mut().zip(others) {
             sample.value.push(other);
         }
-        let mut total = Total::default();
+        let mut total = Stacks::default();
         total.add(&message).expect("added");
         let message = total.without_rare(0.05).message();
         let mut values: Vec<_> = message.sample.iter().map(|it| it.value.clone()).collect();
@@ -462,7 +618,7 @@ mod tests {
     #[test]
     fn what_cannot_be_added_is_said() {
         let check = |change: &dyn Fn(&mut Profile), expected: &str| {
-            let mut total = Total::default();
+            let mut total = Stacks::default();
             total.add(&profile("main;a 3", 0, 0)).expect("added");
             let mut message = profile("main;a 3", 0, 0);
             change(&mut message);
@@ -478,7 +634,7 @@ mod tests {
 
     #[test]
     fn sums_do_not_overflow() {
-        let mut total = Total::default();
+        let mut total = Stacks::default();
         for _ in 0..2 {
             total.add(&profile(&format!("main {}", i64::MAX), i64::MAX, 0)).expect("added");
         }

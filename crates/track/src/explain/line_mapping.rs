@@ -9,40 +9,41 @@ const TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The line mapping between two versions of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Moves {
+pub(super) struct LineMapping {
     /// For each line of the earlier version its number in the later one, if it still exists.
     later: Vec<Option<u32>>,
     /// For each line of the later version its number in the earlier one, or that of the line it replaced.
     earlier: Vec<Option<u32>>,
 }
 
-impl Moves {
+impl LineMapping {
     pub(super) fn between(earlier: &str, later: &str) -> Self {
         let (earlier, later): (Vec<_>, Vec<_>) =
             (earlier.lines().collect(), later.lines().collect());
-        let mut moves = Self { later: vec![None; earlier.len()], earlier: vec![None; later.len()] };
+        let mut mapping =
+            Self { later: vec![None; earlier.len()], earlier: vec![None; later.len()] };
         let difference = TextDiff::configure().timeout(TIME_MAX).diff_slices(&earlier, &later);
         for part in difference.ops() {
             match *part {
                 DiffOp::Equal { old_index, new_index, len } => {
                     for at in 0..len {
-                        moves.set_later(old_index + at, new_index + at);
-                        moves.set_earlier(new_index + at, old_index + at);
+                        mapping.set_later(old_index + at, new_index + at);
+                        mapping.set_earlier(new_index + at, old_index + at);
                     }
                 }
                 DiffOp::Replace { old_index, old_len, new_index, new_len } => {
                     for at in 0..new_len {
-                        moves.set_earlier(new_index + at, old_index + at.min(old_len - 1));
+                        mapping.set_earlier(new_index + at, old_index + at.min(old_len - 1));
                         // The same number of lines: assumes they were edited in place.
                         if old_len == new_len {
-                            moves.set_later(old_index + at, new_index + at);
+                            mapping.set_later(old_index + at, new_index + at);
                         }
                     }
                 }
                 DiffOp::Delete { .. } | DiffOp::Insert { .. } => {}
             }
         }
-        moves
+        mapping
     }
 
     fn set_later(&mut self, from: usize, to: usize) {
@@ -83,11 +84,11 @@ mod tests {
     #[test]
     fn lines_go_where_they_went() {
         let check = |earlier: &str, later: &str, expected: &[Option<u32>], back: &[Option<u32>]| {
-            let moves = Moves::between(earlier, later);
+            let mapping = LineMapping::between(earlier, later);
             let lines = (1..).take(expected.len());
-            assert_eq!(lines.map(|line| moves.later(line)).collect::<Vec<_>>(), expected);
+            assert_eq!(lines.map(|line| mapping.later(line)).collect::<Vec<_>>(), expected);
             let lines = (1..).take(back.len());
-            assert_eq!(lines.map(|line| moves.earlier(line)).collect::<Vec<_>>(), back);
+            assert_eq!(lines.map(|line| mapping.earlier(line)).collect::<Vec<_>>(), back);
         };
         check("a\nb\n", "a\nb\n", &[Some(1), Some(2), None], &[Some(1), Some(2), None]);
         check("a\nb", "x\na\ny\nb\n", &[Some(2), Some(4)], &[None, Some(1), None, Some(2)]);
@@ -100,6 +101,6 @@ mod tests {
         );
         check("a\nb\n", "x\na\nc\n", &[Some(2), Some(3)], &[None, Some(1), Some(2)]);
         check("", "a\n", &[None], &[None]);
-        assert_eq!(Moves::between("a", "a").later(0), None);
+        assert_eq!(LineMapping::between("a", "a").later(0), None);
     }
 }

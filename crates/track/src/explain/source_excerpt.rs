@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use wingbeat_pprof::{Place, Side};
 
-use super::moves::Moves;
+use super::line_mapping::LineMapping;
 use crate::model::Report;
 
 /// Maximum number of files searched: those of a program, not of everything linked into it.
@@ -32,25 +32,25 @@ impl Sources for NoSources {
 
 /// A source line of a cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quote {
+pub struct SourceExcerpt {
     /// Index of its sentence.
     pub sentence: usize,
     pub file: String,
     /// Before the change: the same line, or the one it replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<QuotedLine>,
+    pub before: Option<ExcerptLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<QuotedLine>,
+    pub after: Option<ExcerptLine>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QuotedLine {
+pub struct ExcerptLine {
     pub line: u32,
     /// Without surrounding white space.
     pub text: String,
 }
 
-impl Quote {
+impl SourceExcerpt {
     /// Each text with a label: `line 42 before`, `line 43 now`. Only one if both are equal.
     pub fn lines(&self) -> Vec<(String, &str)> {
         match (&self.before, &self.after) {
@@ -78,7 +78,7 @@ pub(super) struct Files<'s> {
     commits: [Option<&'s str>; 2],
     /// Files of the user's own code: a dependency may have a file of the same name.
     own: BTreeSet<String>,
-    moves: BTreeMap<String, Moves>,
+    mappings: BTreeMap<String, LineMapping>,
 }
 
 impl<'s> Files<'s> {
@@ -90,12 +90,12 @@ impl<'s> Files<'s> {
     ) -> Self {
         let commits = reports.map(|report| report.and_then(commit));
         let own = profile.own_files().into_iter().take(FILES_MAX).map(str::to_owned).collect();
-        let mut files = Self { sources, commits, own, moves: BTreeMap::new() };
+        let mut files = Self { sources, commits, own, mappings: BTreeMap::new() };
         if let [Some(earlier), Some(later)] = commits {
             for path in &files.own {
                 let text = |commit| files.text(commit, path);
                 if let Some((earlier, later)) = text(earlier).zip(text(later)) {
-                    files.moves.insert(path.clone(), Moves::between(&earlier, &later));
+                    files.mappings.insert(path.clone(), LineMapping::between(&earlier, &later));
                 }
             }
         }
@@ -104,7 +104,7 @@ impl<'s> Files<'s> {
 
     /// The earlier profile with its lines renumbered to the later versions of their files.
     pub(super) fn renumber(&self, earlier: Side) -> Side {
-        earlier.renumbered(&|file, line| Some(self.moves.get(file)?.later(line)))
+        earlier.renumbered(&|file, line| Some(self.mappings.get(file)?.later(line)))
     }
 
     fn text(&self, commit: &str, path: &str) -> Option<String> {
@@ -112,14 +112,14 @@ impl<'s> Files<'s> {
     }
 
     /// The source of a location, for the sentence with that index. `None` if unknown.
-    pub(super) fn quote(&self, sentence: usize, place: &Place) -> Option<Quote> {
+    pub(super) fn excerpt(&self, sentence: usize, place: &Place) -> Option<SourceExcerpt> {
         if !self.own.contains(&place.file) {
             return None;
         }
-        let moves = self.moves.get(&place.file);
-        let [before, after] = match (moves, place.is_gone) {
+        let mapping = self.mappings.get(&place.file);
+        let [before, after] = match (mapping, place.is_gone) {
             (_, true) => [Some(place.line), None],
-            (Some(moves), false) => [moves.earlier(place.line), Some(place.line)],
+            (Some(mapping), false) => [mapping.earlier(place.line), Some(place.line)],
             (None, false) => [None, Some(place.line)],
         };
         let [before_commit, after_commit] = self.commits;
@@ -128,11 +128,16 @@ impl<'s> Files<'s> {
             let text = self.text(commit, &place.file)?;
             let index = usize::try_from(line).ok()?.checked_sub(1)?;
             let text = text.lines().nth(index)?.trim().to_owned();
-            Some(QuotedLine { line, text })
+            Some(ExcerptLine { line, text })
         };
         let (before, after) = (line(before_commit, before), line(after_commit, after));
         let file = place.file.clone();
-        (before.is_some() || after.is_some()).then_some(Quote { sentence, file, before, after })
+        (before.is_some() || after.is_some()).then_some(SourceExcerpt {
+            sentence,
+            file,
+            before,
+            after,
+        })
     }
 }
 
@@ -148,12 +153,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_beside_a_line() {
-        let quoted = |(line, text): (u32, &str)| QuotedLine { line, text: text.to_owned() };
+    fn lines_have_their_numbers_before_and_after() {
+        let line = |(line, text): (u32, &str)| ExcerptLine { line, text: text.to_owned() };
         let check = |before: Option<(u32, &str)>, after: Option<(u32, &str)>, expected: &[&str]| {
-            let (before, after) = (before.map(quoted), after.map(quoted));
-            let quote = Quote { sentence: 0, file: "a.rs".to_owned(), before, after };
-            let lines = quote.lines();
+            let (before, after) = (before.map(line), after.map(line));
+            let excerpt = SourceExcerpt { sentence: 0, file: "a.rs".to_owned(), before, after };
+            let lines = excerpt.lines();
             let lines: Vec<_> =
                 lines.iter().map(|(what, text)| format!("{what}: {text}")).collect();
             assert_eq!(lines, expected);
