@@ -10,7 +10,7 @@ use prost::{
 };
 
 use crate::{
-    AddError, Total,
+    AddError, Stacks,
     pprof::{Dangling, Tables, UnpackError, unpacked},
     proto::{Profile, Sample},
     write::pack,
@@ -126,7 +126,7 @@ pub fn parts(
     let (types, shown) = types(&message)?;
     let mut parts = Vec::new();
     for (of_samples, samples) in divided(&message)? {
-        let mut total = Total::default();
+        let mut total = Stacks::default();
         total.add_some(&message, samples.iter().copied())?;
         let mut sums = vec![0_i64; types.len()];
         for sample in samples {
@@ -452,7 +452,7 @@ mod tests {
         let error = parts(labels(&[]).into_iter(), &bomb, NOW, 0, &mut (1 << 30))
             .expect_err("refused")
             .to_string();
-        assert!(error.contains("more than 25165824 bytes"), "{error}");
+        assert!(error.contains("the limit of 25165824 bytes"), "{error}");
         for bytes in [&b"no pprof"[..], &[0x1f, 0x8b, 8], &[0xff; 16]] {
             parts(labels(&[]).into_iter(), bytes, NOW, 0, &mut (1 << 30)).expect_err("refused");
         }
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn damaged_profiles_are_accepted_or_refused() {
-        use crate::{Flame, Side};
+        use crate::Flame;
         let good = profile().encode_to_vec();
         let mut state = 7_u64;
         let mut number = |below: usize| {
@@ -482,13 +482,13 @@ mod tests {
                 }
                 Ok(parts) => {
                     taken += 1;
-                    let mut total = Total::default();
+                    let mut total = Stacks::default();
                     for part in parts {
                         let unpacked = unpacked(&part.pprof, BYTES_MAX).expect("packed here");
                         let message = Profile::decode(&*unpacked).expect("written here");
                         total.add(&message).expect("parts of a profile are of a kind");
                     }
-                    if let Ok(side) = Side::of_message("later", &total.message(), None) {
+                    if let Ok(side) = total.side("later", None) {
                         let sum: f64 = Flame::single(&side, side.total())
                             .functions()
                             .iter()

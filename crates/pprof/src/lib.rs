@@ -21,14 +21,14 @@ pub mod proto;
 pub mod pyroscope;
 mod scale;
 mod side;
-mod total;
+mod stacks;
 mod words;
 pub mod write;
 
 pub use blame::{Matched, Place};
 pub use explain::{Explanation, Guilty, compare};
-pub use flame::{Flame, FunctionRow, Medium, Picture, Request, View};
+pub use flame::{Colour, Flame, FunctionRow, Medium, Picture, Request, View};
 pub use scale::{Change, Metric, RUN_TO_RUN};
 pub use side::{ReadError, Side};
-pub use total::{AddError, Total};
+pub use stacks::{AddError, Stacks};
 pub use words::{sentences, signed, step};
