@@ -76,7 +76,7 @@ fn main() -> Result<()> {
         }
     }
     save("merge", "packed", &fs::read(seeds.join("pprof/packed"))?)?;
-    save("ring", "window", RING)?;
+    save("window_archive", "window", ARCHIVED_WINDOW)?;
     save("spool_file", "message", SPOOL_MESSAGE)?;
     save("names_file", "message", NAMES_MESSAGE)?;
     save("agent_rules", "all", AGENT_RULES)?;
@@ -109,7 +109,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-const RING: &[u8] = br#"20261127T230000Z-15s
+const ARCHIVED_WINDOW: &[u8] = br#"20261127T230000Z-15s
 {"format":1,"start_unix_ns":7,"duration_ns":9,"series":[{"file":"a.pb.gz","kind":"off_cpu","labels":{"service_name":"a"}}]}"#;
 
 /// Start, length, and a series of a kind with a label and two bytes: protobuf without magic and checksum.

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| wingbeat_push::fuzzing::spool_file(bytes));
+fuzz_target!(|bytes: &[u8]| wingbeat_agent::fuzzing::spool_file(bytes));

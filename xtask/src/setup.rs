@@ -67,7 +67,7 @@ const FETCHED: [[&str; 5]; 3] = {
     const LOCK: [&str; 2] = ["package-lock.json", "node_modules/package-lock.json"];
     [
         ["npm", "crates/server/tests/browser", LOCK[0], LOCK[1], NPM],
-        ["npm", "crates/push/tests/schemas", LOCK[0], LOCK[1], NPM],
+        ["npm", "crates/agent/tests/schemas", LOCK[0], LOCK[1], NPM],
         ["pip3", "xtask/python", "requirements.txt", ".packages/requirements.txt", PIP],
     ]
 };

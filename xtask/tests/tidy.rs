@@ -29,16 +29,13 @@ const UNSAFE_ALLOWED: &[&str] = &[
 
 /// Where HTTP is allowed: everything that leaves the machine passes there.
 const NETWORK_ALLOWED: &[&str] = &[
-    // Sends nothing.
     "crates/http/",
     // To a server that it started itself, on loopback.
     "crates/eval/src/serve/server.rs",
     "crates/agent/src/kubelet.rs",
-    "crates/push/src/http.rs",
+    "crates/agent/src/pusher.rs",
     "crates/profiler/src/debuginfod/http.rs",
-    "crates/track/src/github/",
-    "crates/track/src/remote.rs",
-    "crates/track/src/remote/",
+    "crates/track/src/remote/http.rs",
 ];
 
 /// Access to the machine: clock, files, network, kernel.
@@ -73,6 +70,12 @@ const ABSENCES: &[(&str, &[&[&str]], &str)] = &[
         "both sides of the kernel border share it, so it depends on neither",
     ),
     ("crates/track/", &[&["wingbeat_bpf_loader"]], "it does not know what eBPF is"),
+    (
+        "crates/server/",
+        &[&["wingbeat_bpf_loader", "wingbeat_profiler", "wingbeat_agent"]],
+        "it does not know what eBPF is",
+    ),
+    ("crates/pprof/src", &[MACHINE], "profiles are bytes in, data out"),
     ("crates/wingbeat/src", &[&["blazesym::", "inferno::"]], "flags in, calls, text out"),
 ];
 

@@ -1,6 +1,9 @@
 //! Divides the samples of a window by labels.
 
-use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use rustc_hash::FxHashMap;
 use wingbeat_profiler::{
@@ -8,9 +11,12 @@ use wingbeat_profiler::{
     model::{Completeness, Mode, ProcessId, Profile},
     session::Lineage,
 };
-use wingbeat_push::{Kind, Series, Window};
 
-use super::labels::{Labels, Processes};
+use crate::{
+    facts::Labels,
+    labels::Processes,
+    window::{Kind, Series, Window},
+};
 
 /// Maximum label sets per window. Those with fewest samples are merged beyond it.
 const SERIES_MAX: usize = 200;

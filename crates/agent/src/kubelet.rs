@@ -1,17 +1,12 @@
-//! Requests the pods of this machine from the kubelet: the agent's only file that uses the network.
+//! Requests the pods of this machine from the kubelet.
 
 use std::{
-    fs,
-    io::Read as _,
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use ureq::{
-    Agent,
-    http::{Uri, header::AUTHORIZATION},
-    tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem},
-};
+use wingbeat_http::{Client, Method, Request, Response, Settings, Trust};
 
 /// Files of a service account, present in every pod.
 const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -19,9 +14,6 @@ const CA_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
 /// Timeout of a request, on the requesting thread.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Largest response to read, in bytes: a pod takes some 20 KB, and a machine has some hundred.
-const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// Address and authentication of the kubelet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,10 +31,10 @@ pub struct KubeletOptions {
 /// Why the kubelet cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeletError {
-    #[error("{0:?} is no address of a kubelet; give one such as https://$NODE_IP:10250")]
+    #[error("{0:?} is not the address of a kubelet; give one such as https://$NODE_IP:10250")]
     Url(String),
     #[error("reading {path} failed: {source}; give the file with --kubelet-{what}-file")]
-    File { path: String, what: &'static str, source: std::io::Error },
+    File { path: String, what: &'static str, source: io::Error },
     #[error("{0} has no certificate in PEM")]
     NoCertificate(String),
 }
@@ -50,7 +42,7 @@ pub enum KubeletError {
 /// A kubelet client.
 #[derive(Debug)]
 pub struct Kubelet {
-    agent: Agent,
+    client: Client,
     url: String,
     /// Read for each request: Kubernetes replaces the token every hour.
     token_file: Option<PathBuf>,
@@ -63,26 +55,18 @@ impl Kubelet {
     ///
     /// The URL is invalid, or a given file cannot be read.
     pub fn new(options: &KubeletOptions) -> Result<Self, KubeletError> {
-        let wrong = || KubeletError::Url(options.url.clone());
-        let uri: Uri = options.url.parse().map_err(|_| wrong())?;
-        let is_secure = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(wrong()),
-        };
-        let root = options.url.trim_end_matches('/');
-        let url = if root.ends_with("/pods") { root.to_owned() } else { format!("{root}/pods") };
-        let mut config =
-            wingbeat_http::client().max_redirects(0).proxy(None).timeout_global(Some(PATIENCE));
+        let root = wingbeat_http::root(&options.url)
+            .map_err(|_| KubeletError::Url(options.url.clone()))?;
+        let is_secure = root.starts_with("https://");
+        let url = if root.ends_with("/pods") { root } else { format!("{root}/pods") };
         let ca_file = options.ca_file.clone().or_else(|| present(CA_FILE));
-        let mut tls = TlsConfig::builder().disable_verification(options.is_insecure);
-        tls = match ca_file.filter(|_| is_secure && !options.is_insecure) {
-            Some(file) => tls.root_certs(certificates(&file)?),
-            None => tls.root_certs(RootCerts::PlatformVerifier),
+        let trust = match ca_file.filter(|_| is_secure) {
+            _ if options.is_insecure => Trust::Anything,
+            Some(file) => trust(&file)?,
+            None => Trust::System,
         };
-        config = config.tls_config(tls.build());
         // The token must not be sent in plain text over a network.
-        let is_private = is_secure || wingbeat_http::is_loopback(&uri);
+        let is_private = is_secure || wingbeat_http::is_loopback(&url);
         let token_file = options.token_file.clone().or_else(|| present(TOKEN_FILE));
         let token_file = token_file.filter(|_| is_private);
         if let Some(file) = &token_file {
@@ -91,35 +75,29 @@ impl Kubelet {
                 KubeletError::File { path, what: "token", source }
             })?;
         }
-        Ok(Self { agent: config.build().new_agent(), url, token_file })
+        let settings = Settings { trust, is_direct: true, ..Settings::default() };
+        Ok(Self { client: Client::new(&settings), url, token_file })
     }
 
     /// The response body, or a one-sentence error.
     pub(crate) fn pods(&self) -> Result<Vec<u8>, String> {
-        let told = |reason: String| format!("{}: {reason}", self.url);
-        let mut request = self.agent.get(&self.url);
-        if let Some(file) = &self.token_file {
-            let token = token(file)
-                .map_err(|error| told(format!("reading {} failed: {error}", file.display())))?;
-            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-        }
-        let mut answer = request.call().map_err(|error| told(wingbeat_http::reason(&error)))?;
-        let hint = match answer.status().as_u16() {
-            200 => "",
+        let with_url = |reason: String| format!("{}: {reason}", self.url);
+        let token = self.token_file.as_ref().map(|file| {
+            token(file)
+                .map_err(|error| with_url(format!("reading {} failed: {error}", file.display())))
+        });
+        let authorization = token.transpose()?.map(|token| format!("Bearer {token}"));
+        let headers = authorization.iter().map(|value| ("authorization", value.as_str())).collect();
+        let request = Request { headers, ..Request::new(Method::GET, &self.url) };
+        let response = self.client.send(&request, Some(PATIENCE)).and_then(Response::whole);
+        let response = response.map_err(|error| with_url(error.to_string()))?;
+        let hint = match response.status {
+            200 => return Ok(response.body),
             401 => " (not authenticated): it does not know the token; see --kubelet-token-file",
             403 => " (forbidden): the service account needs the right to get nodes/proxy",
             _ => ": is it the kubelet?",
         };
-        if answer.status() != 200 {
-            return Err(told(format!("it answered {}{hint}", answer.status().as_u16())));
-        }
-        let mut bytes = Vec::new();
-        let reader = answer.body_mut().as_reader().take(DOCUMENT_BYTES_MAX + 1);
-        { reader }.read_to_end(&mut bytes).map_err(|error| told(error.to_string()))?;
-        match bytes.len() as u64 > DOCUMENT_BYTES_MAX {
-            true => Err(told("its list of pods has no end".to_owned())),
-            false => Ok(bytes),
-        }
+        Err(with_url(format!("it answered {}{hint}", response.status)))
     }
 }
 
@@ -128,22 +106,16 @@ fn present(path: &str) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-fn token(file: &Path) -> std::io::Result<String> {
+fn token(file: &Path) -> io::Result<String> {
     fs::read_to_string(file).map(|text| text.trim().to_owned())
 }
 
-fn certificates(file: &Path) -> Result<RootCerts, KubeletError> {
-    let path = || file.display().to_string();
-    let pem =
-        fs::read(file).map_err(|source| KubeletError::File { path: path(), what: "ca", source })?;
-    let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    match certificates.is_empty() {
-        true => Err(KubeletError::NoCertificate(path())),
-        false => Ok(RootCerts::new_with_certs(&certificates)),
-    }
+fn trust(ca_file: &Path) -> Result<Trust, KubeletError> {
+    let path = || ca_file.display().to_string();
+    let pem = fs::read(ca_file).map_err(|source| KubeletError::File {
+        path: path(),
+        what: "ca",
+        source,
+    })?;
+    Trust::only(&pem).ok_or_else(|| KubeletError::NoCertificate(path()))
 }

@@ -1,20 +1,17 @@
 //! Labels of processes: few distinct sets, since backends store a series for each.
 
-use std::{collections::BTreeMap, fs, iter};
+use std::{fs, iter};
 
 use rustc_hash::FxHashMap;
 use wingbeat_profiler::{model::Process, session::Lineage};
 
-use super::{
+use crate::{
     cgroups::Cgroups,
+    facts::{Facts, Labels, label_value},
     origin::Origin,
     pods::{PodCounts, Pods},
-    rules::{Facts, Rules},
-    value::label_value,
+    rules::Rules,
 };
-
-/// Labels of a series with the backends' names: OpenTelemetry's with `_` for `.`.
-pub(crate) type Labels = BTreeMap<String, String>;
 
 /// State of processes, kept between windows.
 #[derive(Debug, Default)]
@@ -148,8 +145,9 @@ impl Processes {
         }
         let origin = Origin::of_path(cgroups.path(id)?);
         let is_runtime = |unit: &String| RUNTIMES.iter().any(|name| unit.starts_with(name));
-        let is_told = origin.container_id.is_some() || !origin.unit.as_ref().is_none_or(is_runtime);
-        is_told.then_some(origin)
+        let is_known =
+            origin.container_id.is_some() || !origin.unit.as_ref().is_none_or(is_runtime);
+        is_known.then_some(origin)
     }
 
     /// The origin of the nearest known ancestor below container runtimes, which are not part of the containers.
@@ -224,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_is_where_its_parent_is() {
+    fn an_exited_process_has_the_origin_of_its_parent() {
         let mut processes = Processes::new("box".to_owned(), Rules::default(), None);
         let gone = 5_000_000;
         let origin = Origin { unit: Some("nginx.service".to_owned()), ..Origin::default() };
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_is_in_the_control_group_that_it_was_sampled_in() {
+    fn an_exited_process_has_the_cgroup_of_its_samples() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join(format!("system.slice/docker-{}.scope", "ab".repeat(32)));
         fs::create_dir_all(&folder).expect("a folder");
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_of_the_kernel_are_one() {
+    fn kernel_workers_share_a_name() {
         let check =
             |name: &str, expected: &str| assert_eq!(Executable::of_thread(name).name, expected);
         check("kworker/u8:4-events_unbound", "kworker");
@@ -283,8 +281,8 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_pods_have_their_say() {
-        let document = include_bytes!("pods/tests/pods.json").to_vec();
+    fn rules_and_pods_set_labels() {
+        let document = include_bytes!("pods/pods.json").to_vec();
         let rules = "[[rule]]\npod = 'etcd-*'\ndrop = true\n[[rule]]\nnamespace = '*'\nlabels = { team = '{namespace}' }";
         let rules = Rules::read(rules).expect("rules");
         let pods = Pods::start(Box::new(move || Ok(document.clone())));

@@ -6,9 +6,8 @@ use std::{
 };
 
 use wingbeat_profiler::session::{NameCounts, Rates, Window};
-use wingbeat_push::Counts;
 
-use super::{divide::Divided, own::OwnUse, pods::PodCounts};
+use crate::{divide::Divided, governor::OwnUse, pods::PodCounts, pusher::Counts};
 
 /// Sums since the start, and last measurements.
 #[derive(Debug, Default)]

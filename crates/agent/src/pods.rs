@@ -3,10 +3,8 @@
 //! A thread sends a request when an unknown pod occurs. A window waits for it up to half a second, otherwise the
 //! result is available to the next window. Pods that the kubelet does not know are requested less and less often.
 
-mod document;
-
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fmt,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel},
     thread,
@@ -14,10 +12,9 @@ use std::{
 };
 
 use rustc_hash::FxHashMap;
-use wingbeat_push::Backoff;
+use serde::Deserialize;
 
-use self::document::Pod;
-pub(crate) use self::document::read;
+use crate::backoff::Backoff;
 
 /// Maximum wait per window.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -186,5 +183,308 @@ impl Pods {
     }
 }
 
+/// A pod, with its containers by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pod {
+    namespace: String,
+    name: String,
+    service: String,
+    containers: FxHashMap<String, (String, String)>,
+}
+
+impl Pod {
+    fn has(&self, container_id: &str) -> bool {
+        self.containers.contains_key(container_id)
+    }
+
+    fn container(&self, id: Option<&str>) -> PodContainer {
+        let (container, image) = id.and_then(|id| self.containers.get(id)).cloned().unzip();
+        PodContainer {
+            namespace: self.namespace.clone(),
+            pod: self.name.clone(),
+            service: self.service.clone(),
+            container,
+            image: image.filter(|image| !image.is_empty()),
+        }
+    }
+}
+
+/// The kubelet's response to `/pods`, of which few fields are needed. Absent and `null` fields are equal (Go writes both).
+#[derive(Deserialize)]
+struct PodList {
+    kind: Option<String>,
+    items: Option<Vec<Item>>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Metadata,
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    namespace: Option<String>,
+    uid: String,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<Owner>>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    kind: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    container_statuses: Option<Vec<Container>>,
+    init_container_statuses: Option<Vec<Container>>,
+    ephemeral_container_statuses: Option<Vec<Container>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Container {
+    name: String,
+    image: Option<String>,
+    /// `containerd://<id>`; absent before its start.
+    #[serde(rename = "containerID")]
+    container_id: Option<String>,
+}
+
+/// Parses the pods, by the UIDs in their cgroup paths.
+fn read(bytes: &[u8]) -> Result<FxHashMap<String, Pod>, String> {
+    let list: PodList = serde_json::from_slice(bytes)
+        .map_err(|error| format!("the kubelet's answer is not a list of pods: {error}"))?;
+    if list.kind.as_deref().is_some_and(|kind| kind != "PodList") {
+        return Err(format!(
+            "the kubelet's answer is a {}, not a PodList",
+            list.kind.unwrap_or_default()
+        ));
+    }
+    let mut pods = FxHashMap::default();
+    for Item { metadata, status } in list.items.unwrap_or_default() {
+        let uids = uids(&metadata);
+        let pod = Pod {
+            service: service(&metadata),
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name,
+            containers: status.map(containers).unwrap_or_default(),
+        };
+        pods.extend(uids.into_iter().map(|uid| (uid, pod.clone())));
+    }
+    Ok(pods)
+}
+
+/// Static pods, which the kubelet reads from files, use the hash of the file as UID.
+fn uids(metadata: &Metadata) -> Vec<String> {
+    let annotation = |name: &str| metadata.annotations.as_ref()?.get(name).cloned();
+    let mut uids = vec![metadata.uid.clone()];
+    uids.extend(annotation("kubernetes.io/config.hash"));
+    uids.extend(annotation("kubernetes.io/config.mirror"));
+    uids
+}
+
+fn service(metadata: &Metadata) -> String {
+    let label = |name: &str| metadata.labels.as_ref()?.get(name).filter(|it| !it.is_empty());
+    if let Some(name) = label("app.kubernetes.io/name") {
+        return name.clone();
+    }
+    let owner = metadata.owner_references.iter().flatten().next();
+    match owner {
+        // A deployment's ReplicaSet has its name and the hash of its template.
+        Some(Owner { kind, name }) if kind == "ReplicaSet" => {
+            let hash = label("pod-template-hash").map(|hash| format!("-{hash}"));
+            let of_deployment = hash.and_then(|hash| name.strip_suffix(hash.as_str()));
+            of_deployment.unwrap_or(name).to_owned()
+        }
+        // Static pods are owned by the node.
+        Some(Owner { kind, name }) if kind != "Node" => name.clone(),
+        _ => metadata.name.clone(),
+    }
+}
+
+fn containers(status: Status) -> FxHashMap<String, (String, String)> {
+    let all = [
+        status.container_statuses,
+        status.init_container_statuses,
+        status.ephemeral_container_statuses,
+    ];
+    let container = |container: Container| {
+        let id = container.container_id?;
+        let id = id.split_once("://").map_or(id.as_str(), |(_runtime, id)| id).to_owned();
+        Some((id, (container.name, container.image.unwrap_or_default())))
+    };
+    all.into_iter().flatten().flatten().filter_map(container).collect()
+}
+
+/// For the fuzz target: the kubelet's response.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    for pod in read(bytes).unwrap_or_default().values() {
+        assert!(pod.container(None).container.is_none());
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::{TcpListener, TcpStream},
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use super::*;
+    use crate::kubelet::{Kubelet, KubeletOptions};
+
+    const DOCUMENT: &str = include_str!("pods/pods.json");
+    const UID: &str = "5b3c1f0e-6a1d-4a53-9b1f-0a7d3f6c2e11";
+    const CONTAINER: &str = "a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90";
+
+    /// A server that responds to each request after a delay: its address and request count.
+    fn stub(status: u16, body: &'static str, after: Duration) -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let answer = move |mut stream: TcpStream| {
+            let mut head = [0; 4096];
+            let read = stream.read(&mut head).unwrap_or(0);
+            let head = String::from_utf8_lossy(&head[..read]).to_lowercase();
+            assert!(head.starts_with("get /pods http/1.1"), "{head}");
+            thread::sleep(after);
+            let length = body.len();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            );
+        };
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                counted.fetch_add(1, Ordering::Relaxed);
+                answer(stream);
+            }
+        });
+        (url, count)
+    }
+
+    fn pods(url: &str) -> Pods {
+        let options = KubeletOptions { url: url.to_owned(), ..KubeletOptions::default() };
+        let kubelet = Kubelet::new(&options).expect("a kubelet");
+        Pods::start(Box::new(move || kubelet.pods()))
+    }
+
+    #[test]
+    fn a_container_has_a_pod() {
+        let (url, count) = stub(200, DOCUMENT, Duration::ZERO);
+        let mut pods = pods(&url);
+        let mut check =
+            |uid: &str, id: Option<&str>, expected: Option<(&str, &str, &str, Option<&str>)>| {
+                let found = pods.get(uid, id);
+                let found = found.as_ref().map(|it| {
+                    (
+                        it.namespace.as_str(),
+                        it.pod.as_str(),
+                        it.service.as_str(),
+                        it.container.as_deref(),
+                    )
+                });
+                assert_eq!(found, expected, "{uid}");
+            };
+        let pod = "cart-6f5d8b7c9-x2k4q";
+        check(UID, Some(CONTAINER), Some(("shop", pod, "cart", Some("app"))));
+        let init = "0f".repeat(32);
+        check(UID, Some(&init), Some(("shop", pod, "cart", Some("migrate"))));
+        // The container that holds the namespaces is in no list.
+        check(UID, Some(&"99".repeat(32)), Some(("shop", pod, "cart", None)));
+        check(UID, None, Some(("shop", pod, "cart", None)));
+        let of_file = "9f2d1c0b8a7e6f5d4c3b2a1908f7e6d5";
+        check(of_file, None, Some(("kube-system", "etcd-node-1", "etcd-node-1", None)));
+        check(
+            "e7a0c2d4-0b1f-4c3e-8a9d-1f2e3d4c5b6a",
+            None,
+            Some(("infra", "node-exporter-b9xzk", "exporter", None)),
+        );
+        check("00000000-0000-0000-0000-000000000000", None, None);
+        check("00000000-0000-0000-0000-000000000000", None, None);
+        // Initially, and once for each unknown pod, which then has a pause.
+        assert_eq!(count.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn failures_are_reported_and_not_repeated_at_once() {
+        let check = |status: u16, body: &'static str, expected: &str| {
+            let (url, count) = stub(status, body, Duration::ZERO);
+            let mut pods = pods(&url);
+            for _ in 0..5 {
+                pods.next_window();
+                assert_eq!(pods.get(UID, None), None);
+            }
+            let trouble = pods.take_trouble().expect("trouble");
+            assert!(trouble.contains(expected), "{trouble}");
+            assert_eq!(pods.take_trouble(), None);
+            assert_eq!((count.load(Ordering::Relaxed), pods.counts.errors), (1, 1));
+        };
+        check(401, "Unauthorized", "/pods: it answered 401 (not authenticated)");
+        check(403, "Forbidden", "nodes/proxy");
+        check(404, "", "is it the kubelet?");
+        check(200, "<html>", "answer is not a list of pods");
+        check(200, r#"{"kind":"Status"}"#, "the kubelet's answer is a Status, not a PodList");
+    }
+
+    #[test]
+    fn a_window_does_not_wait_for_long() {
+        let (url, _) = stub(200, DOCUMENT, Duration::from_millis(700));
+        let mut pods = pods(&url);
+        let begun = Instant::now();
+        assert_eq!(pods.get(UID, None), None);
+        // The wait of this window is over for all pods.
+        assert_eq!(pods.get("another", None), None);
+        assert!(begun.elapsed() < PATIENCE + Duration::from_millis(150), "{:?}", begun.elapsed());
+        // The response is available to the next window.
+        thread::sleep(Duration::from_millis(500));
+        pods.next_window();
+        assert_eq!(pods.get(UID, None).map(|it| it.namespace), Some("shop".to_owned()));
+    }
+
+    #[test]
+    fn a_kubelet_that_never_answers_stops_nothing() {
+        let (url, count) = stub(200, DOCUMENT, Duration::from_secs(60));
+        let mut pods = pods(&url);
+        let begun = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(pods.get(UID, None), None);
+        }
+        assert!(begun.elapsed() < PATIENCE + Duration::from_millis(150), "{:?}", begun.elapsed());
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        let nobody =
+            TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+        let mut refused = self::pods(&format!("http://{nobody}"));
+        assert_eq!(refused.get(UID, None), None);
+        assert!(refused.take_trouble().is_some_and(|it| it.contains("refused the connection")));
+    }
+
+    #[test]
+    fn documents_that_lack_much() {
+        let check = |text: &str, expected: Option<usize>| {
+            assert_eq!(read(text.as_bytes()).ok().map(|pods| pods.len()), expected, "{text}");
+        };
+        check("{}", Some(0));
+        check(r#"{"kind":"PodList","items":null}"#, Some(0));
+        check(r#"{"items":[{"metadata":{"name":"a","uid":"b"}}]}"#, Some(1));
+        check(
+            r#"{"items":[{"metadata":{"name":"a","uid":"b","ownerReferences":null},"status":{"containerStatuses":[{"name":"c"}]}}]}"#,
+            Some(1),
+        );
+        check(r#"{"items":[{"metadata":{"name":"a"}}]}"#, None);
+        check("[]", None);
+        check("", None);
+    }
+}

@@ -1,91 +1,57 @@
-//! User-defined rules: set labels of samples, or drop them.
-//!
-//! Only the first matching rule applies. `read` parses rules.
-
-mod read;
+//! User-defined rules: set labels of samples, or drop them. Only the first matching rule applies.
 
 use std::collections::BTreeMap;
 
-use wingbeat_push::Pattern;
+use serde::Deserialize;
+use toml::Spanned;
 
-pub use self::read::RulesError;
-use super::{labels::Labels, origin::Origin, pods::PodContainer, value::label_value};
-
-/// A fact that rules can match or use in a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fact {
-    Executable,
-    Path,
-    Unit,
-    Cgroup,
-    ContainerId,
-    Image,
-    Namespace,
-    Pod,
-    Container,
-}
-
-impl Fact {
-    const ALL: [Self; 9] = [
-        Self::Executable,
-        Self::Path,
-        Self::Unit,
-        Self::Cgroup,
-        Self::ContainerId,
-        Self::Image,
-        Self::Namespace,
-        Self::Pod,
-        Self::Container,
-    ];
-
-    /// Name in the file.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Executable => "executable",
-            Self::Path => "path",
-            Self::Unit => "unit",
-            Self::Cgroup => "cgroup",
-            Self::ContainerId => "container_id",
-            Self::Image => "image",
-            Self::Namespace => "namespace",
-            Self::Pod => "pod",
-            Self::Container => "container",
-        }
-    }
-}
-
-/// Facts about a process.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts<'a> {
-    pub executable: &'a str,
-    /// Path of the executable; `None` for kernel threads and exited processes.
-    pub path: Option<&'a str>,
-    pub origin: &'a Origin,
-    pub pod: Option<&'a PodContainer>,
-}
-
-impl<'a> Facts<'a> {
-    fn get(&self, fact: Fact) -> Option<&'a str> {
-        let Origin { cgroup, container_id, unit, .. } = self.origin;
-        match fact {
-            Fact::Executable => Some(self.executable),
-            Fact::Path => self.path,
-            Fact::Unit => unit.as_deref(),
-            Fact::Cgroup => Some(cgroup),
-            Fact::ContainerId => container_id.as_deref(),
-            Fact::Image => self.pod?.image.as_deref(),
-            Fact::Namespace => self.pod.map(|pod| pod.namespace.as_str()),
-            Fact::Pod => self.pod.map(|pod| pod.pod.as_str()),
-            Fact::Container => self.pod?.container.as_deref(),
-        }
-    }
-}
+use crate::{
+    facts::{Fact, Facts, Labels, label_value},
+    pattern::Pattern,
+};
 
 /// All rules, in order.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Rules(Vec<Rule>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a file could not be parsed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct RulesError {
+    /// From 1.
+    line: usize,
+    what: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    rule: Vec<RuleOfFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleOfFile {
+    executable: Option<String>,
+    path: Option<String>,
+    unit: Option<String>,
+    cgroup: Option<String>,
+    container_id: Option<String>,
+    image: Option<String>,
+    namespace: Option<String>,
+    pod: Option<String>,
+    container: Option<String>,
+    drop: Option<Spanned<bool>>,
+    service_name: Option<Spanned<String>>,
+    #[serde(default)]
+    labels: BTreeMap<String, Spanned<String>>,
+}
+
+/// Position in the text, and message.
+type Wrong = (usize, String);
+
+#[derive(Debug, Clone)]
 struct Rule {
     /// All of them must match.
     patterns: Vec<(Fact, Pattern)>,
@@ -106,6 +72,24 @@ enum Piece {
 }
 
 impl Rules {
+    /// Parses TOML with a list of `[[rule]]`.
+    ///
+    /// # Errors
+    ///
+    /// The first error, with its line.
+    pub fn read(text: &str) -> Result<Self, RulesError> {
+        let error = |(at, what): Wrong| {
+            let before = text.get(..at).unwrap_or(text);
+            RulesError { line: before.matches('\n').count() + 1, what }
+        };
+        let document: Document = toml::from_str(text).map_err(|found| {
+            let at = found.span().map_or(0, |span| span.start);
+            // Further lines of the message show the position graphically.
+            error((at, found.message().replace('\n', ", ")))
+        })?;
+        document.rule.into_iter().map(rule).collect::<Result<_, _>>().map(Self).map_err(error)
+    }
+
     /// Applies the first matching rule to the labels; `false` if the process is dropped.
     pub(crate) fn apply(&self, facts: &Facts<'_>, labels: &mut Labels) -> bool {
         for rule in &self.0 {
@@ -164,5 +148,240 @@ impl Template {
     }
 }
 
+fn rule(of: RuleOfFile) -> Result<Rule, Wrong> {
+    let given = [
+        (Fact::Executable, of.executable),
+        (Fact::Path, of.path),
+        (Fact::Unit, of.unit),
+        (Fact::Cgroup, of.cgroup),
+        (Fact::ContainerId, of.container_id),
+        (Fact::Image, of.image),
+        (Fact::Namespace, of.namespace),
+        (Fact::Pod, of.pod),
+        (Fact::Container, of.container),
+    ];
+    let given = given.into_iter().filter_map(|(fact, text)| Some((fact, Pattern::new(&text?))));
+    let patterns: Vec<(Fact, Pattern)> = given.collect();
+    let mut labels = Vec::new();
+    if let Some(service) = &of.service_name {
+        labels.push(("service_name".to_owned(), template(service, &patterns)?));
+    }
+    for (name, value) in &of.labels {
+        check_name(name).map_err(|what| (value.span().start, what))?;
+        labels.push((name.clone(), template(value, &patterns)?));
+    }
+    if let Some(drop) = of.drop.as_ref().filter(|drop| *drop.get_ref() && !labels.is_empty()) {
+        let what = "a rule that drops has no service_name and no labels".to_owned();
+        return Err((drop.span().start, what));
+    }
+    Ok(Rule { patterns, is_drop: of.drop.is_some_and(Spanned::into_inner), labels })
+}
+
+/// Checks a label name by the rules of Prometheus, which Pyroscope and Parca share.
+fn check_name(name: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !begins || !name.chars().all(is_plain) || name.starts_with("__") {
+        return Err(format!(
+            "{name:?} is not a label name: it consists of letters, digits and _, and does not begin with a digit or __"
+        ));
+    }
+    match name {
+        "service_name" => {
+            Err("service_name stands in the rule itself, not among its labels".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `{executable}` is a fact, `{cgroup.1}` the match of the first `*` in that fact's pattern, `{{` a brace.
+fn template(of: &Spanned<String>, patterns: &[(Fact, Pattern)]) -> Result<Template, Wrong> {
+    let wrong = |what: String| (of.span().start, what);
+    let mut pieces = Vec::new();
+    let mut rest = of.get_ref().as_str();
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, braced) = rest.split_at(at);
+        pieces.push(Piece::Text(before.to_owned()));
+        if let Some(after) = braced.strip_prefix("{{").or_else(|| braced.strip_prefix("}}")) {
+            pieces.push(Piece::Text(braced[..1].to_owned()));
+            rest = after;
+            continue;
+        }
+        let inside = braced.strip_prefix('{').and_then(|braced| braced.split_once('}'));
+        let Some((name, after)) = inside else {
+            let text = of.get_ref();
+            return Err(wrong(format!(
+                "{text:?} has an unmatched brace; write {{{{ and }}}} for braces themselves"
+            )));
+        };
+        pieces.push(piece(name, patterns).map_err(wrong)?);
+        rest = after;
+    }
+    pieces.push(Piece::Text(rest.to_owned()));
+    pieces.retain(|piece| *piece != Piece::Text(String::new()));
+    Ok(Template(pieces))
+}
+
+fn piece(name: &str, patterns: &[(Fact, Pattern)]) -> Result<Piece, String> {
+    let (fact_name, number) = match name.split_once('.') {
+        Some((fact, number)) => (fact, Some(number)),
+        None => (name, None),
+    };
+    let Some(fact) = Fact::ALL.into_iter().find(|fact| fact.name() == fact_name) else {
+        let known = Fact::ALL.map(Fact::name).join(", ");
+        return Err(format!("{{{name}}} is unknown; these are known: {known}"));
+    };
+    let Some(number) = number else { return Ok(Piece::Fact(fact)) };
+    let runs = patterns.iter().find(|(of, _)| *of == fact).map_or(0, |(_, it)| it.runs());
+    match number.parse::<usize>() {
+        Ok(number) if (1..=runs).contains(&number) => Ok(Piece::Capture(fact, number - 1)),
+        _ => Err(format!(
+            "{{{name}}} stands for a * of the rule's pattern {fact_name}, which has {runs} *; the first is number 1"
+        )),
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::{origin::Origin, pods::PodContainer};
+
+    fn origin(cgroup: &str) -> Origin {
+        Origin::parse(&format!("0::{cgroup}"))
+    }
+
+    /// The labels of a process after rules, as `name=value`, or `dropped`.
+    fn labels(rules: &str, cgroup: &str, path: &str) -> String {
+        let rules = Rules::read(rules).expect("rules");
+        let pod = PodContainer {
+            namespace: "shop".to_owned(),
+            pod: "cart-7d9c-x2".to_owned(),
+            service: "cart".to_owned(),
+            container: Some("app".to_owned()),
+            image: Some("registry/shop/cart:1.2".to_owned()),
+        };
+        let origin = origin(cgroup);
+        let executable = path.rsplit('/').next().unwrap_or(path);
+        let path = Some(path).filter(|path| path.starts_with('/'));
+        let is_in_pod = cgroup.contains("pods");
+        let facts = Facts { executable, path, origin: &origin, pod: is_in_pod.then_some(&pod) };
+        let mut labels = Labels::from(
+            [("service_name", executable), ("host_name", "box")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
+        if !rules.apply(&facts, &mut labels) {
+            return "dropped".to_owned();
+        }
+        labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_counts() {
+        let rules = r#"
+            [[rule]]
+            executable = "python3*"
+            path = "/opt/*/venv/**"
+            service_name = "{path.1}"
+            labels = { runtime = "python", version = "{executable.1}" }
+
+            [[rule]]
+            unit = "backup-*.service"
+            drop = true
+
+            [[rule]]
+            cgroup = "/apps/*/*/**"
+            service_name = "{cgroup.2}"
+            labels = { tenant = "{cgroup.1}", host_name = "" }
+
+            [[rule]]
+            namespace = "shop"
+            image = "**/shop/*:*"
+            service_name = "{namespace}-{image.2}"
+            labels = { version = "{image.3}", pod = "{pod}", container = "{container}" }
+
+            [[rule]]
+            executable = "top"
+
+            [[rule]]
+            service_name = "rest {{x}} {unit}"
+            labels = { unit = "{unit}" }
+        "#;
+        let check = |cgroup: &str, path: &str, expected: &str| {
+            assert_eq!(labels(rules, cgroup, path), expected, "{cgroup} {path}");
+        };
+        check(
+            "/",
+            "/opt/jobs/venv/bin/python3.13",
+            "host_name=box runtime=python service_name=jobs version=.13",
+        );
+        check("/system.slice/backup-db.service", "/usr/bin/tar", "dropped");
+        check("/apps/acme/web/worker/1", "/usr/bin/ruby", "service_name=web tenant=acme");
+        let in_pod =
+            "container=app host_name=box pod=cart-7d9c-x2 service_name=shop-cart version=1.2";
+        check("/kubepods/x", "/usr/bin/node", in_pod);
+        check("/", "/usr/bin/top", "host_name=box service_name=top");
+        check("/", "kworker", "host_name=box service_name=rest {x} ");
+        check(
+            "/system.slice/a.service",
+            "/bin/x",
+            "host_name=box service_name=rest {x} a.service unit=a.service",
+        );
+    }
+
+    #[test]
+    fn unknown_facts_keep_the_service() {
+        let rules = "[[rule]]\nservice_name = '{pod}'";
+        assert_eq!(labels(rules, "/", "/bin/x"), "host_name=box service_name=x");
+        assert_eq!(labels("", "/", "/bin/x"), "host_name=box service_name=x");
+    }
+
+    #[test]
+    fn values_are_plain_and_short() {
+        let rules = "[[rule]]\nservice_name = '{executable}'";
+        let found = labels(rules, "/", &format!("/bin/a\n{}", "b".repeat(500)));
+        assert_eq!(found, format!("host_name=box service_name=a {}", "b".repeat(198)));
+    }
+
+    #[test]
+    fn errors_have_a_line() {
+        let check = |text: &str, expected: &str| {
+            let error = Rules::read(text).expect_err("it is wrong").to_string();
+            assert!(error.contains(expected) && !error.contains('\n'), "{error}");
+        };
+        check(
+            "[[rule]]\n\nexe = 'x'",
+            "line 3: unknown field `exe`, expected one of `executable`, ",
+        );
+        check("[[rules]]\n", "line 1: unknown field `rules`, expected `rule`");
+        check("[[rule]]\nexecutable = 3", "line 2: invalid type: integer `3`, expected a string");
+        check("[[rule]]\nexecutable = 'x", "line 2: ");
+        check(
+            "\n[[rule]]\nservice_name = '{exe}'",
+            "line 3: {exe} is unknown; these are known: executable, path",
+        );
+        check(
+            "[[rule]]\nservice_name = 'a{executable'",
+            "line 2: \"a{executable\" has an unmatched brace",
+        );
+        check("[[rule]]\nservice_name = 'a}'", "line 2: \"a}\" has an unmatched brace");
+        check(
+            "[[rule]]\ncgroup = '/*'\nservice_name = '{cgroup.2}'",
+            "line 3: {cgroup.2} stands for a * of the rule's pattern cgroup, which has 1",
+        );
+        check("[[rule]]\nservice_name = '{cgroup.1}'", "which has 0");
+        check("[[rule]]\nlabels = { 'a-b' = 'x' }", "line 2: \"a-b\" is not a label name");
+        check(
+            "[[rule]]\n[rule.labels]\n__name__ = 'x'",
+            "line 3: \"__name__\" is not a label name",
+        );
+        check("[[rule]]\nlabels = { 1a = 'x' }", "is not a label name");
+        check("[[rule]]\nlabels = { service_name = 'x' }", "stands in the rule itself");
+        check("[[rule]]\ndrop = true\nservice_name = 'x'", "line 2: a rule that drops");
+    }
+
+    #[test]
+    fn rules_are_counted() {
+        assert_eq!(Rules::read("").map(|rules| rules.is_empty()), Ok(true));
+        assert_eq!(Rules::read("[[rule]]\n[[rule]]\ndrop = false").map(|rules| rules.len()), Ok(2));
+    }
+}

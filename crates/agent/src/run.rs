@@ -15,17 +15,18 @@ use wingbeat_profiler::{
     session::{Continuous, NameCounts, Options, Rates, Window},
     targets::Targets,
 };
-use wingbeat_push::{Counts, FolderError, Pusher, Ring};
 
-use super::{
+use crate::{
     divide::{Divided, divide},
-    governor::Governor,
+    folder::FolderError,
+    governor::{Governor, OwnMeter, OwnUse},
     kubelet::Kubelet,
     labels::Processes,
     metrics::Metrics,
-    own::{Own, OwnUse},
     pods::Pods,
+    pusher::{Counts, Pusher},
     rules::Rules,
+    window_archive::WindowArchive,
 };
 
 /// Recording options.
@@ -60,7 +61,7 @@ pub struct AgentOptions {
 pub struct Sinks {
     /// With their names.
     pub pushers: Vec<(String, Pusher)>,
-    pub ring: Option<Ring>,
+    pub archive: Option<WindowArchive>,
     pub metrics: Arc<Mutex<Metrics>>,
 }
 
@@ -155,7 +156,7 @@ pub fn run(
         processes: Processes::new(options.host.clone(), Rules::default(), pods(options)),
         wanted: recording.rates(),
         governor: Governor::new(options.cpu_share_max),
-        own: Own::start(),
+        own: OwnMeter::start(),
         memory_bytes_max: options.memory_bytes_max,
         is_first: true,
         failed: vec![0; sinks.pushers.len()],
@@ -188,7 +189,7 @@ struct Agent {
     /// Requested rates.
     wanted: Rates,
     governor: Governor,
-    own: Own,
+    own: OwnMeter,
     memory_bytes_max: u64,
     is_first: bool,
     /// Failures of each backend up to the last window.
@@ -213,13 +214,13 @@ impl Agent {
         if samples + window.events_lost > 0 {
             notice(Notice::Lost { samples, events: window.events_lost });
         }
-        if let Some(ring) = &mut sinks.ring
-            && let Err(error) = ring.add(&divided.window)
+        if let Some(archive) = &mut sinks.archive
+            && let Err(error) = archive.add(&divided.window)
         {
             sinks.metrics().keep_failed();
             notice(Notice::NotKept(&error));
         }
-        self.look_at_engines(sinks, notice);
+        self.check_pushers(sinks, notice);
         if let Some((counts, trouble)) = self.processes.kubelet() {
             sinks.metrics().pods(counts);
             if let Some(trouble) = &trouble {
@@ -239,7 +240,7 @@ impl Agent {
     }
 
     /// Reports the backends that failed.
-    fn look_at_engines(&mut self, sinks: &Sinks, notice: &mut dyn FnMut(Notice<'_>)) {
+    fn check_pushers(&mut self, sinks: &Sinks, notice: &mut dyn FnMut(Notice<'_>)) {
         let counts = |(name, pusher): &(String, Pusher)| (name.clone(), pusher.counts());
         let counts: Vec<(String, Counts)> = sinks.pushers.iter().map(counts).collect();
         for ((name, counts), before) in counts.iter().zip(&mut self.failed) {

@@ -1,13 +1,12 @@
-//! Differential flame graph: the cost of a frame and its callees before and after, in one image.
+//! Flame graphs: of one profile, or of the difference of two.
 //!
-//! both sides → `tree` (one for both, in units of the metric) → `layout` (by the widths of one side) → `svg`.
+//! stacks → `tree` (one for both profiles, in units of the metric) → `layout` (by the widths of one side) → `svg`.
 
-mod functions;
 mod layout;
 mod svg;
 mod tree;
 
-pub use self::functions::FunctionRow;
+pub use self::tree::FunctionRow;
 use self::{layout::Layout, tree::Tree};
 use crate::{Explanation, Side};
 
@@ -33,6 +32,8 @@ pub enum Medium {
     Page,
     /// In a file of its own, with a heading.
     File,
+    /// Same, with a script that zooms and searches.
+    InteractiveFile,
 }
 
 /// Parameters of an image.
@@ -40,7 +41,7 @@ pub enum Medium {
 pub struct Request<'a> {
     pub view: View,
     pub medium: Medium,
-    /// Benchmark and measure of the profiles.
+    /// Subject of the profiles: benchmark and measure, or the command.
     pub title: &'a str,
     /// Highlights frames whose names contain this text, case-insensitively.
     pub search: Option<&'a str>,
@@ -57,10 +58,18 @@ pub struct Picture {
     pub found: Option<(usize, f64)>,
 }
 
-/// Both profiles as one tree.
+/// An RGB colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Colour(pub u8, pub u8, pub u8);
+
+/// One or two profiles as one tree.
 #[derive(Debug, Clone)]
 pub struct Flame {
     tree: Tree,
+    /// Facts about the profile below the title, in place of the total.
+    facts: Option<String>,
+    /// Meaning of the colours, in place of the view's.
+    colours: Option<String>,
 }
 
 impl View {
@@ -93,24 +102,44 @@ impl View {
 }
 
 impl Flame {
+    fn new(tree: Tree) -> Self {
+        Self { tree, facts: None, colours: None }
+    }
+
     /// The tree of two compared profiles.
     pub fn of(before: &Side, after: &Side, explanation: &Explanation) -> Self {
-        Self { tree: Tree::of(before, after, explanation) }
+        Self::new(Tree::of(before, after, explanation))
     }
 
     /// The tree of a single profile with a total in units of the metric, for [`View::Single`].
     pub fn single(side: &Side, total: f64) -> Self {
-        Self { tree: Tree::single(side, total) }
+        Self::new(Tree::single(side, total))
+    }
+
+    /// The tree of weighted stacks of named frames, outermost first, for [`View::Single`]. `colours` says what the
+    /// colours of the names mean.
+    pub fn of_names(
+        names: Vec<(String, Colour)>,
+        stacks: &[(Vec<u32>, u64)],
+        colours: String,
+    ) -> Self {
+        Self { colours: Some(colours), ..Self::new(Tree::of_names(names, stacks)) }
+    }
+
+    /// With facts about the profile below the title of a file, in place of the total.
+    #[must_use]
+    pub fn with_facts(self, facts: String) -> Self {
+        Self { facts: Some(facts), ..self }
     }
 
     /// All functions, by own cost or by change, largest first.
     pub fn functions(&self) -> Vec<FunctionRow> {
-        functions::of(&self.tree)
+        self.tree.functions()
     }
 
     /// Renders an image. `write` formats values of the metric with their unit.
     pub fn draw(&self, request: Request<'_>, write: &dyn Fn(f64) -> String) -> Picture {
-        let layout = Layout::of(&self.tree, request.view);
-        svg::draw(&self.tree, &layout, request, write)
+        let layout = Layout::of(&self.tree, request);
+        svg::draw(self, &layout, request, write)
     }
 }

@@ -5,26 +5,30 @@
 //! profiles as a differential flame graph ([`Flame`]). Bytes in, data, text and images out: nothing here accesses
 //! the machine. [`exact`] creates profiles from counts such as those read by [`callgrind`], and
 //! [`write`](mod@write) is shared by all pprof writers.
+//!
+//! [`intake`] checks profiles that were pushed to a server, and [`pyroscope`] has the message they arrive in.
 
 mod blame;
 pub mod callgrind;
 pub mod exact;
 mod explain;
 mod flame;
+pub mod intake;
 mod names;
 mod origin;
 pub mod pprof;
 pub mod proto;
+pub mod pyroscope;
 mod scale;
 mod side;
-mod total;
+mod stacks;
 mod words;
 pub mod write;
 
 pub use blame::{Matched, Place};
 pub use explain::{Explanation, Guilty, compare};
-pub use flame::{Flame, FunctionRow, Medium, Picture, Request, View};
+pub use flame::{Colour, Flame, FunctionRow, Medium, Picture, Request, View};
 pub use scale::{Change, Metric, RUN_TO_RUN};
 pub use side::{ReadError, Side};
-pub use total::{AddError, Total};
+pub use stacks::{AddError, Stacks};
 pub use words::{sentences, signed, step};

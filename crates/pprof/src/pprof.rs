@@ -19,9 +19,9 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Why bytes could not be decompressed.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    #[error("unpacking failed: {0}")]
+    #[error("cannot be decompressed: {0}")]
     Gzip(io::Error),
-    #[error("has more than {0} bytes, more than a real profile has")]
+    #[error("exceeds the limit of {0} bytes")]
     TooLarge(u64),
 }
 
@@ -67,7 +67,9 @@ impl<'a> Tables<'a> {
 
     pub fn string(&self, index: i64) -> Result<&'a str, Dangling> {
         let found = usize::try_from(index).ok().and_then(|at| self.message.string_table.get(at));
-        found.map(String::as_str).ok_or(Dangling { table: "string", id: index.into() })
+        // The first text is empty, also of a profile without texts.
+        let found = found.map(String::as_str).or((index == 0).then_some(""));
+        found.ok_or(Dangling { table: "string", id: index.into() })
     }
 
     pub fn function(&self, id: u64) -> Result<&'a Function, Dangling> {

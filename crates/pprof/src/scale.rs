@@ -70,9 +70,16 @@ impl Sum {
     }
 
     pub(crate) fn add(&mut self, stack: &Stack) {
-        self.weight += stack.weight;
+        self.join(Self::of(stack));
+    }
+
+    pub(crate) fn of(stack: &Stack) -> Self {
         // Poisson-distributed count, with equal mean weights.
-        self.variance += stack.weight * stack.weight / stack.count;
+        Self { weight: stack.weight, variance: stack.weight * stack.weight / stack.count }
+    }
+
+    pub(crate) fn exact(weight: f64) -> Self {
+        Self { weight, variance: 0.0 }
     }
 }
 
@@ -125,6 +132,13 @@ impl Scales {
             before: Scale::of(before, metric.before, metric.before_sd),
             after: Scale::of(after, metric.after, metric.after_sd),
         }
+    }
+
+    /// The scales of weights that are the metric.
+    pub(crate) fn exact(total: f64) -> Self {
+        let scale =
+            Scale { whole: Sum::exact(total), metric: total, metric_sd: 0.0, is_exact: true };
+        Self { before: scale, after: scale }
     }
 
     /// The scales for a metric of exactly 1, which gives shares.

@@ -1,33 +1,28 @@
-//! One of the two profiles: pprof, as stacks of functions with lines.
+//! One sample type of a profile, as weights of stacks of functions with lines: one side of a comparison.
 
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashSet},
 };
 
-use prost::Message as _;
 use rustc_hash::FxHashMap;
 
 use crate::{
     names,
     origin::{self, Origin, origin},
-    pprof::{BYTES_MAX, Dangling, Tables, UnpackError, unpacked},
-    proto,
+    pprof::BYTES_MAX,
+    stacks::{AddError, Stacks},
 };
 
 /// Why a profile cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("the {side} profile: {source}")]
-    Unpack { side: &'static str, source: UnpackError },
-    #[error("the {side} profile is no pprof profile: {source}")]
-    Pprof { side: &'static str, source: prost::DecodeError },
-    #[error("the {side} profile is damaged: {source}")]
-    Dangling { side: &'static str, source: Dangling },
+    Add { side: &'static str, source: AddError },
     #[error("the {side} profile has no samples")]
     NoSamples { side: &'static str },
     #[error(
-        "the profiles count different things, {before} and {after}: only two of the same kind can be compared"
+        "the profiles have different sample types, {before} and {after}: only two of the same type can be compared"
     )]
     Kinds { before: String, after: String },
     #[error("the profiles have no function in common: they are of different programs")]
@@ -81,22 +76,8 @@ impl Side {
 
     /// Same as [`read`](Self::read), with a maximum decompressed size.
     pub fn read_within(side: &'static str, bytes: &[u8], most: u64) -> Result<Self, ReadError> {
-        let unpacked =
-            unpacked(bytes, most).map_err(|source| ReadError::Unpack { side, source })?;
-        let message = proto::Profile::decode(&*unpacked)
-            .map_err(|source| ReadError::Pprof { side, source })?;
-        Self::of_message(side, &message, None)
-    }
-
-    /// Same for a decoded profile. `shown` selects the sample type of the weights, if not the default.
-    pub fn of_message(
-        side: &'static str,
-        message: &proto::Profile,
-        shown: Option<&str>,
-    ) -> Result<Self, ReadError> {
-        let read = Reader { tables: Tables::new(message), shown }.side();
-        let read = read.map_err(|source| ReadError::Dangling { side, source })?;
-        read.filter(|read| read.total > 0.0).ok_or(ReadError::NoSamples { side })
+        let stacks = Stacks::read(bytes, most);
+        stacks.map_err(|source| ReadError::Add { side, source })?.side(side, None)
     }
 
     /// Whether it was counted and not sampled.
@@ -129,33 +110,40 @@ impl Side {
         self
     }
 
+    /// Name and unit of the weights' type: `wall nanoseconds`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
     /// A profile of counted stacks, `outermost;…;innermost`, as in collapsed stacks: without lines, and with
     /// origins derived from names. `kind` is the counted type and its unit: `samples count`.
     pub fn of_stacks<'s>(kind: &str, counts: impl Iterator<Item = (&'s str, u64)>) -> Self {
         let mut table = FrameTable::default();
         let stacks = counts.map(|(stack, count)| {
             let frames = stack.split(';').map(|name| {
-                let image = if name.ends_with("_[k]") { "[kernel]" } else { "" };
-                let name = name.strip_suffix("_[k]").unwrap_or(name);
-                let origin = origin(image, name, "");
-                table.id(Frame {
-                    name: name.to_owned(),
-                    file: None,
-                    line: None,
-                    origin,
-                    is_gone: false,
-                    is_inlined: false,
-                })
+                let kernel = name.strip_suffix("_[k]");
+                table.id(Frame::named(kernel.unwrap_or(name).to_owned(), kernel.is_some()))
             });
-            let frames = frames.collect();
-            let weight = count as f64;
-            // For times, the number of blocks is unknown.
-            let count = if kind.ends_with(" count") { weight } else { 1.0 };
-            Stack { frames, weight, count }
+            Stack::of(frames.collect(), count as f64, kind)
         });
         let stacks: Vec<Stack> = stacks.collect();
         let total = stacks.iter().map(|stack| stack.weight).sum();
         Self { frames: table.frames, stacks, total, kind: kind.to_owned(), is_exact: false }
+    }
+
+    /// The same weights as if read [from collapsed stacks](Self::of_stacks), with names as written there.
+    pub fn collapsed(self, kind: &str, written: &dyn Fn(&str) -> String) -> Self {
+        let mut table = FrameTable::default();
+        let ids = self.frames.iter().map(|frame| {
+            table.id(Frame::named(written(&frame.name), frame.origin == Origin::Kernel))
+        });
+        let ids: Vec<u32> = ids.collect();
+        let stacks = self.stacks.into_iter().map(|stack| {
+            let frames = stack.frames.iter().map(|frame| ids[*frame as usize]).collect();
+            Stack::of(frames, stack.weight, kind)
+        });
+        let (kind, total) = (kind.to_owned(), self.total);
+        Self { stacks: stacks.collect(), frames: table.frames, total, kind, is_exact: false }
     }
 
     /// Unit of the weights: `ns`, or the counted type.
@@ -192,105 +180,54 @@ impl Side {
     }
 }
 
-struct Reader<'a> {
-    tables: Tables<'a>,
-    shown: Option<&'a str>,
+impl Frame {
+    /// A frame of collapsed stacks.
+    fn named(name: String, is_kernel: bool) -> Self {
+        let origin = origin(if is_kernel { "[kernel]" } else { "" }, &name, "");
+        Self { name, file: None, line: None, is_gone: false, is_inlined: false, origin }
+    }
 }
 
-impl Reader<'_> {
-    /// `None` if there are no values.
-    fn side(&self) -> Result<Option<Side>, Dangling> {
-        let Some((weight, counts, kind)) = self.values()? else { return Ok(None) };
-        let message = self.tables.message;
-        let mut table = FrameTable::default();
-        let mut of_location = FxHashMap::default();
-        for location in &message.location {
-            of_location.insert(location.id, self.frames(location, &mut table)?);
-        }
-        let evaluates: Vec<bool> =
-            table.frames.iter().map(|frame| origin::evaluates(&frame.name)).collect();
-        let mut stacks = Vec::with_capacity(message.sample.len());
-        for sample in &message.sample {
-            let value = |at: usize| sample.value.get(at).copied().unwrap_or(0).max(0) as f64;
-            let weight = value(weight);
-            if weight <= 0.0 {
-                continue;
-            }
-            let count = counts.iter().map(|at| value(*at)).sum::<f64>().max(1.0);
-            let mut frames = Vec::new();
-            for id in sample.location_id.iter().rev() {
-                let missing = Dangling { table: "location", id: (*id).into() };
-                let found = of_location.get(id).ok_or(missing)?;
-                frames.extend_from_slice(found);
-            }
-            if !frames.iter().any(|frame| evaluates[*frame as usize]) {
-                stacks.push(Stack { frames, weight, count });
-            }
-        }
-        let total = stacks.iter().map(|stack| stack.weight).sum();
-        let is_exact = EXACT.iter().any(|exact| kind.starts_with(exact));
-        Ok(Some(Side { frames: table.frames, stacks, total, kind, is_exact }))
+impl Stack {
+    /// A stack of collapsed stacks; for times, the number of blocks is unknown.
+    fn of(frames: Vec<u32>, weight: f64, kind: &str) -> Self {
+        Self { frames, weight, count: if kind.ends_with(" count") { weight } else { 1.0 } }
     }
+}
 
-    /// Index of the weight (the default value, or else the last), indices of counts, and the type of the weight.
-    fn values(&self) -> Result<Option<(usize, Vec<usize>, String)>, Dangling> {
-        let message = self.tables.message;
-        let (types, default) = (&message.sample_type, message.default_sample_type);
-        let is_shown = |it: &proto::ValueType| match self.shown {
-            Some(name) => self.tables.string(it.r#type) == Ok(name),
-            None => default != 0 && it.r#type == default,
-        };
-        let shown = types.iter().position(is_shown);
-        let Some(weight) = shown.or(types.len().checked_sub(1)) else { return Ok(None) };
-        let mut counts = Vec::new();
-        for (at, known) in types.iter().enumerate() {
-            if self.tables.string(known.unit)? == "count" && at != weight {
-                counts.push(at);
-            }
-        }
+impl Side {
+    /// `None` if there are no values.
+    pub(crate) fn of(profile: &Stacks, shown: Option<&str>) -> Option<Self> {
+        let types: Vec<(&str, &str)> = profile.types().collect();
+        let shown = shown.unwrap_or(profile.shown());
+        // The default type, or else the last.
+        let weight = types.iter().position(|(name, _)| *name == shown);
+        let weight = weight.or(types.len().checked_sub(1))?;
+        let is_count = |at: &usize| types[*at].1 == "count" && *at != weight;
+        let mut counts: Vec<usize> = (0..types.len()).filter(is_count).collect();
         if counts.is_empty() {
             counts.push(weight);
         }
-        let (name, unit) = (types[weight].r#type, types[weight].unit);
-        let kind = format!("{} {}", self.tables.string(name)?, self.tables.string(unit)?);
-        Ok(Some((weight, counts, kind)))
-    }
-
-    /// Frames of a location, outermost first.
-    fn frames(
-        &self,
-        location: &proto::Location,
-        table: &mut FrameTable,
-    ) -> Result<Vec<u32>, Dangling> {
-        let tables = &self.tables;
-        let image = tables.file(location.mapping_id)?;
-        if location.line.is_empty() {
-            let image_name = image.rsplit('/').next().unwrap_or(image);
-            let name = format!("{image_name}+{:#x}", location.address);
-            let origin = origin(image, &name, "");
-            return Ok(vec![table.id(Frame {
-                name,
-                file: None,
-                line: None,
-                is_gone: false,
-                is_inlined: false,
-                origin,
-            })]);
+        let mut table = FrameTable::default();
+        let places = profile.places();
+        let frames_of: Vec<Vec<u32>> =
+            places.map(|(image, address, lines)| table.place(image, address, lines)).collect();
+        let evaluates: Vec<bool> =
+            table.frames.iter().map(|frame| origin::evaluates(&frame.name)).collect();
+        let mut stacks = Vec::new();
+        for (places, values) in profile.stacks() {
+            let value = |at: usize| values[at].max(0) as f64;
+            let count = counts.iter().map(|at| value(*at)).sum::<f64>().max(1.0);
+            let frames = places.iter().rev().flat_map(|place| &frames_of[*place as usize]);
+            let frames: Vec<u32> = frames.copied().collect();
+            if value(weight) > 0.0 && !frames.iter().any(|frame| evaluates[*frame as usize]) {
+                stacks.push(Stack { frames, weight: value(weight), count });
+            }
         }
-        let mut frames = Vec::with_capacity(location.line.len());
-        for line in location.line.iter().rev() {
-            let function = tables.function(line.function_id)?;
-            let (name, file) = (tables.string(function.name)?, tables.string(function.filename)?);
-            frames.push(table.id(Frame {
-                name: name.to_owned(),
-                file: Some(file).filter(|file| !file.is_empty()).map(str::to_owned),
-                line: u32::try_from(line.line).ok().filter(|line| *line > 0),
-                is_gone: false,
-                is_inlined: !frames.is_empty(),
-                origin: origin(image, name, file),
-            }));
-        }
-        Ok(frames)
+        let total = stacks.iter().map(|stack| stack.weight).sum();
+        let kind = format!("{} {}", types[weight].0, types[weight].1);
+        let is_exact = EXACT.iter().any(|exact| kind.starts_with(exact));
+        Some(Self { frames: table.frames, stacks, total, kind, is_exact })
     }
 }
 
@@ -311,6 +248,42 @@ impl FrameTable {
         self.ids.insert(frame, id);
         id
     }
+
+    /// Frames of a location, outermost first.
+    fn place<'s>(
+        &mut self,
+        image: &str,
+        address: u64,
+        lines: impl DoubleEndedIterator<Item = (&'s str, &'s str, i64)>,
+    ) -> Vec<u32> {
+        let mut frames = Vec::new();
+        for (name, file, line) in lines.rev() {
+            let is_inlined = !frames.is_empty();
+            frames.push(self.id(Frame {
+                name: name.to_owned(),
+                file: Some(file).filter(|file| !file.is_empty()).map(str::to_owned),
+                line: u32::try_from(line).ok().filter(|line| *line > 0),
+                is_gone: false,
+                is_inlined,
+                origin: origin(image, name, file),
+            }));
+        }
+        if frames.is_empty() {
+            let image_name = image.rsplit('/').next().unwrap_or(image);
+            let name = format!("{image_name}+{address:#x}");
+            let origin = origin(image, &name, "");
+            let (file, line) = (None, None);
+            frames.push(self.id(Frame {
+                name,
+                file,
+                line,
+                is_gone: false,
+                is_inlined: false,
+                origin,
+            }));
+        }
+        frames
+    }
 }
 
 #[cfg(test)]
@@ -318,8 +291,10 @@ pub(crate) mod tests {
     use std::io::Write as _;
 
     use flate2::{Compression, write::GzEncoder};
+    use prost::Message as _;
 
     use super::*;
+    use crate::proto;
 
     /// Parses stacks like `own;lib:f;[kernel]:g count`, with samples of 1 ms. `~f` is inlined.
     pub(crate) fn side(stacks: &str) -> Side {
@@ -356,15 +331,15 @@ pub(crate) mod tests {
             assert!(error.contains(expected), "{error}");
         };
         check(b"", "no samples");
-        check(b"no pprof", "no pprof profile");
-        check(&[0x1f, 0x8b, 8], "unpacking failed");
+        check(b"no pprof", "not a pprof profile");
+        check(&[0x1f, 0x8b, 8], "cannot be decompressed");
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         packed.write_all(&[0; 2000]).expect("written");
         let packed = packed.finish().expect("packed");
         let error = Side::read_within("earlier", &packed, 1999).expect_err("it is too large");
-        assert!(error.to_string().contains("more than 1999 bytes"), "{error}");
+        assert!(error.to_string().contains("exceeds the limit of 1999 bytes"), "{error}");
         let error = Side::read_within("earlier", &[0; 2000], 1999).expect_err("it is too large");
-        assert!(error.to_string().contains("more than 1999 bytes"), "{error}");
+        assert!(error.to_string().contains("exceeds the limit of 1999 bytes"), "{error}");
         let mut message = proto::Profile {
             sample_type: vec![proto::ValueType { r#type: 1, unit: 2 }],
             string_table: vec![String::new(), "samples".into(), "count".into()],

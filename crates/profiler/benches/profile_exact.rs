@@ -9,7 +9,7 @@ mod support;
 use std::{hint::black_box, process::ExitCode};
 
 use wingbeat_profiler::{
-    diff::read_stacks,
+    diff::read_collapsed,
     recorder::bench_api::BenchRecorder,
     wire::{Record, decode},
 };
@@ -65,7 +65,7 @@ fn record_samples(samples: &[Vec<u8>]) {
 }
 
 fn read_folded(text: &str) {
-    black_box(read_stacks("bench.folded", black_box(text.as_bytes())).expect("folded stacks"));
+    black_box(read_collapsed("bench.folded", black_box(text.as_bytes())).expect("folded stacks"));
 }
 
 /// Functions in the form that Gungraun requires: inputs by value.

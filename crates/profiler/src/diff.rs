@@ -1,64 +1,48 @@
-//! Differential flame graph: what grew and shrank between two profiles.
-//!
-//! Frames and widths are those of the second profile. Colours show the change in samples of the *function itself*,
-//! or in time if that was measured. Reads collapsed stacks and pprof, in any combination: bytes in, SVG out.
+//! Compares two profiles: pprof, collapsed stacks, or one of each. Bytes in; changed functions or a differential flame
+//! graph out.
 
-mod folded;
-mod pprof;
-mod sides;
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    io::{self, Write},
+};
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::io::{self, BufWriter, Write};
-
-use inferno::flamegraph::{self, Options};
+use prost::Message as _;
 use wingbeat_pprof::{
-    ReadError,
-    pprof::{Dangling, UnpackError, unpacked},
+    AddError, Explanation, Flame, Medium, Metric, ReadError, Request, Side, Stacks, View, compare,
+    pprof::unpacked, proto,
 };
 use wingbeat_text::{bytes, duration, grouped};
 
 pub use wingbeat_pprof::pprof::BYTES_MAX;
 
-pub use self::sides::functions;
-use crate::export::title;
+use crate::{
+    export::{
+        pprof::{PROCESS_LABEL, Value},
+        printable, sanitized, title,
+    },
+    model::State,
+};
 
-/// Largest sum of counts for which inferno's arithmetic is exact.
+/// Largest sum of the counts of collapsed stacks: floating-point numbers are exact up to it.
 const TOTAL_MAX: u64 = 1 << 53;
 
-/// Stacks with counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stacks {
-    /// File name, for the title.
-    pub name: String,
-    /// Samples of each stack, `outermost;…;innermost`. Not empty, and no count is 0.
-    pub counts: BTreeMap<String, u64>,
-    pub total: u64,
-    pub unit: Unit,
-}
+/// Characters of an invalid line to show in an error.
+const SHOWN_CHARS_MAX: usize = 60;
 
-impl Stacks {
-    /// The total with its unit: `1,234 samples`, or a time.
-    pub fn total_text(&self) -> String {
-        match self.unit {
-            Unit::Samples => format!("{} samples", grouped(self.total)),
-            Unit::Nanoseconds => duration(self.total),
-            Unit::Bytes => bytes(self.total),
-        }
-    }
-}
+/// Type and unit of counts in collapsed stacks, which do not say so.
+const SAMPLES: &str = "samples count";
+const TIME: &str = "time nanoseconds";
+const MEMORY: &str = "memory bytes";
 
-/// Unit of a profile's counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unit {
-    /// Samples, or the tool's own unit.
-    #[default]
-    Samples,
-    /// Nanoseconds, as in off-CPU profiles.
-    Nanoseconds,
-    /// Bytes, as in heap profiles.
-    Bytes,
-}
+/// If one of these is the default sample type of a pprof profile, its collapsed stacks have it too. Otherwise they have
+/// samples.
+const COLLAPSED_TYPES: [(Value, &str); 4] = [
+    (Value::OffCpu, TIME),
+    (Value::Wall, TIME),
+    (Value::LiveSpace, MEMORY),
+    (Value::Grown, MEMORY),
+];
 
 /// How to compare profiles of different sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,25 +50,19 @@ pub enum Scaling {
     /// Scale the first profile to the total of the second: compares shares.
     #[default]
     ToAfter,
-    /// Compare absolute counts.
+    /// Compare absolute values.
     None,
 }
 
 /// Why two profiles could not be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum DiffError {
-    #[error("{name}: {source}")]
-    Unpack { name: String, source: UnpackError },
     #[error("{name}:{line}: expected `frame;frame;frame count`, found {text:?}")]
     Line { name: String, line: usize, text: String },
-    #[error("{name}: neither collapsed stacks nor a pprof profile: {source}")]
-    Pprof { name: String, source: prost::DecodeError },
     #[error("{name}: {source}")]
-    Side { name: String, source: ReadError },
+    Add { name: String, source: AddError },
     #[error("{before} and {after}: {source}")]
     Compare { before: String, after: String, source: ReadError },
-    #[error("{name}: {source}")]
-    Dangling { name: String, source: Dangling },
     #[error(
         "{name}: holds no samples, so there is nothing to compare; profile it again for longer"
     )]
@@ -95,37 +73,122 @@ pub enum DiffError {
     Io(#[from] io::Error),
 }
 
-/// Reads collapsed stacks or pprof, gzip'd or not.
-///
-/// Detects the format from the bytes, unless `name` ends in `.folded`.
-pub fn read_stacks(name: &str, bytes: &[u8]) -> Result<Stacks, DiffError> {
-    let bytes = unpacked(bytes, BYTES_MAX);
-    let bytes = bytes.map_err(|source| DiffError::Unpack { name: name.to_owned(), source })?;
-    let bytes = &*bytes;
-    let (counts, unit) = if name.ends_with(".folded") || is_text(bytes) {
-        let counts = folded::read(name, bytes)?;
-        let unit = folded::unit(&counts);
-        (counts, unit)
-    } else {
-        pprof::read(name, bytes)?
+/// Name and content of a file. Without the suffix `.folded`, the content tells collapsed stacks from pprof.
+pub type File<'a> = (&'a str, &'a [u8]);
+
+/// Compares the functions of two profiles, in units of their totals, and returns that unit.
+pub fn functions(files: [File<'_>; 2]) -> Result<(Explanation, String), DiffError> {
+    let sides = read(files, None)?;
+    let explanation = explained(files, &sides, Metric::of_totals(&sides[0], &sides[1]))?;
+    Ok((explanation, sides[1].unit().to_owned()))
+}
+
+/// Draws the flame graph of the second profile, coloured by the change since the first. Returns both totals with their
+/// unit.
+pub fn differential_svg(
+    files: [File<'_>; 2],
+    scaling: Scaling,
+    writer: &mut dyn Write,
+) -> Result<[String; 2], DiffError> {
+    let sides = read(files, Some(PROCESS_LABEL))?;
+    let [before, after] = &sides;
+    let total = after.total();
+    let metric = match scaling {
+        Scaling::None => Metric::of_totals(before, after),
+        Scaling::ToAfter => Metric { before: total, after: total, before_sd: 0.0, after_sd: 0.0 },
     };
-    if counts.is_empty() {
-        return Err(DiffError::NoSamples { name: name.to_owned() });
-    }
-    let total = counts.values().try_fold(0_u64, |sum, &count| sum.checked_add(count));
-    match total {
-        Some(total) if total <= TOTAL_MAX => {
-            Ok(Stacks { name: name.to_owned(), counts, total, unit })
-        }
-        _ => Err(DiffError::Overflow { name: name.to_owned() }),
+    let explanation = explained(files, &sides, metric)?;
+    let write = |value: f64| value_text(after.unit(), value);
+    let totals = [write(before.total()), write(total)];
+    let scaled = match scaling {
+        Scaling::ToAfter if before.total() != total => ", scaled to compare",
+        _ => "",
+    };
+    let flame = Flame::of(before, after, &explanation)
+        .with_facts(format!("{} → {}{scaled}", totals[0], totals[1]));
+    let title = title(&format!("wingbeat diff: {} → {}", files[0].0, files[1].0));
+    let (view, medium) = (View::Difference, Medium::InteractiveFile);
+    let picture = flame.draw(Request { view, medium, title: &title, search: None }, &write);
+    writer.write_all(picture.svg.as_bytes())?;
+    writer.write_all(b"\n")?;
+    writer.flush()?;
+    Ok(totals)
+}
+
+fn value_text(unit: &str, value: f64) -> String {
+    match unit {
+        "ns" => duration(value.round() as u64),
+        "bytes" => bytes(value.round() as u64),
+        _ => format!("{} {unit}", grouped(value.round())),
     }
 }
 
-/// Whether these are collapsed stacks.
-fn is_collapsed(name: &str, bytes: &[u8]) -> Result<bool, DiffError> {
-    let bytes = unpacked(bytes, BYTES_MAX);
-    let bytes = bytes.map_err(|source| DiffError::Unpack { name: name.to_owned(), source })?;
-    Ok(name.ends_with(".folded") || is_text(&bytes))
+fn explained(
+    files: [File<'_>; 2],
+    [before, after]: &[Side; 2],
+    metric: Metric,
+) -> Result<Explanation, DiffError> {
+    let [(first, _), (second, _)] = files;
+    compare(before, after, metric).map_err(|source| DiffError::Compare {
+        before: first.to_owned(),
+        after: second.to_owned(),
+        source,
+    })
+}
+
+/// Reads two profiles. If either is collapsed, the other is treated as if it were too. `root` is the label of the
+/// outermost frames of pprof; collapsed stacks begin with the process.
+fn read(files: [File<'_>; 2], root: Option<&str>) -> Result<[Side; 2], DiffError> {
+    let [before, after] = [unpack(files[0])?, unpack(files[1])?];
+    let files = [("earlier", files[0].0, &*before), ("later", files[1].0, &*after)];
+    let is_collapsed =
+        |(_, name, content): (_, &str, &[u8])| name.ends_with(".folded") || is_text(content);
+    let is_any_collapsed = files.into_iter().any(is_collapsed);
+    let read = |(side, name, content)| {
+        if is_collapsed((side, name, content)) {
+            return read_collapsed(name, content);
+        }
+        let root = if is_any_collapsed { Some(PROCESS_LABEL) } else { root };
+        let stacks = read_pprof(name, content, root)?;
+        let nothing = |_| DiffError::NoSamples { name: name.to_owned() };
+        if !is_any_collapsed {
+            return stacks.side(side, None).map_err(nothing);
+        }
+        let (shown, kind) = collapsed_type(&stacks);
+        let found = stacks.side(side, shown.as_deref()).map_err(nothing)?;
+        Ok(found.collapsed(kind, &|name| sanitized(name).into_owned()))
+    };
+    Ok([read(files[0])?, read(files[1])?])
+}
+
+fn unpack((name, bytes): File<'_>) -> Result<Cow<'_, [u8]>, DiffError> {
+    let content = unpacked(bytes, BYTES_MAX).map_err(AddError::from);
+    content.map_err(|source| DiffError::Add { name: name.to_owned(), source })
+}
+
+fn read_pprof(name: &str, content: &[u8], root: Option<&str>) -> Result<Stacks, DiffError> {
+    let mut stacks = Stacks::default();
+    let added = proto::Profile::decode(content).map_err(AddError::from).and_then(|message| {
+        let samples = message.sample.iter();
+        stacks.add_below(&message, samples, root)
+    });
+    added.map_err(|source| DiffError::Add { name: name.to_owned(), source })?;
+    Ok(stacks)
+}
+
+/// The sample type that collapsed stacks of a profile would have, and its kind there.
+fn collapsed_type(stacks: &Stacks) -> (Option<String>, &'static str) {
+    let shown = |(value, _): &&(Value, _)| {
+        value.name() == stacks.shown()
+            && stacks.types().any(|it| it == (value.name(), value.unit()))
+    };
+    if let Some((value, kind)) = COLLAPSED_TYPES.iter().find(shown) {
+        return (Some(value.name().to_owned()), kind);
+    }
+    let mut names = stacks.types().map(|(name, _)| name);
+    let first = names.next();
+    let samples = first.into_iter().chain(names).find(|name| *name == Value::Samples.name());
+    (samples.or(first).map(str::to_owned), SAMPLES)
 }
 
 /// Protobuf tags and lengths are control characters, which text does not have.
@@ -134,85 +197,59 @@ fn is_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_plain))
 }
 
-/// Draws the flame graph of `after`, coloured by the change since `before`.
-pub fn differential_svg(
-    before: &Stacks,
-    after: &Stacks,
-    scaling: Scaling,
-    writer: &mut dyn Write,
-) -> Result<(), DiffError> {
-    for stacks in [before, after] {
-        if stacks.total == 0 {
-            return Err(DiffError::NoSamples { name: stacks.name.clone() });
+/// Sums collapsed stacks, as tolerant as other tools: skips empty lines and comments, and truncates fractional counts.
+pub fn read_collapsed(name: &str, bytes: &[u8]) -> Result<Side, DiffError> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let text = String::from_utf8_lossy(bytes);
+    for (position, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || is_comment(line) {
+            continue;
+        }
+        let (stack, count) = parse(line).ok_or_else(|| DiffError::Line {
+            name: name.to_owned(),
+            line: position + 1,
+            text: line.chars().take(SHOWN_CHARS_MAX).collect(),
+        })?;
+        if count > 0 {
+            let sum = counts.entry(printable(stack).into_owned()).or_default();
+            *sum = sum.saturating_add(count);
         }
     }
-    let mut options = Options::default();
-    options.title = title(&format!("wingbeat diff: {} → {}", before.name, after.name));
-    options.subtitle = Some(legend(before, after, scaling));
-    options.no_sort = true;
-    match after.unit {
-        Unit::Samples => {}
-        Unit::Nanoseconds => options.count_name = "ns".to_owned(),
-        Unit::Bytes => options.count_name = "bytes".to_owned(),
-    }
-    let lines = paired(before, after, scaling);
-    flamegraph::from_lines(&mut options, lines.lines(), BufWriter::new(writer))?;
-    Ok(())
-}
-
-/// One line for each stack in either profile: `stack before after`, sorted.
-fn paired(before: &Stacks, after: &Stacks, scaling: Scaling) -> String {
-    let mut pairs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for (stack, &count) in &before.counts {
-        pairs.entry(stack).or_default().0 = scaled(count, before.total, after.total, scaling);
-    }
-    for (stack, &count) in &after.counts {
-        pairs.entry(stack).or_default().1 = count;
-    }
-    let mut lines = String::new();
-    for (stack, (before, after)) in pairs {
-        // Writing to a String cannot fail.
-        let _ = writeln!(lines, "{stack} {before} {after}");
-    }
-    lines
-}
-
-/// Scales `count` of `total_before` to `total_after`, rounded to the nearest integer.
-fn scaled(count: u64, total_before: u64, total_after: u64, scaling: Scaling) -> u64 {
-    match scaling {
-        Scaling::None => count,
-        Scaling::ToAfter => {
-            let (count, before) = (u128::from(count), u128::from(total_before.max(1)));
-            let scaled = (count * u128::from(total_after) + before / 2) / before;
-            u64::try_from(scaled).unwrap_or(u64::MAX)
+    match counts.values().try_fold(0_u64, |sum, count| sum.checked_add(*count)) {
+        Some(0) => Err(DiffError::NoSamples { name: name.to_owned() }),
+        Some(1..=TOTAL_MAX) => {
+            let kind = kind_of(&counts);
+            Ok(Side::of_stacks(kind, counts.iter().map(|(stack, count)| (&**stack, *count))))
         }
+        _ => Err(DiffError::Overflow { name: name.to_owned() }),
     }
 }
 
-/// Explains the colours and what the graph cannot show: removed stacks have no width.
-fn legend(before: &Stacks, after: &Stacks, scaling: Scaling) -> String {
-    let gone: u64 = before
-        .counts
-        .iter()
-        .filter(|(stack, _)| !after.counts.contains_key(*stack))
-        .map(|(_, count)| count)
-        .sum();
-    let scaled = match scaling {
-        Scaling::ToAfter if before.total != after.total => ", scaled to compare",
-        _ => "",
+/// Nanoseconds if a stack ends in an off-CPU state; the format itself has no unit.
+fn kind_of(counts: &BTreeMap<String, u64>) -> &'static str {
+    let has_state = |stack: &String| {
+        stack.split(';').any(|frame| State::ALL.iter().any(|state| state.frame() == frame))
     };
-    format!(
-        "red grew, blue shrank (self); {}{scaled}; {:.1} % of the first are in stacks that are gone",
-        totals(before, after),
-        100.0 * gone as f64 / before.total as f64,
-    )
+    if counts.keys().any(has_state) { TIME } else { SAMPLES }
 }
 
-fn totals(before: &Stacks, after: &Stacks) -> String {
-    if (before.unit, after.unit) == (Unit::Samples, Unit::Samples) {
-        return format!("{} → {} samples", grouped(before.total), grouped(after.total));
+/// `# text`. A frame may begin with `#`, but without the space.
+fn is_comment(line: &str) -> bool {
+    let rest = line.strip_prefix('#');
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+}
+
+/// `stack count`, split at the last space.
+fn parse(line: &str) -> Option<(&str, u64)> {
+    let (stack, count) = line.rsplit_once(char::is_whitespace)?;
+    let (whole, fraction) = count.split_once('.').unwrap_or((count, "0"));
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let stack = stack.trim_end();
+    if stack.is_empty() || !is_digits(whole) || !is_digits(fraction) {
+        return None;
     }
-    format!("{} → {}", before.total_text(), after.total_text())
+    Some((stack, whole.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -22,12 +22,11 @@ mod names;
 mod palette;
 pub(crate) mod places;
 pub(crate) mod pprof;
-mod times;
 pub mod top;
 
 pub use dhat::{HeapFacts, write_dhat};
 pub(crate) use flamegraph::title;
-pub(crate) use names::{KERNEL_SUFFIX, printable, sanitized};
+pub(crate) use names::{printable, sanitized};
 
 use std::fmt;
 use std::io::{self, Write};

@@ -26,7 +26,7 @@ use crate::{
 pub enum MergeError {
     #[error(transparent)]
     Unpack(#[from] UnpackError),
-    #[error("it is no pprof profile: {0}")]
+    #[error("not a pprof profile: {0}")]
     Decode(#[from] prost::DecodeError),
     #[error(transparent)]
     Dangling(#[from] Dangling),

@@ -85,10 +85,10 @@ fn window(numbers: &mut Numbers, stacks: &[Vec<u64>], start_ns: i64) -> Part {
         let location_id = stacks[place as usize - 1].clone();
         message.sample.push(Sample { location_id, value: vec![52_631_579], label: Vec::new() });
     }
-    let mut total = wingbeat_pprof::Total::default();
-    total.add(&message).expect("added");
+    let mut stacks = wingbeat_pprof::Stacks::default();
+    stacks.add(&message).expect("added");
     let mut pprof = Vec::new();
-    pack(&total.message(), &mut pprof).expect("packed");
+    pack(&stacks.message(), &mut pprof).expect("packed");
     Part {
         service: "web".to_owned(),
         name: "process_cpu".to_owned(),

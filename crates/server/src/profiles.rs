@@ -1,6 +1,5 @@
 //! Pushed profiles: pprof files next to the databases, by service and time.
 //!
-//!
 //! ```text
 //! push → intake (checked, divided) → files + index → merge (ten minutes, hours) → retain
 //!                                         ↓
@@ -11,6 +10,7 @@
 
 mod files;
 mod index;
+mod levels;
 mod merge;
 mod read;
 mod retain;
@@ -25,16 +25,17 @@ use std::{
 
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::{sync::Semaphore, task};
-pub use wingbeat_push::intake;
+pub use wingbeat_pprof::intake;
 
-use self::{
-    index::{Block, Level},
-    intake::Part,
-};
 pub use self::{
     index::{Point, Series},
-    read::{Reading, Span},
+    levels::Span,
+    read::Reading,
     retain::Keep,
+};
+use self::{
+    intake::Part,
+    levels::{Block, Level},
 };
 
 /// Name of the folder within the server's.
@@ -110,13 +111,13 @@ impl Profiles {
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ProfilesError> {
         let busy = |_| ProfilesError::Busy;
-        let _place = self.waiting.try_acquire().map_err(busy)?;
-        let turn = Arc::clone(&self.at_once).acquire_owned().await;
-        let turn = turn.map_err(|_| ProfilesError::Busy)?;
+        let _waiting = self.waiting.try_acquire().map_err(busy)?;
+        let permit = Arc::clone(&self.at_once).acquire_owned().await;
+        let permit = permit.map_err(|_| ProfilesError::Busy)?;
         // The permit moves along, because the work continues after a client disconnects.
         let work = move || {
             let done = job();
-            drop(turn);
+            drop(permit);
             done
         };
         let done = task::spawn_blocking(work).await;
@@ -228,7 +229,7 @@ impl Profiles {
 
     /// Rounds a span to the readable resolution.
     pub fn readable(&self, span: Span, now_ns: i64) -> Span {
-        read::readable(span, now_ns)
+        levels::readable(span, now_ns)
     }
 
     /// Merges completed periods, and deletes what exceeds the age or size limit.
@@ -298,7 +299,7 @@ impl Profiles {
             let connection = index::open(&self.folder)?;
             let named = index::blocks(&connection, "TRUE", &[])?;
             let named: HashSet<String> = named.into_iter().map(|block| block.path).collect();
-            files::remove_rubbish(&self.folder, &named)?;
+            files::remove_unnamed(&self.folder, &named)?;
             *writer = Some(connection);
         }
         Ok(writer)
@@ -306,7 +307,7 @@ impl Profiles {
 
     /// A read connection; `None` if nothing was ever pushed.
     fn reader(&self) -> Result<Option<Connection>, ProfilesError> {
-        match self.folder.join(index::FILE).exists() {
+        match self.folder.join(files::INDEX).exists() {
             true => Ok(Some(index::reader(&self.folder)?)),
             false => Ok(None),
         }

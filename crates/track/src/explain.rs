@@ -1,9 +1,9 @@
 //! Explains alerts: compares the profile of the report with the last one before it, or those of any two reports.
 
+mod line_mapping;
 mod metric;
-mod moves;
-mod pair;
-mod quote;
+mod profile_pair;
+mod source_excerpt;
 
 use serde::{Deserialize, Serialize};
 use wingbeat_pprof::Metric;
@@ -14,12 +14,12 @@ use wingbeat_text::printable;
 
 use self::{
     metric::{first_metric, kinds, level, metric_of},
-    pair::Asked,
+    profile_pair::Asked,
 };
 pub use self::{
     metric::{relative_sd, spread},
-    pair::{Pair, Unexplained, signed, written},
-    quote::{NoSources, Quote, QuotedLine, Sources},
+    profile_pair::{Pair, Unexplained, signed, written},
+    source_excerpt::{ExcerptLine, NoSources, SourceExcerpt, Sources},
 };
 use crate::{
     model::{Alert, BenchmarkName, Measure, ProfileInfo, ProfileKind, Report, Slug},
@@ -35,15 +35,15 @@ pub struct Explained {
     pub sentences: Vec<String>,
     /// Source lines of the sentences, as far as known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub quotes: Vec<Quote>,
+    pub excerpts: Vec<SourceExcerpt>,
 }
 
 impl Explained {
     /// The source lines of the sentence with that index: a label, and the text as printable on a terminal.
     pub fn source_of(&self, sentence: usize) -> impl Iterator<Item = (String, String)> {
-        let quotes = self.quotes.iter().filter(move |quote| quote.sentence == sentence);
-        quotes
-            .flat_map(Quote::lines)
+        let excerpts = self.excerpts.iter().filter(move |it| it.sentence == sentence);
+        excerpts
+            .flat_map(SourceExcerpt::lines)
             .map(|(what, text)| (what, printable(&text.replace('\t', " "))))
     }
 }
@@ -56,15 +56,15 @@ pub fn of_report(
 ) -> Result<Vec<Explained>, StoreError> {
     let mut all = Vec::new();
     for alert in &report.alerts {
-        let (sentences, quotes) = match of_alert(store, report, alert, sources) {
-            Ok(pair) => (pair.sentences(), pair.quotes),
+        let (sentences, excerpts) = match of_alert(store, report, alert, sources) {
+            Ok(pair) => (pair.sentences(), pair.excerpts),
             // Most reports have no profile, and most measures no matching one.
             Err(Unexplained::NoProfile | Unexplained::Measure) => continue,
             Err(Unexplained::Store(error)) => return Err(error),
             Err(reason) => (vec![reason.to_string()], Vec::new()),
         };
         let (benchmark, measure) = (alert.benchmark.clone(), alert.measure.clone());
-        all.push(Explained { benchmark, measure, sentences, quotes });
+        all.push(Explained { benchmark, measure, sentences, excerpts });
     }
     Ok(all)
 }

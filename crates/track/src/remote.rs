@@ -19,7 +19,6 @@ pub(crate) mod words;
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
-use ureq::http::{Method, Uri};
 
 pub use answer::{Answer, RemoteAlert};
 pub use comment::{html, markdown};
@@ -30,7 +29,8 @@ pub use native::{Instructions, PageEnd, RefusedDocument, Taken};
 pub use request::{is_for_bencher, request};
 pub use stores::{ExchangeFailure, Exchanged};
 
-use wingbeat_http::{excerpt, is_loopback};
+use wingbeat_http::{Method, excerpt, is_loopback};
+pub use wingbeat_http::{Patience, Retry};
 
 use self::http::Call;
 use crate::model::{Report, Threshold};
@@ -49,42 +49,6 @@ pub struct Host {
     /// Whether to link to pages that need no account (`--ci-public-links`).
     pub has_public_links: bool,
     pub patience: Patience,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// Connection timeout (`--timeout`).
-    pub connect: Duration,
-    /// Maximum number of attempts (`--attempts`).
-    pub attempts: u32,
-    /// Pause after the first failure (`--retry-after`), doubled after each further one.
-    pub pause: Duration,
-    /// Maximum pause (`--max-retry-after`).
-    pub pause_max: Duration,
-    /// Total time limit: no attempt begins after it or exceeds it.
-    pub total: Duration,
-}
-
-/// As in Bencher's client, but three minutes in total rather than fifteen.
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(15),
-            attempts: 35,
-            pause: Duration::from_secs(1),
-            pause_max: Duration::from_secs(30),
-            total: Duration::from_secs(180),
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retry {
-    pub attempt: u32,
-    pub attempts: u32,
-    pub reason: String,
-    pub pause: Duration,
-    pub left: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -130,23 +94,11 @@ impl Host {
         let call = Call { key, body: Some(&body), ..Call::new(Method::POST, &url) };
         let response = call
             .send(&self.patience, on_retry)
-            .map_err(|failure| RemoteError::unreachable(&url, failure))?;
-        let (said, attempts) = (response.said(), response.attempts);
-        match response.status {
-            200..300 => {}
-            300..400 => {
-                let location = response.location.unwrap_or_else(|| "nowhere".to_owned());
-                return Err(RemoteError::Redirected { url, location });
-            }
-            500.. => return Err(RemoteError::Failing { url, attempts, said }),
-            status => return Err(RemoteError::Refused { url, status, said }),
-        }
-        let (mut answer, links) =
-            Answer::parse(&response.body).map_err(|error| RemoteError::NotAReport {
-                url,
-                reason: error.to_string(),
-                excerpt: excerpt(&response.body),
-            })?;
+            .map_err(|error| RemoteError::unreachable(&url, &error))?;
+        whole::checked(&url, &response)?;
+        let text = response.text();
+        let (mut answer, links) = Answer::parse(&text)
+            .map_err(|error| whole::not_a_report(&url, &error.to_string(), &text))?;
         answer.warnings = request::losses(submission);
         answer.warnings.extend(self.exposure());
         match self.console(root) {
@@ -162,21 +114,15 @@ impl Host {
     /// The address without a trailing slash.
     fn root(&self) -> Result<&str, RemoteError> {
         let root = self.url.trim().trim_end_matches('/');
-        let reason = match root.parse::<Uri>() {
-            Err(error) => error.to_string(),
-            Ok(uri) if !matches!(uri.scheme_str(), Some("http" | "https")) => {
-                "it begins neither with http:// nor with https://".to_owned()
-            }
-            Ok(uri) if uri.query().is_some() => "it has a query".to_owned(),
-            Ok(_) => return Ok(root),
-        };
-        Err(RemoteError::InvalidHost { url: self.url.clone(), reason })
+        match wingbeat_http::root(root) {
+            Ok(_) => Ok(root),
+            Err(reason) => Err(RemoteError::InvalidHost { url: self.url.clone(), reason }),
+        }
     }
 
     /// A warning if the key was sent unencrypted.
     fn exposure(&self) -> Option<String> {
-        let uri: Uri = self.url.parse().ok()?;
-        let is_open = uri.scheme_str() == Some("http") && !is_loopback(&uri);
+        let is_open = self.url.starts_with("http://") && !is_loopback(&self.url);
         (self.key.is_some() && is_open)
             .then(|| format!("the key went to {} unencrypted; use https://", self.url))
     }
@@ -193,16 +139,16 @@ impl Host {
         };
         let response = Call::new(Method::GET, &url)
             .send(&patience, &mut |_| {})
-            .map_err(|failure| failure.reason)?;
+            .map_err(|error| error.to_string())?;
         if response.status != 200 {
-            return Err(response.said());
+            return Err(response.message());
         }
         let json: Value =
-            serde_json::from_str(&response.body).map_err(|error| error.to_string())?;
+            serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
         let url = json.get("url").and_then(Value::as_str).unwrap_or_default();
         match url.starts_with("http://") || url.starts_with("https://") {
             true => Ok(url.to_owned()),
-            false => Err(format!("its answer has no url: {}", excerpt(&response.body))),
+            false => Err(format!("its answer has no url: {}", excerpt(&response.text()))),
         }
     }
 }

@@ -21,9 +21,11 @@ use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     low_level::raise,
 };
-use wingbeat_agent::{AgentOptions, Kubelet, KubeletOptions, Notice, Rules, Sinks};
+use wingbeat_agent::{
+    AgentOptions, Counts, Credentials, Kubelet, KubeletOptions, Notice, PushOptions, Pusher, Rules,
+    Sinks, Target, WindowArchive,
+};
 use wingbeat_profiler::session::{NameCounts, Rates};
-use wingbeat_push::{Counts, Credentials, PushOptions, Pusher, Ring, Target};
 use wingbeat_text::{bytes, duration, grouped, plural, share};
 
 pub(crate) use self::args::AgentArgs;
@@ -81,8 +83,8 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     if said.windows > 0 {
         if let Some(folder) = kept {
             delivered += said.filled.saturating_sub(said.not_kept);
-            if let Some(ring) = sinks.ring.as_ref().filter(|_| !quiet) {
-                say_kept(folder, ring);
+            if let Some(archive) = sinks.archive.as_ref().filter(|_| !quiet) {
+                say_kept(folder, archive);
             }
         }
         for (name, pusher) in sinks.pushers {
@@ -197,9 +199,9 @@ fn sinks(args: &AgentArgs) -> anyhow::Result<Sinks> {
         Ok((target.to_string(), pusher))
     };
     let pushers = args.push.iter().map(start).collect::<anyhow::Result<_>>()?;
-    let ring = args.keep.as_deref().map(|dir| Ring::open(dir, args.keep_for, args.keep_size));
-    let ring = ring.transpose().context("cannot keep files")?;
-    Ok(Sinks { pushers, ring, ..Sinks::default() })
+    let open = |dir| WindowArchive::open(dir, args.keep_for, args.keep_size);
+    let archive = args.keep.as_deref().map(open).transpose().context("cannot keep files")?;
+    Ok(Sinks { pushers, archive, ..Sinks::default() })
 }
 
 fn begin(args: &AgentArgs, sinks: &Sinks) -> String {
@@ -354,12 +356,12 @@ fn end(name: &str, counts: &Counts, quiet: bool) {
 }
 
 /// Prints the folder's contents, of any agent.
-fn say_kept(folder: &Path, ring: &Ring) {
-    let removed = match ring.removed() {
+fn say_kept(folder: &Path, archive: &WindowArchive) {
+    let removed = match archive.removed() {
         0 => String::new(),
         removed => format!(", {} removed by age or for room", grouped(removed)),
     };
-    let kept = plural(ring.windows() as u64, "window");
+    let kept = plural(archive.windows() as u64, "window");
     message!("{}: {kept} kept{removed}", folder.display());
 }
 

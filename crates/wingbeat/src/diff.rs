@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use wingbeat_profiler::{
-    diff::{self, BYTES_MAX, Scaling, Stacks, differential_svg, read_stacks},
+    diff::{self, BYTES_MAX, DiffError, Scaling, differential_svg},
     summary::Output,
 };
 use wingbeat_text::Units;
@@ -57,8 +57,8 @@ pub(crate) struct DiffArgs {
     /// Open the flame graph in the browser of the user who called, under sudo too
     #[arg(long, requires = "output")]
     open: bool,
-    /// Compare absolute counts instead of shares of the total
-    #[arg(long, requires = "output")]
+    /// Compare absolute counts of the files instead of shares of the total
+    #[arg(long, requires = "output", conflicts_with_all = ["alert", "reports"])]
     absolute: bool,
     #[command(flatten)]
     format: FormatArgs<Format>,
@@ -104,14 +104,14 @@ impl DiffArgs {
     /// The profiles in the store, unless files are given.
     fn kept(&self) -> anyhow::Result<Option<Kept>> {
         if let Some(alert) = &self.alert {
-            return Kept::of_alert(self.store.open()?, alert).map(Some);
+            return Kept::of_alert(&self.store.open()?, alert).map(Some);
         }
         let (Some(sides), Some(benchmark), Some(measure)) =
             (&self.reports, &self.benchmark, &self.measure)
         else {
             return Ok(None);
         };
-        Kept::of_reports(self.store.open()?, sides, benchmark.clone(), measure).map(Some)
+        Kept::of_reports(&self.store.open()?, sides, benchmark.clone(), measure).map(Some)
     }
 
     fn files(&self) -> anyhow::Result<[&Path; 2]> {
@@ -133,33 +133,32 @@ fn draw(args: &DiffArgs, kept: Option<&Kept>, output: &Path, quiet: bool) -> any
     let receiver = Receiver::who_called(args.open)?;
     let file = receiver.file(output)?;
     let path = file.path().to_owned();
-    let ([before, after], sentences) = match kept {
-        Some(kept) => (kept.stacks()?, kept.sentences()),
+    let mut words = Vec::new();
+    let bytes = match kept {
+        Some(kept) => {
+            words.push(format!("wrote {} ({})", output.display(), kept.whole()));
+            words.extend(kept.sentences());
+            file.write(|writer| kept.draw(writer))?
+        }
         None => {
             let [before, after] = args.files()?;
-            ([read(before)?, read(after)?], Vec::new())
+            let (first, second) = (bytes(before)?, bytes(after)?);
+            let names = [before, after].map(|path| path.to_string_lossy().into_owned());
+            let files = [(&*names[0], &*first), (&*names[1], &*second)];
+            let scaling = if args.absolute { Scaling::None } else { Scaling::ToAfter };
+            file.write(|writer| {
+                let [before, after] = differential_svg(files, scaling, writer)?;
+                words.push(format!("wrote {} ({before} before, {after} after)", output.display()));
+                Ok::<_, DiffError>(())
+            })?
         }
     };
-    let scaling = if args.absolute { Scaling::None } else { Scaling::ToAfter };
-    let bytes = file.write(|writer| differential_svg(&before, &after, scaling, writer))?;
     if !quiet {
-        message!(
-            "wrote {} ({} before, {} after)",
-            output.display(),
-            before.total_text(),
-            after.total_text()
-        );
-        for sentence in sentences {
-            message!("{sentence}");
-        }
+        words.iter().for_each(|line| message!("{line}"));
     }
     let path = path.to_string_lossy().into_owned();
     receiver.show(&[Output { path, format: "flame graph".to_owned(), bytes }]);
     Ok(())
-}
-
-fn read(path: &Path) -> anyhow::Result<Stacks> {
-    Ok(read_stacks(&path.to_string_lossy(), &bytes(path)?)?)
 }
 
 /// A file, read up to just beyond the size limit, so that the parser rejects a larger one.

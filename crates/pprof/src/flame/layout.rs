@@ -1,12 +1,18 @@
 //! Layout of frames: each is as wide as its part of the profile, above its caller.
 
-use super::{View, tree::Tree};
+use super::{Medium, Request, tree::Tree};
 
-/// Minimum part of the width to draw.
-const WIDTH_MIN: f64 = 0.0005;
+/// Limits of the frames to draw; the narrowest are omitted.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Minimum part of the width.
+    width: f64,
+    /// Maximum number.
+    count: usize,
+}
 
-/// Maximum number of frames to draw; the narrowest are omitted.
-const DRAWN_MAX: usize = 3000;
+const OF_PAGE: Limits = Limits { width: 0.0005, count: 3000 };
+const OF_FILE: Limits = Limits { width: 0.0001, count: 12_000 };
 
 /// A positioned frame, in parts of the whole width.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,8 +36,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn of(tree: &Tree, view: View) -> Self {
-        let is_before = view.has_widths_of_before();
+    pub(super) fn of(tree: &Tree, request: Request<'_>) -> Self {
+        let is_before = request.view.has_widths_of_before();
         let weight = |frame: usize| tree.frames[frame].weight(is_before);
         let whole = weight(0);
         let mut all = Vec::new();
@@ -51,16 +57,17 @@ impl Layout {
             // The first one must be popped first.
             open[begin..].reverse();
         }
-        Self::of_wide(all)
+        let has_zoom = request.medium == Medium::InteractiveFile;
+        Self::of_wide(all, if has_zoom { OF_FILE } else { OF_PAGE })
     }
 
     /// No frame is wider than its caller, so omitted frames leave no gap below others.
-    fn of_wide(mut placed: Vec<Placed>) -> Self {
+    fn of_wide(mut placed: Vec<Placed>, limits: Limits) -> Self {
         let count = placed.len();
         let mut widths: Vec<f64> = placed.iter().map(|it| it.width).collect();
         widths.sort_by(|a, b| b.total_cmp(a));
-        let mut width_min = WIDTH_MIN;
-        if let Some(first_out) = widths.get(DRAWN_MAX).filter(|width| **width >= WIDTH_MIN) {
+        let mut width_min = limits.width;
+        if let Some(first_out) = widths.get(limits.count).filter(|width| **width >= limits.width) {
             // Frames as wide as the first omitted one are omitted too, so that the result does not depend on the order.
             width_min = first_out.next_up();
         }
@@ -77,7 +84,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Metric, compare, side::tests::side};
+    use crate::{Metric, View, compare, side::tests::side};
 
     const METRIC: Metric = Metric { before: 100.0, after: 150.0, before_sd: 1.0, after_sd: 1.0 };
 
@@ -87,12 +94,16 @@ mod tests {
         Tree::of(&before, &after, &explanation)
     }
 
+    fn laid_out(tree: &Tree, view: View) -> Layout {
+        Layout::of(tree, Request { view, medium: Medium::Page, title: "", search: None })
+    }
+
     fn check(view: View, expected: &str) {
         let tree = tree(
             "main;b 50\nmain;gone;x 50\nf::<u8> 100",
             "main;b 25\nmain;a 50\nmain 25\nf::<u16> 100",
         );
-        let layout = Layout::of(&tree, view);
+        let layout = laid_out(&tree, view);
         let line = |it: &Placed| {
             let name = tree.name(&tree.frames[it.frame]);
             format!("{}{name} {:.3} {:.3}", " ".repeat(it.depth), it.left, it.width)
@@ -128,12 +139,12 @@ mod tests {
     fn very_many_frames_are_bounded() {
         let many: String = (0..20_000).map(|at| format!("main;f{at:05} 1\n")).collect();
         let check = |stacks: &str, drawn: usize, hidden: usize| {
-            let layout = Layout::of(&tree(stacks, stacks), View::Difference);
+            let layout = laid_out(&tree(stacks, stacks), View::Difference);
             assert_eq!((layout.placed.len(), layout.hidden), (drawn, hidden));
         };
         check(&many, 2, 20_000);
         let deep = format!("{} 1\n", vec!["f"; 5000].join(";"));
-        check(&deep, 513, 0);
+        check(&deep, 1025, 0);
         // Each of 1,000 columns has 10 rows.
         let column = |at: usize| format!("{};g{at}{} 1\n", "f", ";h".repeat(9));
         let grid: String = (0..1000).map(column).collect();
@@ -145,7 +156,7 @@ mod tests {
         let mut empty = side("main 1");
         empty.stacks[0].frames.clear();
         let explanation = compare(&empty, &empty, METRIC).expect("comparable");
-        let layout = Layout::of(&Tree::of(&empty, &empty, &explanation), View::After);
+        let layout = laid_out(&Tree::of(&empty, &empty, &explanation), View::After);
         assert_eq!(layout.placed.len(), 1);
     }
 }

@@ -1,16 +1,17 @@
-//! Renders a layout as SVG: text without scripts or styles, so that any page may embed it.
+//! Renders a layout as SVG: in a page without scripts or styles, so that any page may embed it.
 //!
 //! A frame is a nested `svg`: its position in percent makes the width flexible, and it clips names that are too long.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use wingbeat_text::{plural, share};
 
 use super::{
-    Medium, Picture, Request, View, layout::Layout, layout::Placed, tree::Frame, tree::Tree,
+    Colour, Flame, Medium, Picture, Request, View,
+    layout::{Layout, Placed},
+    tree::{Frame, Tree},
 };
 use crate::{
-    origin::Origin,
     scale::Change,
     words::{signed, step},
 };
@@ -19,9 +20,21 @@ use crate::{
 const ROW: usize = 18;
 const FRAME: usize = 17;
 
-/// Height of the headings in a file, and its width.
-const HEADINGS: usize = 52;
+/// Width of a file, and the baseline of its first line of text.
 const FILE_WIDTH: usize = 1200;
+const TITLE_Y: usize = 20;
+
+/// Zooms and searches in files.
+const SCRIPT: &str = include_str!("zoom.js");
+
+const SANS: &str = "system-ui, 'DejaVu Sans', sans-serif";
+/// In files, so that the width of a text is known.
+const MONOSPACE: &str = "'DejaVu Sans Mono', Menlo, Consolas, monospace";
+
+/// Width of a character of 12 px in the widest of these fonts.
+const CHAR_WIDTH: f64 = 7.3;
+const LABEL_PADDING: f64 = 6.0;
+const LABEL_CHARS_MIN: usize = 3;
 
 /// Maximum characters of a name as a label, and in a tooltip.
 const LABEL_CHARS_MAX: usize = 120;
@@ -36,15 +49,26 @@ const DEVIATIONS_MIN: f64 = 2.0;
 /// Smaller differences, as a part of the largest, have no colour.
 const COLOURED_MIN: f64 = 0.02;
 
-const MORE: [&str; 4] = ["#fbe3dc", "#f7bda5", "#f29a7c", "#ea7358"];
-const LESS: [&str; 4] = ["#dfebf7", "#b4d3ed", "#8abbe2", "#639fd6"];
-const SAME: &str = "#e4e6e8";
+const MORE: [Colour; 4] = [
+    Colour(0xfb, 0xe3, 0xdc),
+    Colour(0xf7, 0xbd, 0xa5),
+    Colour(0xf2, 0x9a, 0x7c),
+    Colour(0xea, 0x73, 0x58),
+];
+const LESS: [Colour; 4] = [
+    Colour(0xdf, 0xeb, 0xf7),
+    Colour(0xb4, 0xd3, 0xed),
+    Colour(0x8a, 0xbb, 0xe2),
+    Colour(0x63, 0x9f, 0xd6),
+];
+const SAME: Colour = Colour(0xe4, 0xe6, 0xe8);
 /// Only in the later profile, and only in the earlier.
-const NEW: &str = "#f4b04e";
-const GONE: &str = "#bba4ea";
+const NEW: Colour = Colour(0xf4, 0xb0, 0x4e);
+const GONE: Colour = Colour(0xbb, 0xa4, 0xea);
 
 /// State for drawing frames.
 struct Pen<'a> {
+    flame: &'a Flame,
     tree: &'a Tree,
     request: Request<'a>,
     write: &'a dyn Fn(f64) -> String,
@@ -53,25 +77,25 @@ struct Pen<'a> {
     /// In lower case.
     search: Option<String>,
     rows: usize,
-    top: usize,
 }
 
 pub(super) fn draw(
-    tree: &Tree,
+    flame: &Flame,
     layout: &Layout,
     request: Request<'_>,
     write: &dyn Fn(f64) -> String,
 ) -> Picture {
+    let tree = &flame.tree;
     let differences =
         layout.placed.iter().map(|it| tree.change(&tree.frames[it.frame]).difference().abs());
     let pen = Pen {
+        flame,
         tree,
         request,
         write,
         largest: differences.fold(0.0, f64::max),
         search: request.search.map(str::to_lowercase).filter(|text| !text.is_empty()),
         rows: layout.rows(),
-        top: if request.medium == Medium::File { HEADINGS } else { 0 },
     };
     let legend = pen.legend(layout);
     let mut svg = pen.opening(&legend);
@@ -89,6 +113,12 @@ pub(super) fn draw(
         }
         pen.frame(&mut svg, *placed, frame, is_found);
     }
+    if request.medium != Medium::Page {
+        svg.push_str("</svg>");
+    }
+    if request.medium == Medium::InteractiveFile {
+        let _ = write!(svg, "<script><![CDATA[\n{SCRIPT}]]></script>");
+    }
     svg.push_str("</svg>");
     let found = pen.search.is_some().then_some((count, share));
     Picture { svg, legend, found }
@@ -96,40 +126,60 @@ pub(super) fn draw(
 
 impl Pen<'_> {
     fn opening(&self, legend: &str) -> String {
-        let height = self.top + self.rows * ROW;
+        let height = self.rows * ROW;
         let words = escaped(&shown(&self.heading(), NAME_CHARS_MAX));
         let mut out = String::from("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"flame\" ");
+        let facts = &self.flame.facts;
+        let lines: Vec<&str> = facts.iter().map(String::as_str).chain([legend]).collect();
+        // One more line for the frame under the pointer.
+        let top = TITLE_Y + (lines.len() + 1) * ROW;
         // Writing to a string cannot fail, here and below.
         let _ = match self.request.medium {
             Medium::Page => write!(out, "width=\"100%\" height=\"{height}\" "),
-            Medium::File => {
+            Medium::File | Medium::InteractiveFile => {
+                let whole = top + height;
                 write!(
                     out,
-                    "width=\"{FILE_WIDTH}\" height=\"{height}\" viewBox=\"0 0 {FILE_WIDTH} {height}\" "
+                    "width=\"{FILE_WIDTH}\" height=\"{whole}\" viewBox=\"0 0 {FILE_WIDTH} {whole}\" \
+                     data-total=\"{}\" ",
+                    self.tree.frames[0].weight(self.request.view.has_widths_of_before())
                 )
             }
         };
-        let fonts = "font-family=\"system-ui, 'DejaVu Sans', sans-serif\" font-size=\"12\"";
-        let _ = write!(out, "role=\"group\" aria-label=\"{words}\" fill=\"#1c2127\" {fonts}>");
-        if self.request.medium == Medium::File {
-            let legend = escaped(legend);
-            let _ = write!(
-                out,
-                "<title>{words}</title><rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>"
-            );
-            let _ = write!(
-                out,
-                "<text x=\"4\" y=\"18\" font-size=\"14\" font-weight=\"600\">{words}</text>"
-            );
-            let _ = write!(out, "<text x=\"4\" y=\"38\" fill=\"#5c6670\">{legend}</text>");
+        let _ = write!(
+            out,
+            "role=\"group\" aria-label=\"{words}\" fill=\"#1c2127\" font-family=\"{SANS}\" font-size=\"12\">"
+        );
+        if self.request.medium == Medium::Page {
+            return out;
         }
+        let _ = write!(
+            out,
+            "<title>{words}</title><rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\
+             <text x=\"4\" y=\"{TITLE_Y}\" font-size=\"14\" font-weight=\"600\">{words}</text>"
+        );
+        let mut y = TITLE_Y;
+        for line in lines {
+            y += ROW;
+            let line = escaped(&shown(line, NAME_CHARS_MAX));
+            let _ = write!(out, "<text x=\"4\" y=\"{y}\" fill=\"#5c6670\">{line}</text>");
+        }
+        let _ = write!(
+            out,
+            "<text class=\"details\" x=\"4\" y=\"{}\"></text>\
+             <svg class=\"frames\" y=\"{top}\" height=\"{height}\" font-family=\"{MONOSPACE}\">",
+            top - 5
+        );
         out
     }
 
-    /// The title, with both values and the difference.
+    /// The title with the total, or both totals and the difference.
     fn heading(&self) -> String {
         let change = self.tree.change(&self.tree.frames[0]);
         let title = self.request.title;
+        if self.flame.facts.is_some() {
+            return title.to_owned();
+        }
         match self.request.view {
             View::Before => format!("{title} before: {}", (self.write)(change.before)),
             View::After => format!("{title} after: {}", (self.write)(change.after)),
@@ -139,14 +189,15 @@ impl Pen<'_> {
     }
 
     fn legend(&self, layout: &Layout) -> String {
-        let mut words = match self.request.view {
-            View::Difference => {
-                "Width: after. Red: more than before, blue: less, each with what it calls; amber: new; grey: no more than chance."
+        let mut words = match (self.request.view, &self.flame.colours) {
+            (_, Some(colours)) => colours,
+            (View::Difference, _) => {
+                "Width: after. Red: grew, blue: shrank, including callees; amber: new; grey: within noise."
             }
-            View::Vanished => {
-                "Width: before. Violet: gone; blue: less after, red: more, each with what it calls; grey: no more than chance."
+            (View::Vanished, _) => {
+                "Width: before. Violet: gone; blue: shrank, red: grew, including callees; grey: within noise."
             }
-            View::Before | View::After | View::Single => {
+            (View::Before | View::After | View::Single, _) => {
                 "Red: your code, yellow: libraries, blue: kernel, violet: waiting."
             }
         }
@@ -169,7 +220,7 @@ impl Pen<'_> {
 
     fn frame(&self, out: &mut String, placed: Placed, frame: &Frame, is_found: bool) {
         let name = self.tree.name(frame);
-        let y = self.top + (self.rows - 1 - placed.depth) * ROW;
+        let y = (self.rows - 1 - placed.depth) * ROW;
         let (left, width) = (placed.left * 100.0, placed.width * 100.0);
         let class = match (&self.search, is_found) {
             (Some(_), true) => "frame found",
@@ -180,18 +231,25 @@ impl Pen<'_> {
             out,
             "<svg class=\"{class}\" x=\"{left:.3}%\" y=\"{y}\" width=\"{width:.3}%\" height=\"{FRAME}\"{opacity}><title>{}\n{}</title><rect width=\"100%\" height=\"100%\" fill=\"{}\" stroke=\"#ffffff\" stroke-width=\"0.6\"/>",
             escaped(&shown(name, NAME_CHARS_MAX)),
-            escaped(&self.told(frame)),
+            escaped(&self.details(frame)),
             self.colour(frame)
         );
-        if placed.width >= LABELLED_MIN {
-            let label = escaped(&shown(name, LABEL_CHARS_MAX));
+        let chars_max = match self.request.medium {
+            Medium::Page => (placed.width >= LABELLED_MIN).then_some(LABEL_CHARS_MAX),
+            Medium::File | Medium::InteractiveFile => {
+                let room = placed.width * FILE_WIDTH as f64 - LABEL_PADDING;
+                Some((room / CHAR_WIDTH) as usize).filter(|chars| *chars >= LABEL_CHARS_MIN)
+            }
+        };
+        if let Some(chars_max) = chars_max {
+            let label = escaped(&shown(name, chars_max));
             let _ = write!(out, "<text x=\"3\" y=\"12.5\">{label}</text>");
         }
         out.push_str("</svg>");
     }
 
     /// Text of a frame's value or change.
-    fn told(&self, frame: &Frame) -> String {
+    fn details(&self, frame: &Frame) -> String {
         let change = self.tree.change(frame);
         if !self.request.view.compares() {
             let is_before = self.request.view.has_widths_of_before();
@@ -214,14 +272,9 @@ impl Pen<'_> {
         format!("{}{itself}{fate}", step(change, self.write))
     }
 
-    fn colour(&self, frame: &Frame) -> &'static str {
+    fn colour(&self, frame: &Frame) -> Colour {
         if !self.request.view.compares() {
-            return match self.tree.origin(frame) {
-                Origin::Own => "#f7a98c",
-                Origin::Library => "#f3df9f",
-                Origin::Kernel => "#a9cdf0",
-                Origin::State => "#c9b8f0",
-            };
+            return self.tree.colour(frame);
         }
         let change = self.tree.change(frame);
         let difference = change.difference();
@@ -237,6 +290,13 @@ impl Pen<'_> {
             _ if difference > 0.0 => MORE[level],
             _ => LESS[level],
         }
+    }
+}
+
+impl fmt::Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(red, green, blue) = self;
+        write!(f, "#{red:02x}{green:02x}{blue:02x}")
     }
 }
 
@@ -276,10 +336,13 @@ mod tests {
     use crate::{Flame, Metric, compare, side::tests::side};
 
     fn picture(before: &str, after: &str, view: View, search: Option<&str>) -> Picture {
+        drawn(before, after, Request { view, medium: Medium::File, title: "parse latency", search })
+    }
+
+    fn drawn(before: &str, after: &str, request: Request<'_>) -> Picture {
         let metric = Metric { before: 100.0, after: 200.0, before_sd: 1.0, after_sd: 1.0 };
         let (before, after) = (side(before), side(after));
         let explanation = compare(&before, &after, metric).expect("comparable");
-        let request = Request { view, medium: Medium::File, title: "parse latency", search };
         Flame::of(&before, &after, &explanation).draw(request, &|value| format!("{value:.0} ns"))
     }
 
@@ -296,9 +359,9 @@ mod tests {
 
     #[test]
     fn colours_are_differences() {
-        let check = |view, name: &str, expected: Option<(&str, &str)>| {
+        let check = |view, name: &str, expected: Option<(Colour, &str)>| {
             let found = frame(&picture(BEFORE, AFTER, view, None), name);
-            let expected = expected.map(|(colour, words)| (colour.to_owned(), words.to_owned()));
+            let expected = expected.map(|(colour, words)| (colour.to_string(), words.to_owned()));
             assert_eq!(found, expected, "{name}");
         };
         check(View::Difference, "all", Some((MORE[3], "100 ns → 200 ns, +100 ns ± 3 ns")));
@@ -313,7 +376,7 @@ mod tests {
         check(View::Difference, "rare", None);
         check(View::Difference, "old", None);
         check(View::Vanished, "old", Some((GONE, "10 ns → 0 ns, −10 ns ± 2 ns (gone)")));
-        check(View::Before, "b", Some(("#f7a98c", "40 ns (40 %)")));
+        check(View::Before, "b", Some((Colour(0xf7, 0xa9, 0x8c), "40 ns (40 %)")));
         check(View::After, "old", None);
     }
 
@@ -329,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_tells_how_much_it_found() {
+    fn a_search_counts_what_it_finds() {
         let check = |search, expected| {
             let picture = picture(BEFORE, AFTER, View::Difference, search);
             let found = picture.found.map(|(count, share)| (count, (share * 100.0).round()));
@@ -341,6 +404,31 @@ mod tests {
         check(Some("NEW"), Some((1, 25.0)));
         check(Some("a"), Some((3, 100.0)));
         check(Some("nothing"), Some((0, 0.0)));
+    }
+
+    #[test]
+    fn labels_of_files_fit_their_frames() {
+        let name = "a::very::long::name::of::a::function";
+        let stacks = format!("main;{name} 10\nmain;{name}_too 90");
+        let svg = picture(&stacks, &stacks, View::After, None).svg;
+        // A tenth of 1,200 pixels.
+        assert!(svg.contains(">a::very::long:…</text>"), "{svg}");
+        assert!(svg.contains(&format!(">{name}_too</text>")), "{svg}");
+    }
+
+    #[test]
+    fn only_interactive_files_have_a_script() {
+        let check = |medium, expected: usize| {
+            let view = View::Difference;
+            let request = Request { view, medium, title: "a", search: None };
+            let svg = drawn(BEFORE, AFTER, request).svg;
+            assert_eq!(svg.matches("<script>").count(), expected, "{medium:?}");
+            assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count(), "{medium:?}");
+        };
+        check(Medium::Page, 0);
+        check(Medium::File, 0);
+        check(Medium::InteractiveFile, 1);
+        assert_eq!(SCRIPT.matches("]]>").count(), 0);
     }
 
     #[test]

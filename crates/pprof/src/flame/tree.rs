@@ -1,9 +1,10 @@
-//! The stacks of both sides as one tree: frames are equal if all frames below them are.
+//! The stacks of both sides as one tree: frames are equal if all frames below them are. Sums by frame and by function.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, cmp::Ordering, collections::HashMap};
 
 use rustc_hash::FxHashMap;
 
+use super::Colour;
 use crate::{
     Explanation,
     names::{function, plain},
@@ -13,7 +14,7 @@ use crate::{
 };
 
 /// Maximum depth; deeper frames count for the last one.
-const DEPTH_MAX: usize = 512;
+const DEPTH_MAX: usize = 1024;
 
 /// Maximum number of frames; further ones count for their callers.
 const FRAMES_MAX: usize = 1 << 20;
@@ -22,8 +23,14 @@ const FRAMES_MAX: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     pub(super) frames: Vec<Frame>,
-    pub(super) names: Vec<(String, Origin)>,
+    pub(super) names: Vec<Name>,
     scales: Scales,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Name {
+    pub(super) text: String,
+    pub(super) colour: Colour,
 }
 
 /// A frame with its callees.
@@ -54,12 +61,30 @@ impl Tree {
         builder.sorted()
     }
 
-    pub(super) fn name(&self, frame: &Frame) -> &str {
-        self.names.get(frame.name as usize).map_or("", |(name, _)| name)
+    /// Weighted stacks of names, outermost first. Equal names of the same colour are one.
+    pub(super) fn of_names(names: Vec<(String, Colour)>, stacks: &[(Vec<u32>, u64)]) -> Self {
+        let total = stacks.iter().map(|(_, weight)| *weight as f64).sum();
+        let mut builder = Builder::new(Scales::exact(total));
+        builder.tree.names[0].colour = Colour(226, 226, 226);
+        let ids = names.into_iter().map(|(text, colour)| builder.name(&text, colour, true));
+        let ids: Vec<u32> = ids.collect();
+        for (frames, weight) in stacks {
+            let frames = frames.iter().filter_map(|frame| ids.get(*frame as usize).copied());
+            builder.add_stack(frames, 1, Sum::exact(*weight as f64));
+        }
+        builder.sorted()
     }
 
-    pub(super) fn origin(&self, frame: &Frame) -> Origin {
-        self.names.get(frame.name as usize).map_or(Origin::Library, |(_, origin)| *origin)
+    fn name_of(&self, frame: &Frame) -> Option<&Name> {
+        self.names.get(frame.name as usize)
+    }
+
+    pub(super) fn name(&self, frame: &Frame) -> &str {
+        self.name_of(frame).map_or("", |name| &name.text)
+    }
+
+    pub(super) fn colour(&self, frame: &Frame) -> Colour {
+        self.name_of(frame).map_or(colour_of(Origin::Library), |name| name.colour)
     }
 
     /// Converts weights of both sides to units of the metric.
@@ -85,18 +110,29 @@ impl Frame {
     }
 }
 
+/// Colour of a profile that is not compared.
+fn colour_of(origin: Origin) -> Colour {
+    match origin {
+        Origin::Own => Colour(0xf7, 0xa9, 0x8c),
+        Origin::Library => Colour(0xf3, 0xdf, 0x9f),
+        Origin::Kernel => Colour(0xa9, 0xcd, 0xf0),
+        Origin::State => Colour(0xc9, 0xb8, 0xf0),
+    }
+}
+
 struct Builder {
     tree: Tree,
-    known_names: FxHashMap<String, u32>,
+    /// With the colour only if that distinguishes names.
+    known_names: FxHashMap<(String, Option<Colour>), u32>,
     /// By caller and name.
     known: FxHashMap<(u32, u32), u32>,
 }
 
 impl Builder {
     fn new(scales: Scales) -> Self {
-        let names = vec![("all".to_owned(), Origin::Library)];
+        let root = Name { text: "all".to_owned(), colour: colour_of(Origin::Library) };
         Self {
-            tree: Tree { frames: vec![Frame::default()], names, scales },
+            tree: Tree { frames: vec![Frame::default()], names: vec![root], scales },
             known_names: FxHashMap::default(),
             known: FxHashMap::default(),
         }
@@ -112,30 +148,35 @@ impl Builder {
                 let function = function(&name);
                 let after = renamed.get(&*function);
                 let after = after.map(|after| format!("{after}{}", &name[function.len()..]));
-                self.name(&after.map_or(name, Cow::Owned), frame.origin)
+                self.name(&after.map_or(name, Cow::Owned), colour_of(frame.origin), false)
             })
             .collect();
         for stack in &side.stacks {
-            let mut place = 0;
-            self.tree.frames[0].sums[at].add(stack);
-            for frame in stack.frames.iter().take(DEPTH_MAX) {
-                let Some(name) = names.get(*frame as usize) else { break };
-                let Some(child) = self.child(place, *name) else { break };
-                place = child;
-                self.tree.frames[place as usize].sums[at].add(stack);
-            }
-            self.tree.frames[place as usize].own_sums[at].add(stack);
+            let frames = stack.frames.iter().map_while(|it| names.get(*it as usize).copied());
+            self.add_stack(frames, at, Sum::of(stack));
         }
     }
 
-    fn name(&mut self, name: &str, origin: Origin) -> u32 {
-        if let Some(known) = self.known_names.get(name) {
-            return *known;
+    fn add_stack(&mut self, frames: impl Iterator<Item = u32>, at: usize, sum: Sum) {
+        let mut place = 0;
+        self.tree.frames[0].sums[at].join(sum);
+        for name in frames.take(DEPTH_MAX) {
+            let Some(child) = self.child(place, name) else { break };
+            place = child;
+            self.tree.frames[place as usize].sums[at].join(sum);
         }
+        self.tree.frames[place as usize].own_sums[at].join(sum);
+    }
+
+    /// The number of a name. Unless the colour distinguishes it, the first colour is used.
+    fn name(&mut self, text: &str, colour: Colour, is_distinct: bool) -> u32 {
         // There are fewer names than bytes in a profile.
-        let id = u32::try_from(self.tree.names.len()).unwrap_or(u32::MAX);
-        self.tree.names.push((name.to_owned(), origin));
-        self.known_names.insert(name.to_owned(), id);
+        let next = u32::try_from(self.tree.names.len()).unwrap_or(u32::MAX);
+        let key = (text.to_owned(), is_distinct.then_some(colour));
+        let id = *self.known_names.entry(key).or_insert(next);
+        if id == next {
+            self.tree.names.push(Name { text: text.to_owned(), colour });
+        }
         id
     }
 
@@ -159,9 +200,101 @@ impl Builder {
         for place in 0..self.tree.frames.len() {
             let mut children = std::mem::take(&mut self.tree.frames[place].children);
             let tree = &self.tree;
-            children.sort_by_key(|child| tree.name(&tree.frames[*child as usize]));
+            children.sort_by_key(|child| {
+                let frame = &tree.frames[*child as usize];
+                (tree.name(frame), tree.colour(frame))
+            });
             self.tree.frames[place].children = children;
         }
         self.tree
+    }
+}
+
+/// A function of one or two profiles, in units of the metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FunctionRow {
+    pub name: String,
+    pub own: Change,
+    /// Including callees; recursion counts once.
+    pub total: Change,
+}
+
+/// Sums of a name.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    own: [Sum; 2],
+    total: [Sum; 2],
+    /// Number of open frames with the name.
+    open: u32,
+}
+
+impl Tree {
+    /// Own and total cost of each function, sorted by change if two profiles are compared, otherwise by own cost.
+    pub(super) fn functions(&self) -> Vec<FunctionRow> {
+        let tree = self;
+        let mut found = vec![Found::default(); tree.names.len()];
+        // Frames to enter or leave.
+        let mut open = vec![(0, true)];
+        while let Some((place, is_entered)) = open.pop() {
+            let frame = &tree.frames[place];
+            let Some(of_name) = found.get_mut(frame.name as usize) else { continue };
+            if !is_entered {
+                of_name.open -= 1;
+                continue;
+            }
+            for side in 0..2 {
+                of_name.own[side].join(frame.own_sums[side]);
+                if of_name.open == 0 {
+                    of_name.total[side].join(frame.sums[side]);
+                }
+            }
+            of_name.open += 1;
+            open.push((place, false));
+            open.extend(frame.children.iter().map(|child| (*child as usize, true)));
+        }
+        // The first name is that of the root.
+        let rows = tree.names.iter().zip(found).skip(1).map(|(name, found)| FunctionRow {
+            name: name.text.clone(),
+            own: tree.scaled(found.own),
+            total: tree.scaled(found.total),
+        });
+        let mut rows: Vec<FunctionRow> = rows.collect();
+        rows.sort_by(order);
+        rows
+    }
+}
+
+fn order(a: &FunctionRow, b: &FunctionRow) -> Ordering {
+    let size = |row: &FunctionRow| row.own.difference().abs();
+    let total = |row: &FunctionRow| row.total.difference().abs();
+    size(b)
+        .total_cmp(&size(a))
+        .then_with(|| total(b).total_cmp(&total(a)))
+        .then_with(|| a.name.cmp(&b.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Flame, Metric, compare, side::tests::side};
+
+    #[test]
+    fn functions_that_call_themselves_count_once() {
+        let flame = Flame::single(&side("main;a;b;a 4\nmain;a 2\nmain;b 2\nmain 1"), 9.0);
+        let rows = flame.functions().into_iter();
+        let rows: Vec<_> = rows.map(|it| (it.name, it.own.after, it.total.after)).collect();
+        let expected = [("a", 6.0, 6.0), ("b", 2.0, 6.0), ("main", 1.0, 9.0)];
+        assert_eq!(rows, expected.map(|(name, own, total)| (name.to_owned(), own, total)));
+    }
+
+    #[test]
+    fn what_changed_most_comes_first() {
+        let metric = Metric { before: 10.0, after: 20.0, before_sd: 0.0, after_sd: 0.0 };
+        let (before, after) = (side("main;a 6\nmain;b 4"), side("main;a 15\nmain;b 3\nmain;c 2"));
+        let explanation = compare(&before, &after, metric).expect("comparable");
+        let rows = Flame::of(&before, &after, &explanation).functions().into_iter();
+        let rows: Vec<_> =
+            rows.map(|it| (it.name, it.own.difference(), it.total.difference())).collect();
+        let expected = [("a", 9.0, 9.0), ("c", 2.0, 2.0), ("b", -1.0, -1.0), ("main", 0.0, 10.0)];
+        assert_eq!(rows, expected.map(|(name, own, total)| (name.to_owned(), own, total)));
     }
 }

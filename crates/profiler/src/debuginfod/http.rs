@@ -2,12 +2,12 @@
 
 use std::{
     fs::File,
-    io::{ErrorKind, Read, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
-use ureq::{Agent, Error, Timeout, http::Uri};
+use wingbeat_http::{BodyReader, Cause, Error, Method, Request};
 
 use super::{DownloadError, settings::Limits};
 
@@ -48,25 +48,16 @@ impl Watch {
 
 /// Connections to servers.
 #[derive(Debug, Clone)]
-pub(super) struct Client {
-    agent: Agent,
-    /// Without the environment's proxies, for this machine.
-    direct: Agent,
-}
+pub(super) struct Client(wingbeat_http::Client);
 
 impl Client {
     pub(super) fn new(limits: &Limits) -> Self {
-        let config = || {
-            wingbeat_http::client()
-                .max_redirects(REDIRECTS_MAX)
-                .timeout_resolve(limits.stall)
-                .timeout_connect(limits.stall)
-                .timeout_recv_response(limits.stall)
-                .timeout_per_read(limits.stall)
-        };
-        let agent = config().build().new_agent();
-        let direct = config().proxy(None).build().new_agent();
-        Self { agent, direct }
+        Self(wingbeat_http::Client::new(&wingbeat_http::Settings {
+            connect: limits.stall,
+            stall: limits.stall,
+            redirects_max: REDIRECTS_MAX,
+            ..Default::default()
+        }))
     }
 
     /// Writes the response body to a file; `false` if the server does not have it.
@@ -77,31 +68,25 @@ impl Client {
         watch: &Watch,
         into: &mut File,
     ) -> Result<bool, DownloadError> {
-        let url: Uri = format!("{server}{path}").parse().map_err(|error| {
-            DownloadError::Connection { server: server.to_owned(), reason: format!("{error}") }
-        })?;
-        let agent = if wingbeat_http::is_loopback(&url) { &self.direct } else { &self.agent };
-        let left = watch.deadline.map(|deadline| {
-            // A timeout of zero would mean none.
-            deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
-        });
-        let request = agent.get(url).config().timeout_global(left).build();
-        let mut answer = request.call().map_err(|error| failure(server, watch, &error))?;
-        match answer.status().as_u16() {
+        let url = format!("{server}{path}");
+        let left = watch.deadline.map(|it| it.saturating_duration_since(Instant::now()));
+        let download = self.0.open(&Request::new(Method::GET, &url), left);
+        let download = download.map_err(|error| failure(server, watch, &error))?;
+        match download.status {
             200 => {}
             404 => return Ok(false),
             status => return Err(DownloadError::Status { server: server.to_owned(), status }),
         }
-        if answer.body().content_length().is_some_and(|size| size > watch.limits.bytes_max) {
+        if download.bytes.is_some_and(|bytes| bytes > watch.limits.bytes_max) {
             return Err(too_large(server, watch));
         }
-        copy(server, answer.body_mut().as_reader(), watch, into).map(|()| true)
+        copy(server, download.body, watch, into).map(|()| true)
     }
 }
 
 fn copy(
     server: &str,
-    mut body: impl Read,
+    mut body: BodyReader<'_>,
     watch: &Watch,
     into: &mut File,
 ) -> Result<(), DownloadError> {
@@ -150,18 +135,11 @@ fn slow(server: &str, stall: Duration) -> DownloadError {
 }
 
 fn failure(server: &str, watch: &Watch, error: &Error) -> DownloadError {
-    if watch.is_late() || matches!(error, Error::Timeout(Timeout::Global)) {
+    if watch.is_late() || error.cause == Cause::Deadline {
         return watch.time_is_up();
     }
-    let reason = match error {
-        Error::Timeout(_) if watch.limits.stall.is_some() => {
-            return slow(server, watch.limits.stall.unwrap_or_default());
-        }
-        Error::TooManyRedirects => "it redirects too often".to_owned(),
-        Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
-            "the connection ended before the file did".to_owned()
-        }
-        other => wingbeat_http::reason(other),
-    };
-    DownloadError::Connection { server: server.to_owned(), reason }
+    match watch.limits.stall {
+        Some(stall) if error.cause == Cause::Timeout => slow(server, stall),
+        _ => DownloadError::Connection { server: server.to_owned(), reason: error.to_string() },
+    }
 }

@@ -198,7 +198,7 @@ fn what_is_not_the_file_is_not_kept() {
     check(Reply::CutUnannounced(whole.clone(), whole.len() / 2), foreign);
     check(
         Reply::Cut(whole, 130),
-        "the download from SERVER broke off: the connection ended before the file did",
+        "the download from SERVER broke off: the connection ended before the answer did",
     );
     let too_large = "SERVER has a file of more than 1000 bytes";
     check(Reply::Body(vec![0; 1001]), too_large);

@@ -1,32 +1,35 @@
-//! Tolerant and hostile input; scaling.
+//! Tolerant and hostile input; units.
 
 use super::*;
 
 #[track_caller]
-fn check_counts(name: &str, bytes: &[u8], expected: &[(&str, u64)]) {
-    let stacks = read_stacks(name, bytes).unwrap();
-    let counts: Vec<(&str, u64)> = stacks.counts.iter().map(|(k, &v)| (k.as_str(), v)).collect();
-    assert_eq!(counts, expected);
-    assert_eq!(stacks.total, expected.iter().map(|(_, count)| count).sum::<u64>());
+fn check_counts(name: &str, bytes: &[u8], expected: &[(&str, f64)]) {
+    let [side, _] = read([(name, bytes), (name, bytes)], None).unwrap();
+    assert_eq!(side.total(), expected.iter().map(|(_, count)| count).sum::<f64>());
+    let rows = Flame::single(&side, side.total()).functions();
+    let mut own: Vec<(&str, f64)> =
+        rows.iter().map(|row| (&*row.name, row.own.after)).filter(|(_, own)| *own > 0.0).collect();
+    own.sort_by_key(|(name, _)| *name);
+    assert_eq!(own, expected);
 }
 
 #[track_caller]
 fn check_error(name: &str, bytes: &[u8], expected: &str) {
-    assert_eq!(read_stacks(name, bytes).unwrap_err().to_string(), expected);
+    assert_eq!(functions([(name, bytes), ("b", b"b 1")]).unwrap_err().to_string(), expected);
 }
 
 #[test]
 fn collapsed_stacks_are_read_tolerantly() {
-    check_counts("a.folded", b"p;main 3\n", &[("p;main", 3)]);
-    check_counts("a.folded", b"p;main 3", &[("p;main", 3)]);
-    check_counts("a.folded", b"# note 1\n#\t2\n#p 3\n", &[("#p", 3)]);
-    check_counts("a.folded", b"p;main\t3\r\n", &[("p;main", 3)]);
-    check_counts("a.folded", b"# a comment\n\np;b 1\np;a 2\np;b 3\n", &[("p;a", 2), ("p;b", 4)]);
-    check_counts("a.folded", b"a 2.9\nb 0.5\nc 0\n", &[("a", 2)]);
-    check_counts("a.folded", b"<T as Foo>::bar 1\n", &[("<T as Foo>::bar", 1)]);
-    check_counts("a.folded", b"a\x07b 1\n", &[("a\u{fffd}b", 1)]);
-    check_counts("a.folded", b"caf\xe9 1\n", &[("caf\u{fffd}", 1)]);
-    check_counts("a.txt", b"p;main 3\n", &[("p;main", 3)]);
+    check_counts("a.folded", b"p;main 3\n", &[("main", 3.0)]);
+    check_counts("a.folded", b"p;main 3", &[("main", 3.0)]);
+    check_counts("a.folded", b"# note 1\n#\t2\n#p 3\n", &[("#p", 3.0)]);
+    check_counts("a.folded", b"p;main\t3\r\n", &[("main", 3.0)]);
+    check_counts("a.folded", b"# a comment\n\np;b 1\np;a 2\np;b 3\n", &[("a", 2.0), ("b", 4.0)]);
+    check_counts("a.folded", b"a 2.9\nb 0.5\nc 0\n", &[("a", 2.0)]);
+    check_counts("a.folded", b"<T as Foo>::bar 1\n", &[("<T as Foo>::bar", 1.0)]);
+    check_counts("a.folded", b"a\x07b 1\n", &[("a\u{fffd}b", 1.0)]);
+    check_counts("a.folded", b"caf\xe9 1\n", &[("caf\u{fffd}", 1.0)]);
+    check_counts("a.txt", b"p;main 3\n", &[("main", 3.0)]);
 }
 
 #[test]
@@ -66,43 +69,48 @@ fn absurd_counts_are_refused() {
 
 #[test]
 fn damaged_files_are_named() {
-    check_error("a.pb.gz", b"\x1f\x8b", "a.pb.gz: unpacking failed: unexpected end of file");
+    check_error("a.pb.gz", b"\x1f\x8b", "a.pb.gz: cannot be decompressed: unexpected end of file");
+}
+
+fn drawn(before: &[u8], after: &[u8], scaling: Scaling) -> ([String; 2], String) {
+    let mut svg = Vec::new();
+    let totals = differential_svg([("b", before), ("a", after)], scaling, &mut svg).unwrap();
+    (totals, String::from_utf8(svg).unwrap())
 }
 
 #[test]
 fn profiles_of_different_size_are_scaled() {
-    let before = read_stacks("b", b"a 10\nb 20\ngone 10\n").unwrap();
-    let after = read_stacks("a", b"a 50\nb 50\nnew 100\n").unwrap();
-    let check = |scaling, expected: &str| assert_eq!(paired(&before, &after, scaling), expected);
-    check(Scaling::ToAfter, "a 50 50\nb 100 50\ngone 50 0\nnew 0 100\n");
-    check(Scaling::None, "a 10 50\nb 20 50\ngone 10 0\nnew 0 100\n");
+    let (before, after) = (b"p;a 10\np;b 20\np;gone 10\n", b"p;a 50\np;b 50\np;new 100\n");
+    let check = |scaling, facts: &str, details: &[&str]| {
+        let (totals, svg) = drawn(before, after, scaling);
+        assert_eq!(totals, ["40 samples", "200 samples"]);
+        assert!(svg.contains(&format!(">{facts}</text>")), "{svg}");
+        for details in details {
+            assert!(svg.contains(&format!("<title>{details}")), "{details}: {svg}");
+        }
+    };
+    let scaled = "40 samples → 200 samples, scaled to compare";
+    let details = ["a\n50 samples → 50 samples", "b\n100 samples → 50 samples"];
+    check(Scaling::ToAfter, scaled, &details);
+    let details = ["a\n10 samples → 50 samples", "b\n20 samples → 50 samples"];
+    check(Scaling::None, "40 samples → 200 samples", &details);
 }
 
 #[test]
-fn the_legend_tells_what_is_not_drawn() {
-    let before = read_stacks("b", b"a 10\ngone 30\n").unwrap();
-    let after = read_stacks("a", b"a 1000\n").unwrap();
-    assert_eq!(
-        legend(&before, &after, Scaling::ToAfter),
-        "red grew, blue shrank (self); 40 → 1,000 samples, scaled to compare; 75.0 % of the first \
-         are in stacks that are gone"
-    );
-}
-
-#[test]
-fn states_tell_that_counts_are_nanoseconds() {
-    let check =
-        |bytes: &[u8], expected| assert_eq!(read_stacks("a", bytes).unwrap().unit, expected);
-    check(b"p;main 3\n", Unit::Samples);
-    check(b"p;main;[sleeping] 3\np;main 1\n", Unit::Nanoseconds);
-    check(b"p;main;[sleeping];[woken by q];q 3\n", Unit::Nanoseconds);
-    check(b"p;main;[sleeping]s 3\n", Unit::Samples);
-    let before = read_stacks("b", b"p;f;[idle] 20100000\n").unwrap();
-    let after = read_stacks("a", b"p;f;[idle] 2000000000\n").unwrap();
-    assert_eq!(totals(&before, &after), "20.1 ms → 2.00 s");
-    let samples = read_stacks("a", b"p 2000\n").unwrap();
-    assert_eq!(totals(&samples, &after), "2,000 samples → 2.00 s");
-    assert_eq!(totals(&samples, &samples), "2,000 → 2,000 samples");
+fn states_show_that_counts_are_nanoseconds() {
+    let check = |text: &str, expected| {
+        let [side, _] = read([("a", text.as_bytes()), ("a", text.as_bytes())], None).unwrap();
+        assert_eq!(side.kind(), expected, "{text}");
+    };
+    check("p;main 3\n", SAMPLES);
+    check("p;main;[sleeping] 3\np;main 1\n", TIME);
+    check("p;main;[sleeping];[woken by q];q 3\n", TIME);
+    check("p;main;[sleeping]s 3\n", SAMPLES);
+    let (totals, _) = drawn(b"p;f;[idle] 20100000\n", b"p;f;[idle] 2000000000\n", Scaling::ToAfter);
+    assert_eq!(totals, ["20.1 ms", "2.00 s"]);
+    let files: [File<'_>; 2] = [("a", b"p;f 2000"), ("b", b"p;f;[idle] 2000")];
+    let error = functions(files).unwrap_err().to_string();
+    assert!(error.contains("samples count and time nanoseconds"), "{error}");
 }
 
 #[test]

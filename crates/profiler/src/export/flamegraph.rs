@@ -1,120 +1,80 @@
-//! Interactive flame graph: an SVG with search and zoom, rendered by inferno.
+//! Interactive flame graph: an SVG with search and zoom.
 
 use std::cmp::Reverse;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 
-use inferno::flamegraph::color::BackgroundColor;
-use inferno::flamegraph::{self, Options};
-use wingbeat_text::{bytes, cut, duration, grouped};
+use wingbeat_pprof::{Flame, Medium, Request, View};
+use wingbeat_text::{bytes, cut, duration, grouped, plural};
 
 use super::ExportError;
 use super::checked::Checked;
 use super::count::total;
-use super::folded::{fold, process_names};
+use super::folded::{process_names, stacks};
 use super::names::{Names, printable};
-use super::palette::{NameKind, WAKER_MARK, legend, palette};
-use super::times;
+use super::palette::{LEGEND, LEGEND_OF_WAKERS, NameKind, colour, legend, paler};
 use crate::model::{Meta, Mode, Profile, State, Weight};
 
-/// Legend of the hues of [`palette`].
-const LEGEND: &str = "red program, yellow Rust library, blue kernel, green BPF, grey unnamed";
-
 /// Start of the frame before a waker's stack.
-const WOKEN_BY: &str = ";[woken by ";
+const WOKEN_BY: &str = "[woken by ";
 
-/// Legend of the waker colours.
-const LEGEND_OF_WAKERS: &str = "white woken by, pale its waker";
-
-/// Longest title that fits between "Reset Zoom" and "Search" at inferno's minimum usual width.
+/// Longest title that leaves room for the controls.
 const TITLE_CHARS_MAX: usize = 90;
-
-/// Longest subtitle that fits inferno's usual width.
-const SUBTITLE_CHARS_MAX: usize = 160;
 
 pub(super) fn write(
     profile: Checked<'_>,
     names: &Names,
     writer: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let mode = profile.meta.mode;
     let total = total(&profile);
-    if total.value(mode) == 0 {
-        return Err(ExportError::NoSamples(mode));
+    if total.value(profile.meta.mode) == 0 {
+        return Err(ExportError::NoSamples(profile.meta.mode));
     }
-    let processes = process_names(profile);
-    let mut colors = palette(
-        processes
-            .iter()
-            .map(|name| (name.as_str(), NameKind::Process))
-            .chain(names.iter().map(|name| (name.text.as_str(), name.kind))),
-    );
-
-    let mut options = Options::default();
-    options.title = title(&format!("wingbeat: {}", profile.meta.target));
-    options.subtitle = Some(match mode {
-        Mode::OnCpu => subtitle(&profile.meta, total.samples),
-        Mode::OffCpu | Mode::Wall => subtitle_of_times(&profile, total),
-        // The title names the kind of memory.
-        Mode::Pages => format!(
-            "{}, recorded for {} · {LEGEND}",
-            bytes(total.live.1),
-            duration(profile.meta.duration_ns)
-        ),
-        Mode::Heap => format!(
-            "{} in {} blocks, recorded for {} · {LEGEND}",
-            bytes(total.live.1),
-            grouped(total.live.0),
-            duration(profile.meta.duration_ns)
-        ),
-    });
-    options.notes =
-        format!("frames narrower than {} % of the width are not drawn", options.min_width);
-    options.bgcolors = Some(BackgroundColor::Grey);
-    options.palette_map = Some(&mut colors);
-    options.no_sort = true;
-    let lines = fold(profile, names);
-    let is_memory = matches!(mode, Mode::Heap | Mode::Pages);
-    if is_memory {
-        options.count_name = "bytes".to_owned();
-    }
-    if is_memory || mode == Mode::OnCpu {
-        flamegraph::from_lines(&mut options, lines.lines(), BufWriter::new(writer))?;
-        return Ok(());
-    }
-    options.count_name = times::UNIT.to_owned();
-    let lines = with_marked_wakers(&lines);
-    let mut svg = Vec::new();
-    flamegraph::from_lines(&mut options, lines.lines(), &mut svg)?;
-    let svg = String::from_utf8_lossy(&svg).replace(WAKER_MARK, "");
-    writer.write_all(times::in_fitting_units(&svg).as_bytes())?;
-    writer.flush()?;
-    Ok(())
+    let title = title(&format!("wingbeat: {}", profile.meta.target));
+    let request = Request {
+        view: View::Single,
+        medium: Medium::InteractiveFile,
+        title: &title,
+        search: None,
+    };
+    let picture = flame(profile, names)
+        .with_facts(facts(&profile.meta, total))
+        .draw(request, &|value| value_text(profile.meta.mode, value));
+    writer.write_all(picture.svg.as_bytes())?;
+    writer.write_all(b"\n")?;
+    Ok(writer.flush()?)
 }
 
-/// Marks each function of wakers' stacks: colours depend on names, and these must look different from functions of
-/// the waiting thread.
-fn with_marked_wakers(lines: &str) -> String {
-    let mut marked = String::with_capacity(lines.len());
-    for line in lines.lines() {
-        let waker = line.find(WOKEN_BY).and_then(|at| {
-            let name_end = at + 1 + line[at + 1..].find(';')?;
-            Some((name_end, line.rfind(' ')?))
-        });
-        match waker {
-            Some((name_end, count)) if name_end < count => {
-                marked.push_str(&line[..name_end]);
-                for function in line[name_end + 1..count].split(';') {
-                    marked.push(';');
-                    marked.push_str(function);
-                    marked.push(WAKER_MARK);
-                }
-                marked.push_str(&line[count..]);
+/// The stacks below their processes. Functions of a waker's stack are paler, since they did not run in the thread
+/// below them.
+fn flame(profile: Checked<'_>, names: &Names) -> Flame {
+    let processes = process_names(profile);
+    let grey = |name: &String| (name.clone(), colour(name, NameKind::Process));
+    let mut coloured: Vec<_> = processes.iter().map(grey).collect();
+    let own = coloured.len() as u32;
+    coloured.extend(names.iter().map(|it| (it.text.clone(), colour(&it.text, it.kind))));
+    let of_wakers = coloured.len() as u32;
+    coloured.extend(names.iter().map(|it| (it.text.clone(), paler(colour(&it.text, it.kind)))));
+    let stacks = stacks(profile, names).into_iter().map(|(process, frames, value)| {
+        let mut first = own;
+        let mut stack = vec![process];
+        for frame in frames {
+            stack.push(first + frame);
+            if names.get(frame).text.starts_with(WOKEN_BY) {
+                first = of_wakers;
             }
-            _ => marked.push_str(line),
         }
-        marked.push('\n');
+        (stack, value)
+    });
+    let stacks: Vec<(Vec<u32>, u64)> = stacks.collect();
+    Flame::of_names(coloured, &stacks, colours(&profile))
+}
+
+fn value_text(mode: Mode, value: f64) -> String {
+    match mode {
+        Mode::OnCpu => plural(value, "sample"),
+        Mode::OffCpu | Mode::Wall => duration(value as u64),
+        Mode::Heap | Mode::Pages => bytes(value as u64),
     }
-    marked
 }
 
 /// Truncates a title that would overlap the buttons.
@@ -122,31 +82,34 @@ pub(crate) fn title(text: &str) -> String {
     cut(&printable(text), TITLE_CHARS_MAX)
 }
 
-fn subtitle(meta: &Meta, samples: u64) -> String {
-    format!(
-        "{} samples in {}, at {} Hz per CPU, {} · {LEGEND}",
-        grouped(samples),
-        duration(meta.duration_ns),
-        grouped(meta.frequency_hz),
-        printable(&meta.system),
-    )
+/// What was measured, the total, and for how long.
+fn facts(meta: &Meta, total: Weight) -> String {
+    let recorded = format!("recorded for {}", duration(meta.duration_ns));
+    let blocked = || {
+        format!("{} off the CPU in {} blocks", duration(total.off_cpu_ns), grouped(total.blocks))
+    };
+    match meta.mode {
+        Mode::OnCpu => format!(
+            "{} samples in {}, at {} Hz per CPU, {}",
+            grouped(total.samples),
+            duration(meta.duration_ns),
+            grouped(meta.frequency_hz),
+            printable(&meta.system),
+        ),
+        Mode::OffCpu => format!("off-cpu: {}, {recorded}", blocked()),
+        Mode::Wall => {
+            format!("wall: {}, {} on it, {recorded}", blocked(), duration(total.on_cpu_ns))
+        }
+        // The title names the kind of memory.
+        Mode::Pages => format!("{}, {recorded}", bytes(total.live.1)),
+        Mode::Heap => {
+            format!("{} in {} blocks, {recorded}", bytes(total.live.1), grouped(total.live.0))
+        }
+    }
 }
 
-/// What was measured, the total, and the legend of the states that occur.
-fn subtitle_of_times(profile: &Profile, total: Weight) -> String {
-    let meta = &profile.meta;
-    let blocked =
-        format!("{} off the CPU in {} blocks", duration(total.off_cpu_ns), grouped(total.blocks));
-    let on_cpu = match meta.mode {
-        Mode::Wall => format!(", {} on it", duration(total.on_cpu_ns)),
-        Mode::OnCpu | Mode::OffCpu | Mode::Heap | Mode::Pages => String::new(),
-    };
-    let mut text = format!(
-        "{}: {blocked}{on_cpu}, recorded for {}",
-        meta.mode.name(),
-        duration(meta.duration_ns)
-    );
-    // States with most time first, so that they fit.
+/// Meaning of the colours: code, and the states that occur, those with most time first.
+fn colours(profile: &Profile) -> String {
     let mut times = State::ALL.map(|state| (0_u64, state));
     for blocked in &profile.blocked {
         if let Some((time_ns, _)) = times.iter_mut().find(|(_, state)| *state == blocked.state) {
@@ -155,19 +118,13 @@ fn subtitle_of_times(profile: &Profile, total: Weight) -> String {
     }
     times.sort_by_key(|&(time_ns, _)| Reverse(time_ns));
     let states = times.iter().filter(|(time_ns, _)| *time_ns > 0).map(|(_, state)| legend(*state));
-    let is_waker = |name: &str| name.starts_with(&WOKEN_BY[1..]);
-    let wakers = profile.functions.iter().any(|function| is_waker(&function.name));
-    let wakers = wakers.then_some(LEGEND_OF_WAKERS);
-    let mut separator = " · ";
-    for words in states.flatten().chain(wakers).chain([LEGEND]) {
-        let separator_of_code = if words == LEGEND { " · " } else { separator };
-        let part = format!("{separator_of_code}{words}");
-        if text.chars().count() + part.chars().count() <= SUBTITLE_CHARS_MAX {
-            text.push_str(&part);
-            separator = ", ";
-        }
+    let wakers = profile.functions.iter().any(|function| function.name.starts_with(WOKEN_BY));
+    let words = states.flatten().chain(wakers.then_some(LEGEND_OF_WAKERS)).chain([LEGEND]);
+    let mut text = words.collect::<Vec<_>>().join(", ");
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
     }
-    text
+    text + "."
 }
 
 #[cfg(test)]
@@ -181,18 +138,5 @@ mod tests {
         check("a\nb", "a b");
         check(&"ü".repeat(90), &"ü".repeat(90));
         check(&"ü".repeat(91), &format!("{}…", "ü".repeat(89)));
-    }
-
-    #[test]
-    fn functions_of_wakers_are_marked() {
-        let check = |line: &str, expected: &str| {
-            assert_eq!(with_marked_wakers(line), format!("{expected}\n"));
-        };
-        check("p;main;[sleeping] 7", "p;main;[sleeping] 7");
-        check("p;main;[sleeping];[woken by q] 7", "p;main;[sleeping];[woken by q] 7");
-        check(
-            "p;main;[sleeping];[woken by q r];q;f g 7",
-            "p;main;[sleeping];[woken by q r];q\u{2063};f g\u{2063} 7",
-        );
     }
 }

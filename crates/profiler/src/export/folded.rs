@@ -24,55 +24,54 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The lines, sorted by stack and without duplicates.
-///
-/// Text is expensive, so stacks are merged in three steps: by process and stack, by process name and frame names
-/// (different addresses may have the same), and finally by text.
-pub(super) fn fold(profile: Checked<'_>, names: &Names) -> String {
+/// Distinct stacks: process, ids of names (outermost first), and value. Sums by process name and frame names, because
+/// different processes and addresses may have the same.
+pub(super) fn stacks(profile: Checked<'_>, names: &Names) -> Vec<(u32, Vec<u32>, u64)> {
     let processes = process_names(profile);
     let by_process = profile.weights().map(|((stack, thread), weight)| {
         ((profile.threads[thread as usize].process, stack), weight)
     });
-    let mut process_ids: FxHashMap<&str, u32> = FxHashMap::default();
-    let mut merged: FxHashMap<Box<[u32]>, u64> = FxHashMap::default();
-    let mut key = Vec::new();
+    let mut first_of: FxHashMap<&str, u32> = FxHashMap::default();
+    let mut positions: FxHashMap<(u32, Vec<u32>), usize> = FxHashMap::default();
+    let mut stacks: Vec<(u32, Vec<u32>, u64)> = Vec::new();
     for ((process, stack), weight) in add_up(by_process) {
         let value = weight.value(profile.meta.mode);
         if value == 0 {
             continue;
         }
-        let new_id = process_ids.len() as u32;
-        key.clear();
-        key.push(*process_ids.entry(&processes[process as usize]).or_insert(new_id));
-        for &frame in profile.stacks[stack as usize].frames.iter().rev() {
-            key.extend_from_slice(names.ids_of_frame(frame));
-        }
-        match merged.get_mut(key.as_slice()) {
-            Some(sum) => *sum = u64::saturating_add(*sum, value),
-            None => drop(merged.insert(key.as_slice().into(), value)),
-        }
+        let process = *first_of.entry(&processes[process as usize]).or_insert(process);
+        let frames = profile.stacks[stack as usize].frames.iter().rev();
+        let frames: Vec<u32> =
+            frames.flat_map(|&frame| names.ids_of_frame(frame)).copied().collect();
+        let position = *positions.entry((process, frames)).or_insert_with_key(|(_, frames)| {
+            stacks.push((process, frames.clone(), 0));
+            stacks.len() - 1
+        });
+        stacks[position].2 = stacks[position].2.saturating_add(value);
     }
+    stacks
+}
 
-    let mut process_names = vec![""; process_ids.len()];
-    for (name, id) in process_ids {
-        process_names[id as usize] = name;
-    }
+/// The lines, sorted by stack and without duplicates.
+fn fold(profile: Checked<'_>, names: &Names) -> String {
+    let processes = process_names(profile);
     let mut text = String::new();
-    let mut stacks: Vec<(Range<usize>, u64)> = Vec::with_capacity(merged.len());
-    for (key, value) in merged {
-        let start = text.len();
-        if let Some((&process, frames)) = key.split_first() {
-            text.push_str(process_names[process as usize]);
-            for name in names.of_ids(frames) {
+    let mut stacks: Vec<(Range<usize>, u64)> = stacks(profile, names)
+        .into_iter()
+        .map(|(process, frames, value)| {
+            let start = text.len();
+            text.push_str(&processes[process as usize]);
+            for frame in frames {
                 text.push(';');
-                text.push_str(&name.text);
+                text.push_str(&names.get(frame).text);
             }
-        }
-        stacks.push((start..text.len(), value));
-    }
+            (start..text.len(), value)
+        })
+        .collect();
     stacks.sort_unstable_by(|(a, _), (b, _)| text[a.clone()].cmp(&text[b.clone()]));
 
     let mut lines = String::with_capacity(text.len() + stacks.len() * 8);
+    // Different functions may have the same name.
     for equal in stacks.chunk_by(|(a, _), (b, _)| text[a.clone()] == text[b.clone()]) {
         let value = equal.iter().fold(0_u64, |sum, (_, value)| sum.saturating_add(*value));
         lines.push_str(&text[equal[0].0.clone()]);

@@ -66,8 +66,8 @@ impl Names {
         &self.expanded[self.starts[frame]..self.starts[frame + 1]]
     }
 
-    pub(super) fn of_ids(&self, ids: &[u32]) -> impl Iterator<Item = &Name> {
-        ids.iter().map(|&id| &self.names[id as usize])
+    pub(super) fn get(&self, id: u32) -> &Name {
+        &self.names[id as usize]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Name> {

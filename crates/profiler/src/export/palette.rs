@@ -1,10 +1,8 @@
 //! Flame graph colours: the hue shows the kind of code, the shade distinguishes neighbours.
 //!
-//! Off-CPU states have one colour each, distinct from all code, so that blocked and running are easy to tell apart.
-//!
-//! inferno's palettes distinguish Rust's library or the kernel, but not both, nor BPF.
+//! Off-CPU states have one colour each, distinct from all code, so that blocked and running are easy to distinguish.
 
-use inferno::flamegraph::color::{Color, PaletteMap};
+use wingbeat_pprof::Colour;
 
 use super::places::is_rust_library;
 use crate::{fold::RUNTIME, model::State};
@@ -24,27 +22,22 @@ pub(super) enum NameKind {
     State,
 }
 
-/// Marks the end of waker function names, which did not run in the thread below them. Invisible, and removed from
-/// the finished image.
-pub(super) const WAKER_MARK: char = '\u{2063}';
+/// Meaning of the hues of code.
+pub(super) const LEGEND: &str =
+    "red program, yellow Rust library, blue kernel, green BPF, grey unnamed";
 
-/// Colours by name; a name has the same colour in every flame graph. With [`WAKER_MARK`] it is paler.
-pub(super) fn palette<'a>(names: impl IntoIterator<Item = (&'a str, NameKind)>) -> PaletteMap {
-    let mut palette = PaletteMap::default();
-    // The root frame, "all" in inferno.
-    palette.insert("", GREY.shade(0));
-    for (name, kind) in names {
-        let color = hue(name, kind).shade(hash(name));
-        palette.insert(name, color);
-        palette.insert(format!("{name}{WAKER_MARK}"), paler(color));
-    }
-    palette
+/// Meaning of the colours of wakers.
+pub(super) const LEGEND_OF_WAKERS: &str = "white woken by, pale its waker";
+
+/// The colour of a name: the same in every flame graph.
+pub(super) fn colour(name: &str, kind: NameKind) -> Colour {
+    hue(name, kind).shade(hash(name))
 }
 
 /// Mixes a colour half with white.
-fn paler(color: Color) -> Color {
+pub(super) fn paler(Colour(red, green, blue): Colour) -> Colour {
     let half = |channel: u8| channel / 2 + 127;
-    Color { r: half(color.r), g: half(color.g), b: half(color.b) }
+    Colour(half(red), half(green), half(blue))
 }
 
 /// A range of colours.
@@ -104,17 +97,17 @@ fn hash(name: &str) -> u8 {
 }
 
 impl Hue {
-    const fn single(color: [u8; 3]) -> Self {
-        Self { from: color, to: color }
+    const fn single(colour: [u8; 3]) -> Self {
+        Self { from: colour, to: colour }
     }
 
     /// The colour at `position` of 255 in the range.
-    fn shade(&self, position: u8) -> Color {
+    fn shade(&self, position: u8) -> Colour {
         let mix = |channel: usize| {
             let (from, to) = (i32::from(self.from[channel]), i32::from(self.to[channel]));
             (from + (to - from) * i32::from(position) / 255) as u8
         };
-        Color { r: mix(0), g: mix(1), b: mix(2) }
+        Colour(mix(0), mix(1), mix(2))
     }
 }
 
@@ -124,8 +117,8 @@ mod tests {
 
     #[test]
     fn shades_lie_between_the_corners() {
-        let check = |position, (r, g, b): (u8, u8, u8)| {
-            assert_eq!(RED.shade(position), Color { r, g, b });
+        let check = |position, (red, green, blue): (u8, u8, u8)| {
+            assert_eq!(RED.shade(position), Colour(red, green, blue));
         };
         check(0, (246, 134, 100));
         check(255, (255, 186, 96));
@@ -134,22 +127,22 @@ mod tests {
 
     #[test]
     fn colours_of_states_are_apart_from_each_other_and_from_code() {
-        let distance = |a: Color, b: Color| {
+        let distance = |a: Colour, b: Colour| {
             let square = |a: u8, b: u8| (f64::from(a) - f64::from(b)).powi(2);
-            (square(a.r, b.r) + square(a.g, b.g) + square(a.b, b.b)).sqrt()
+            (square(a.0, b.0) + square(a.1, b.1) + square(a.2, b.2)).sqrt()
         };
         let states = State::ALL.into_iter().filter(|&state| state != State::Running);
-        let mut seen: Vec<(Color, &str)> = vec![(WHITE.shade(0), "waker")];
+        let mut seen: Vec<(Colour, &str)> = vec![(WHITE.shade(0), "waker")];
         for hue in [GREY, RED, YELLOW, BLUE, GREEN] {
             seen.extend((0..=255).map(|position| (hue.shade(position), "code")));
         }
         for state in states {
-            let color = hue(state.frame(), NameKind::State).shade(0);
+            let colour = colour(state.frame(), NameKind::State);
             for &(other, name) in &seen {
-                let found = distance(color, other);
+                let found = distance(colour, other);
                 assert!(found > 36.0, "{} and {name} are {found:.0} apart", state.name());
             }
-            seen.push((color, state.name()));
+            seen.push((colour, state.name()));
         }
     }
 }

@@ -129,9 +129,9 @@ fn what_is_damaged_adds_nothing() {
         assert!(error.contains(expected), "{error}");
         assert_eq!(merge.windows().0, 0);
     };
-    check(&bytes[..bytes.len() / 2], "unpacking failed");
-    check(b"\x1f\x8b", "unpacking failed");
-    check(b"nonsense", "no pprof profile");
+    check(&bytes[..bytes.len() / 2], "cannot be decompressed");
+    check(b"\x1f\x8b", "cannot be decompressed");
+    check(b"nonsense", "not a pprof profile");
     check(b"", "no values of on-cpu");
     let mut wrong = Merge::new(Mode::OffCpu, false);
     let part = Part { process: "p", start: small.meta.start, duration: Duration::ZERO };

@@ -108,30 +108,40 @@ proptest! {
 
     #[test]
     fn diff_reads_the_same_stacks_from_both_formats(profile in arbitrary::profile()) {
-        let folded = diff::read_stacks("a.folded", &export(&profile, Format::Folded));
-        let pprof = diff::read_stacks("a.pb.gz", &export(&profile, Format::Pprof));
-        match (folded, pprof) {
-            (Ok(folded), Ok(pprof)) => prop_assert_eq!(folded.counts, pprof.counts),
-            (Err(DiffError::NoSamples { .. }), Err(DiffError::NoSamples { .. })) => {
-                prop_assert_eq!(value(&profile), 0);
+        let (folded, pprof) = (export(&profile, Format::Folded), export(&profile, Format::Pprof));
+        match diff::functions([("a.folded", &folded), ("a.pb.gz", &pprof)]) {
+            Ok((explanation, _)) => {
+                prop_assert!(explanation.whole().before > 0.0);
+                prop_assert!(explanation.blame.iter().all(|(_, it)| it.before == it.after));
             }
-            (folded, pprof) => prop_assert!(false, "{:?} {:?}", folded, pprof),
+            // A heap's collapsed stacks do not say that they are bytes.
+            Err(DiffError::Compare { .. }) => {
+                prop_assert!(matches!(profile.meta.mode, Mode::Heap | Mode::Pages));
+            }
+            Err(DiffError::NoSamples { .. }) => prop_assert_eq!(value(&profile), 0),
+            Err(error) => prop_assert!(false, "{}", error),
         }
     }
 
     #[test]
     fn diff_draws_any_two_profiles(a in arbitrary::profile(), b in arbitrary::profile()) {
-        let read = |profile| diff::read_stacks("a.folded", &export(profile, Format::Folded));
-        let (Ok(before), Ok(after)) = (read(&a), read(&b)) else { return Ok(()) };
+        let (before, after) = (export(&a, Format::Folded), export(&b, Format::Folded));
         let mut bytes = Vec::new();
-        diff::differential_svg(&before, &after, Scaling::ToAfter, &mut bytes).unwrap();
-        prop_assert_eq!(svg::parse(&bytes).total, value(&b));
+        let files = [("a.folded", &*before), ("b.folded", &*after)];
+        match diff::differential_svg(files, Scaling::ToAfter, &mut bytes) {
+            Ok(_) => prop_assert_eq!(svg::parse(&bytes).total, value(&b)),
+            Err(DiffError::NoSamples { .. }) => {
+                prop_assert!(value(&a) == 0 || value(&b) == 0);
+            }
+            Err(error) => prop_assert!(matches!(error, DiffError::Compare { .. }), "{}", error),
+        }
     }
 
     #[test]
     fn diff_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = diff::read_stacks("a.pb.gz", &bytes);
-        let _ = diff::read_stacks("a.folded", &bytes);
+        for name in ["a.pb.gz", "a.folded"] {
+            let _ = diff::functions([(name, &bytes), (name, &bytes)]);
+        }
     }
 
     #[test]
@@ -141,7 +151,8 @@ proptest! {
         let len = bytes.len();
         bytes[at % len] = byte;
         bytes.truncate(len - cut % 16);
-        let _ = diff::read_stacks("a.pb", &bytes);
+        let files = [("a.pb", &*bytes), ("b.pb", &*packed)];
+        let _ = diff::differential_svg(files, Scaling::ToAfter, &mut Vec::new());
     }
 }
 

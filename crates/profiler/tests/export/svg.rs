@@ -1,4 +1,4 @@
-//! Flame graphs, read back by an XML parser independent of inferno.
+//! Flame graphs, read back by an XML parser.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -11,17 +11,20 @@ use crate::small::{export, small};
 /// Contents of an SVG.
 #[derive(Debug, Default)]
 pub(crate) struct Svg {
-    /// Title and subtitle.
+    /// Title and the lines below it.
     pub(crate) headings: Vec<String>,
-    /// Colour and tooltip of each frame.
-    pub(crate) frames: Vec<(String, String)>,
+    /// Depth, colour and tooltip of each frame.
+    pub(crate) frames: Vec<(u32, String, String)>,
     pub(crate) total: u64,
 }
 
 impl Svg {
     /// The complete contents, for golden files.
     pub(crate) fn text(&self) -> String {
-        let frames = self.frames.iter().map(|(fill, title)| format!("{fill:16} {title}\n"));
+        let line = |(depth, fill, title): &(u32, String, String)| {
+            format!("{fill} {}{title}\n", " ".repeat(*depth as usize))
+        };
+        let frames = self.frames.iter().map(line);
         let frames: String = frames.collect();
         format!("{}\ntotal {}\n{frames}", self.headings.join("\n"), self.total)
     }
@@ -33,38 +36,44 @@ pub(crate) fn parse(bytes: &[u8]) -> Svg {
     assert_xml_characters(text);
     let mut svg = Svg::default();
     let mut reader = Reader::from_str(text);
-    let mut open: Vec<(String, Option<String>)> = Vec::new();
+    let mut open: Vec<BytesStart<'_>> = Vec::new();
     let mut content = String::new();
     let mut title = None;
     loop {
         match reader.read_event().unwrap() {
             Event::Start(start) => {
-                if let Some(total) = attribute(&start, "total_samples") {
+                if let Some(total) = attribute(&start, "data-total") {
                     svg.total = total.parse().unwrap();
                 }
                 content.clear();
-                open.push((tag(&start), attribute(&start, "id")));
+                open.push(start);
             }
             Event::Empty(start) => {
                 // A frame is a tooltip followed by a rectangle.
-                if let (Some(title), Some(fill)) = (title.take(), attribute(&start, "fill")) {
-                    svg.frames.push((fill, title));
+                let frame =
+                    open.last().filter(|it| attribute(it, "class").as_deref() == Some("frame"));
+                if let (Some(frame), Some(title)) = (frame, title.take()) {
+                    let y: u32 = attribute(frame, "y").unwrap().parse().unwrap();
+                    svg.frames.push((y, attribute(&start, "fill").unwrap(), title));
                 }
             }
             Event::Text(text) => content.push_str(&text),
             Event::GeneralRef(reference) => content.push_str(resolved(&reference)),
             Event::End(_) => {
-                let (tag, id) = open.pop().unwrap();
-                match (tag.as_str(), id.as_deref()) {
-                    ("title", _) => title = Some(content.clone()),
-                    ("text", Some("title" | "subtitle")) => svg.headings.push(content.clone()),
+                let ended = open.pop().unwrap();
+                match (ended.name().as_ref(), open.len()) {
+                    ("title", 2..) => title = Some(content.replace('\n', " | ")),
+                    ("text", 1) if !content.is_empty() => svg.headings.push(content.clone()),
                     _ => {}
                 }
+                content.clear();
             }
             Event::Eof => break,
             _ => {}
         }
     }
+    let root = svg.frames.iter().map(|(y, ..)| *y).max().unwrap_or(0);
+    svg.frames.iter_mut().for_each(|(y, ..)| *y = (root - *y) / 18);
     assert!(open.is_empty(), "unclosed: {open:?}");
     svg
 }
@@ -73,10 +82,6 @@ pub(crate) fn parse(bytes: &[u8]) -> Svg {
 fn assert_xml_characters(text: &str) {
     let is_char = |c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
     assert_eq!(text.chars().find(|&c| !is_char(c)), None);
-}
-
-fn tag(start: &BytesStart<'_>) -> String {
-    start.name().as_ref().to_owned()
 }
 
 fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
@@ -101,9 +106,9 @@ fn control_characters_and_markup_stay_well_formed() {
     profile.processes[0].name = "\u{1b}[31mred".into();
     let svg = parse(&export(&profile, Format::FlameGraph));
     assert_eq!(svg.headings[0], "wingbeat: a\u{fffd}b <!-- --> ]]> & \u{fffd}");
-    let has = |start: &str| svg.frames.iter().any(|(_, title)| title.starts_with(start));
-    assert!(has("</text>\u{fffd}\u{fffd}\"'&lt: ]]> (7 samples"), "{:?}", svg.frames);
-    assert!(has("\u{fffd}[31mred (7 samples"), "{:?}", svg.frames);
+    let has = |start: &str| svg.frames.iter().any(|(.., title)| title.starts_with(start));
+    assert!(has("</text>\u{fffd}\u{fffd}\"'&lt: ]]> | 7 samples"), "{:?}", svg.frames);
+    assert!(has("\u{fffd}[31mred | 7 samples"), "{:?}", svg.frames);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use axum::{
 };
 use prost::Message as _;
 use serde::Serialize;
-use wingbeat_push::pyroscope::PushRequest;
+use wingbeat_pprof::pyroscope::PushRequest;
 use wingbeat_track::model::Slug;
 
 use super::run::project_named;

@@ -9,7 +9,8 @@ use std::{
 
 use time::{OffsetDateTime, format_description::StaticFormatDescription};
 
-use super::index::FILE;
+/// Name of the index among the files.
+pub(super) const INDEX: &str = "index.db";
 
 const START: StaticFormatDescription =
     time::macros::format_description!("[year][month][day]T[hour][minute][second]Z");
@@ -70,7 +71,7 @@ pub(super) fn remove(path: &Path) {
 }
 
 /// Deletes leftovers of a crash: files missing in the index, and empty folders.
-pub(super) fn remove_rubbish(folder: &Path, named: &HashSet<String>) -> io::Result<()> {
+pub(super) fn remove_unnamed(folder: &Path, named: &HashSet<String>) -> io::Result<()> {
     let mut open = vec![folder.to_owned()];
     let mut folders = Vec::new();
     while let Some(path) = open.pop() {
@@ -92,7 +93,7 @@ pub(super) fn remove_rubbish(folder: &Path, named: &HashSet<String>) -> io::Resu
 
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    !name.starts_with(FILE) && (name.ends_with(".pb.gz") || name.ends_with(PART))
+    !name.starts_with(INDEX) && (name.ends_with(".pb.gz") || name.ends_with(PART))
 }
 
 fn is_named(folder: &Path, path: &Path, named: &HashSet<String>) -> bool {
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_and_lead_nowhere_else() {
+    fn names_are_readable_and_stay_in_the_folder() {
         let check = |service: &str, expected: &str| {
             let start = 1_795_820_400_000_000_000;
             let found = path(("p", service, "process_cpu"), (start, start + 600_000_000_000), 7);
@@ -119,17 +120,17 @@ mod tests {
     }
 
     #[test]
-    fn rubbish_goes_and_the_rest_stays() {
+    fn unnamed_files_are_removed_and_others_stay() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         for path in ["a/b/one.pb.gz", "a/b/two.pb.gz", "c/d/three.pb.gz", "a/b/four.pb.part"] {
             write(root, path, b"x").expect("written");
         }
-        fs::write(root.join(FILE), "x").expect("written");
+        fs::write(root.join(INDEX), "x").expect("written");
         fs::write(root.join("a/notes.txt"), "x").expect("written");
-        remove_rubbish(root, &HashSet::from(["a/b/one.pb.gz".to_owned()])).expect("removed");
+        remove_unnamed(root, &HashSet::from(["a/b/one.pb.gz".to_owned()])).expect("removed");
         let exists = |path: &str| root.join(path).exists();
-        assert!(exists("a/b/one.pb.gz") && exists(FILE) && exists("a/notes.txt"));
+        assert!(exists("a/b/one.pb.gz") && exists(INDEX) && exists("a/notes.txt"));
         assert!(!exists("a/b/two.pb.gz") && !exists("c") && !exists("a/b/four.pb.part"));
     }
 }

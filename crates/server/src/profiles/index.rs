@@ -8,12 +8,10 @@ use std::{path::Path, time::Duration};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::{
+    files::INDEX,
     intake::{Labels, Part},
-    read::Span,
+    levels::{Block, HOUR_NS, Level, Span},
 };
-
-/// Name of the index file.
-pub(super) const FILE: &str = "index.db";
 
 const SCHEMA: &str = "
 PRAGMA journal_mode = WAL;
@@ -40,16 +38,6 @@ CREATE TABLE IF NOT EXISTS seen (id TEXT PRIMARY KEY, at_ns INTEGER NOT NULL) WI
 /// Lock timeout of a writer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) const HOUR_NS: i64 = 3600 * 1_000_000_000;
-
-/// Length of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    Window = 0,
-    TenMinutes = 1,
-    Hour = 2,
-}
-
 /// All profiles with one label set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
@@ -65,17 +53,6 @@ pub struct Series {
     pub newest_ns: i64,
 }
 
-/// A file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Block {
-    pub(super) id: i64,
-    pub(super) series: i64,
-    pub(super) start_ns: i64,
-    pub(super) end_ns: i64,
-    pub(super) windows: i64,
-    pub(super) path: String,
-}
-
 /// Sums of a series over some seconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
@@ -87,7 +64,7 @@ pub struct Point {
 
 /// Opens or creates the index.
 pub(super) fn open(folder: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(folder.join(FILE))?;
+    let connection = Connection::open(folder.join(INDEX))?;
     connection.busy_timeout(PATIENCE)?;
     connection.execute_batch(SCHEMA)?;
     Ok(connection)
@@ -95,7 +72,7 @@ pub(super) fn open(folder: &Path) -> rusqlite::Result<Connection> {
 
 /// Opens a read connection.
 pub(super) fn reader(folder: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(folder.join(FILE))?;
+    let connection = Connection::open(folder.join(INDEX))?;
     connection.busy_timeout(PATIENCE)?;
     Ok(connection)
 }

@@ -4,22 +4,16 @@
 use std::{io, path::Path};
 
 use rusqlite::{Connection, Transaction, params};
-use wingbeat_pprof::Total;
+use wingbeat_pprof::Stacks;
 
 use super::{
-    ProfilesError, files,
-    index::{self, Block, HOUR_NS, Level},
+    ProfilesError, files, index,
+    levels::{Block, HOUR_NS, Level, TEN_MINUTES_NS, coarse_until},
     read::{self, FileError},
 };
 
-pub(super) const TEN_MINUTES_NS: i64 = HOUR_NS / 6;
-
 /// Grace period after a block's end; later data is merged again.
 const GRACE_NS: i64 = 90 * 1_000_000_000;
-
-/// Age until which windows are kept after merging, for minute resolution: at least the last hour, plus a partly expired
-/// stretch of ten minutes.
-pub(super) const FINE_NS: i64 = HOUR_NS + 2 * TEN_MINUTES_NS;
 
 /// Stacks with a smaller share of every type are aggregated in hour blocks: no picture shows them, and they would slow
 /// down reading a day.
@@ -38,15 +32,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     fn end_ns(self) -> i64 {
-        self.start_ns.saturating_add(length_ns(self.level))
-    }
-}
-
-fn length_ns(level: Level) -> i64 {
-    match level {
-        Level::Window => 0,
-        Level::TenMinutes => TEN_MINUTES_NS,
-        Level::Hour => HOUR_NS,
+        self.start_ns.saturating_add(self.level.length_ns())
     }
 }
 
@@ -56,10 +42,8 @@ pub(super) fn wanted(
     level: Level,
     now_ns: i64,
 ) -> Result<Vec<Wanted>, ProfilesError> {
-    let (below, length_ns) = match level {
-        Level::Hour => (Level::TenMinutes, HOUR_NS),
-        _ => (Level::Window, TEN_MINUTES_NS),
-    };
+    let below = if level == Level::Hour { Level::TenMinutes } else { Level::Window };
+    let length_ns = level.length_ns();
     let sql = "SELECT DISTINCT series, start_ns / ?1 FROM block \
                WHERE is_merged = 0 AND level = ?2 AND end_ns <= ?3 AND (start_ns / ?1 + 1) * ?1 <= ?3 LIMIT ?4";
     let values = params![length_ns, below as i64, now_ns - GRACE_NS, MERGES_MAX as i64];
@@ -104,10 +88,10 @@ impl Sources {
     /// Reads and sums the parts; returns the encoded block, and its number of windows.
     pub(super) fn sum(&self, folder: &Path) -> Result<(Vec<u8>, i64), ProfilesError> {
         let former = self.former.iter().filter(|_| self.wanted.level != Level::Hour);
-        let mut total = Total::default();
+        let mut stacks = Stacks::default();
         let mut windows = 0;
         for block in former.chain(&self.parts) {
-            match read::add_file(&mut total, &folder.join(&block.path)) {
+            match read::add_file(&mut stacks, &folder.join(&block.path)) {
                 Ok(()) => windows += block.windows,
                 // If an existing part cannot be read now, merge later: its former block would be lost.
                 Err(FileError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
@@ -117,11 +101,11 @@ impl Sources {
             }
         }
         if self.wanted.level == Level::Hour {
-            total = total.without_rare(RARE);
+            stacks = stacks.without_rare(RARE);
         }
         let mut bytes = Vec::new();
-        if !total.is_empty() {
-            wingbeat_pprof::write::pack(&total.message(), &mut bytes)?;
+        if !stacks.is_empty() {
+            wingbeat_pprof::write::pack(&stacks.message(), &mut bytes)?;
         }
         Ok((bytes, windows))
     }
@@ -193,8 +177,7 @@ pub(super) fn drop_old_windows(
     transaction: &Transaction<'_>,
     now_ns: i64,
 ) -> Result<Vec<String>, ProfilesError> {
-    // Whole stretches of ten minutes only: reads never use half of one.
-    let limit_ns = (now_ns - FINE_NS).div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS;
+    let limit_ns = coarse_until(now_ns);
     let condition = "level = 0 AND is_merged = 1 AND start_ns < ?1";
     let old = index::blocks(transaction, condition, &[limit_ns])?;
     let mut stretches: Vec<_> =

@@ -2,18 +2,12 @@
 
 use std::{collections::HashSet, fs, io, path::Path};
 
-use prost::Message as _;
 use rusqlite::Connection;
-use wingbeat_pprof::{
-    AddError, Total,
-    pprof::{UnpackError, unpacked},
-    proto::Profile,
-};
+use wingbeat_pprof::{AddError, Stacks};
 
 use super::{
-    ProfilesError,
-    index::{self, Block, HOUR_NS, Level},
-    merge::{FINE_NS, TEN_MINUTES_NS},
+    ProfilesError, index,
+    levels::{Block, HOUR_NS, Level, Span, TEN_MINUTES_NS, readable},
 };
 
 /// Maximum decompressed bytes of a file. Merged files are larger than received ones.
@@ -22,18 +16,11 @@ const BYTES_MAX: u64 = 256 << 20;
 /// Maximum files per response.
 const FILES_MAX: usize = 6000;
 
-/// A time range in nanoseconds since 1970, excluding the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    pub from_ns: i64,
-    pub until_ns: i64,
-}
-
 /// Result of a read.
 #[derive(Debug)]
 pub struct Reading {
     /// `None` if empty.
-    pub profile: Option<Profile>,
+    pub profile: Option<Stacks>,
     /// The range read: the requested one, or slightly more if only larger blocks are left.
     pub span: Span,
     pub files: usize,
@@ -42,40 +29,6 @@ pub struct Reading {
     pub windows: i64,
     /// Number of unreadable files.
     pub damaged: usize,
-}
-
-impl Span {
-    /// Intersection with another span.
-    #[must_use]
-    pub fn within(self, other: Self) -> Self {
-        Self {
-            from_ns: self.from_ns.max(other.from_ns),
-            until_ns: self.until_ns.min(other.until_ns),
-        }
-    }
-
-    /// Length in seconds.
-    pub fn seconds(self) -> f64 {
-        self.until_ns.saturating_sub(self.from_ns).max(1) as f64 / 1e9
-    }
-}
-
-/// Start of the time with single windows.
-fn fine_from(now_ns: i64) -> i64 {
-    (now_ns - FINE_NS + TEN_MINUTES_NS - 1).div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS
-}
-
-/// The readable range: older data has a resolution of ten minutes.
-pub(super) fn readable(span: Span, now_ns: i64) -> Span {
-    let fine_ns = fine_from(now_ns);
-    let Span { mut from_ns, mut until_ns } = span;
-    if from_ns < fine_ns {
-        from_ns = from_ns.div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS;
-    }
-    if until_ns < fine_ns {
-        until_ns = (until_ns + TEN_MINUTES_NS - 1).div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS;
-    }
-    Span { from_ns, until_ns }
 }
 
 /// Blocks of a series that cover a range without overlap: the largest ones within it, and windows at its ends.
@@ -136,19 +89,10 @@ pub(super) fn read(
     let others = others.unwrap_or_default();
     total.windows += others.windows;
     total.damaged += others.damaged;
-    if !others.total.is_empty() {
-        let message = others.total.message();
-        match total.total.is_empty() {
-            true => total.total = others.total,
-            false => total
-                .total
-                .add(&message)
-                .map_err(|error| ProfilesError::Damaged(error.to_string()))?,
-        }
-    }
-    let is_empty = total.total.is_empty();
+    let merged = total.stacks.merge(others.stacks);
+    merged.map_err(|error| ProfilesError::Damaged(error.to_string()))?;
     Ok(Reading {
-        profile: (!is_empty).then(|| total.total.message()),
+        profile: Some(total.stacks).filter(|stacks| !stacks.is_empty()),
         span,
         files: blocks.len(),
         series: blocks.iter().map(|block| block.series).collect::<HashSet<_>>().len(),
@@ -159,7 +103,7 @@ pub(super) fn read(
 
 #[derive(Default)]
 struct Sum {
-    total: Total,
+    stacks: Stacks,
     windows: i64,
     damaged: usize,
 }
@@ -167,7 +111,7 @@ struct Sum {
 fn sum(folder: &Path, blocks: &[Block]) -> Sum {
     let mut sum = Sum::default();
     for block in blocks {
-        match add_file(&mut sum.total, &folder.join(&block.path)) {
+        match add_file(&mut sum.stacks, &folder.join(&block.path)) {
             Ok(()) => sum.windows += block.windows,
             Err(reason) => {
                 tracing::warn!("a profile cannot be read, {}: {reason}", block.path);
@@ -178,45 +122,16 @@ fn sum(folder: &Path, blocks: &[Block]) -> Sum {
     sum
 }
 
-/// Why a file was not added to a total.
+/// Why a file was not added.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     /// A later attempt may succeed.
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
-    Unpack(#[from] UnpackError),
-    #[error(transparent)]
-    Decode(#[from] prost::DecodeError),
-    #[error(transparent)]
     Add(#[from] AddError),
 }
 
-pub(super) fn add_file(total: &mut Total, path: &Path) -> Result<(), FileError> {
-    let bytes = fs::read(path)?;
-    let unpacked = unpacked(&bytes, BYTES_MAX)?;
-    let message = Profile::decode(&*unpacked)?;
-    Ok(total.add(&message)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn old_times_are_rounded_to_what_is_left() {
-        const MINUTE: i64 = 60 * 1_000_000_000;
-        // Two hours and five minutes: windows exist from 0:50 on.
-        let now = 125 * MINUTE;
-        let check = |from: i64, until: i64, expected: (i64, i64)| {
-            let span = Span { from_ns: from * MINUTE, until_ns: until * MINUTE };
-            let found = readable(span, now);
-            assert_eq!((found.from_ns / MINUTE, found.until_ns / MINUTE), expected);
-        };
-        check(65, 125, (65, 125));
-        check(45, 123, (40, 123));
-        check(5, 15, (0, 20));
-        check(10, 20, (10, 20));
-        check(49, 50, (40, 50));
-    }
+pub(super) fn add_file(stacks: &mut Stacks, path: &Path) -> Result<(), FileError> {
+    Ok(stacks.add_file(&fs::read(path)?, BYTES_MAX)?)
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::{ProfilesError, index};
+use super::{ProfilesError, levels::HOUR_NS};
 
 /// Retention limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(super) fn forget_before(
     let sql = format!("DELETE FROM point WHERE start_ns < ?1 AND {of_project}");
     transaction.execute(&sql, params![limit_ns, project])?;
     let sql = format!("DELETE FROM hour_sum WHERE hour < ?1 AND {of_project}");
-    transaction.execute(&sql, params![limit_ns.div_euclid(index::HOUR_NS), project])?;
+    transaction.execute(&sql, params![limit_ns.div_euclid(HOUR_NS), project])?;
     Ok(gone)
 }
 

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use wingbeat_pprof::{
-    Side,
     proto::{Function, Line, Location, Profile, Sample, ValueType},
     write::pack,
 };
@@ -70,7 +69,7 @@ impl Kept {
 
     fn put(&self, parts: Vec<Part>, now_ns: i64) {
         let push = Push { id: String::new(), parts };
-        self.profiles.put("p", &[push], now_ns).expect("kept");
+        self.profiles.put("p", &[push], now_ns).expect("stored");
     }
 
     /// Usage of a service over a time range, in seconds.
@@ -81,7 +80,7 @@ impl Kept {
         let reading = self.profiles.read(&ids, span, now_ns).expect("read");
         assert_eq!(reading.damaged, 0);
         let Some(profile) = reading.profile else { return 0.0 };
-        Side::of_message("later", &profile, None).expect("a profile").total() / SECOND as f64
+        profile.side("later", None).expect("a profile").total() / SECOND as f64
     }
 
     fn files(&self) -> usize {
@@ -149,7 +148,7 @@ fn merged_profiles_are_the_same() {
 }
 
 #[test]
-fn points_are_what_came_however_coarse_they_are() {
+fn coarse_points_keep_the_sums() {
     let kept = Kept::new(1 << 30);
     for number in 0..40 {
         kept.put(vec![part("web", "a", SECOND, DAY + number * 15 * SECOND)], DAY + HOUR);
@@ -168,11 +167,11 @@ fn points_are_what_came_however_coarse_they_are() {
 }
 
 #[test]
-fn what_is_sent_again_counts_once() {
+fn a_repeated_push_counts_once() {
     let kept = Kept::new(1 << 30);
     let push = |id: &str| Push { id: id.to_owned(), parts: vec![part("web", "a", SECOND, DAY)] };
     let put =
-        |project: &str, pushes: &[Push]| kept.profiles.put(project, pushes, DAY).expect("kept");
+        |project: &str, pushes: &[Push]| kept.profiles.put(project, pushes, DAY).expect("stored");
     assert_eq!(put("p", &[push("x")]), 1);
     assert_eq!(put("p", &[push("x"), push("y")]), 1);
     assert_eq!(put("q", &[push("x")]), 1);
@@ -181,7 +180,7 @@ fn what_is_sent_again_counts_once() {
 }
 
 #[test]
-fn the_oldest_go_by_age_and_size() {
+fn the_oldest_are_deleted_by_age_and_size() {
     let kept = Kept::new(30 * 4096);
     for minute in 0..40 {
         kept.put(vec![part("web", "a", SECOND, DAY + minute * MINUTE)], DAY + HOUR);
@@ -199,11 +198,11 @@ fn the_oldest_go_by_age_and_size() {
 }
 
 #[test]
-fn projects_do_not_see_each_other_and_go_alone() {
+fn projects_are_separate() {
     let kept = Kept::new(1 << 30);
     for project in ["p", "q"] {
         let push = Push { id: String::new(), parts: vec![part("web", "a", SECOND, DAY)] };
-        kept.profiles.put(project, &[push], DAY).expect("kept");
+        kept.profiles.put(project, &[push], DAY).expect("stored");
     }
     let extent = kept.profiles.extent("q").expect("read").expect("something");
     assert_eq!((extent.from_ns, extent.until_ns), (DAY, DAY + 15 * SECOND));
@@ -214,7 +213,7 @@ fn projects_do_not_see_each_other_and_go_alone() {
 }
 
 #[test]
-fn a_restart_finds_what_is_whole_and_removes_the_rest() {
+fn a_restart_keeps_whole_files_and_removes_others() {
     let kept = Kept::new(1 << 30);
     kept.put(vec![part("web", "a", SECOND, DAY)], DAY);
     let root = kept.folder.path().join(super::FOLDER);
@@ -242,11 +241,11 @@ fn a_push_is_kept_whole_or_not_at_all() {
     std::fs::remove_file(project.join("api")).expect("removed");
     let parts = vec![part("web", "b", SECOND, DAY), part("api", "a", SECOND, DAY)];
     let push = Push { id: "x".to_owned(), parts };
-    assert_eq!(kept.profiles.put("p", &[push], DAY).expect("kept"), 2);
+    assert_eq!(kept.profiles.put("p", &[push], DAY).expect("stored"), 2);
 }
 
 #[test]
-fn files_that_are_damaged_are_told() {
+fn damaged_files_are_counted() {
     let kept = Kept::new(1 << 30);
     kept.put(vec![part("web", "a", SECOND, DAY), part("web", "b", SECOND, DAY)], DAY);
     let folder = kept.folder.path().join(super::FOLDER).join("p/web");
@@ -261,7 +260,7 @@ fn files_that_are_damaged_are_told() {
 
 /// Clients that disconnect release their permit.
 #[tokio::test]
-async fn those_who_hang_up_take_no_place() {
+async fn cancelled_requests_release_their_permit() {
     let kept = Kept::new(1 << 30);
     for _ in 0..100 {
         let (waits, goes_on) = std::sync::mpsc::channel::<()>();
@@ -271,11 +270,11 @@ async fn those_who_hang_up_take_no_place() {
         assert!(given_up.is_err());
         drop(waits);
     }
-    kept.profiles.run(|| ()).await.expect("there is a place");
+    kept.profiles.run(|| ()).await.expect("a permit");
 }
 
 #[test]
-fn what_cannot_be_merged_keeps_nothing_from_going() {
+fn a_failed_merge_deletes_nothing() {
     let kept = Kept::new(1 << 30);
     kept.put(vec![part("web", "a", 5 * SECOND, DAY)], DAY + MINUTE);
     // Exists, but is not readable as a file.

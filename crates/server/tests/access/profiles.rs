@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use prost::Message as _;
 use time::Duration;
 use wingbeat_pprof::proto::{Function, Label, Line, Location, Profile, Sample, ValueType};
-use wingbeat_push::pyroscope::{LabelPair, PushRequest, RawProfileSeries, RawSample};
+use wingbeat_pprof::pyroscope::{LabelPair, PushRequest, RawProfileSeries, RawSample};
 use wingbeat_server::registry::{KeyOwner, Role, Visibility};
 
 use super::support::{Answer, Ask, Server, now};
@@ -188,7 +188,7 @@ async fn what_is_refused_is_said_in_the_words_of_the_protocol() {
     check(push("text/plain", vec![]), 415, "unimplemented", "application/proto").await;
     check(push("application/proto", vec![0xff; 9]), 400, wrong, "no push.v1.PushRequest").await;
     check(push("application/json", b"[".to_vec()), 400, wrong, "no push.v1.PushRequest").await;
-    check(proto(&request(b"x".to_vec(), &[])), 400, wrong, "no pprof profile").await;
+    check(proto(&request(b"x".to_vec(), &[])), 400, wrong, "not a pprof profile").await;
     let nameless = request(vec![], &[("__name__", "")]);
     check(proto(&nameless), 400, wrong, "").await;
     let bomb = super::bounds::packed(&vec![0; 30 << 20]);
@@ -201,7 +201,7 @@ async fn what_is_refused_is_said_in_the_words_of_the_protocol() {
     // One invalid profile rejects the whole request.
     let mut both = request(profile().encode_to_vec(), &[]);
     both.series.push(request(b"x".to_vec(), &[]).series.remove(0));
-    check(proto(&both), 400, wrong, "no pprof profile").await;
+    check(proto(&both), 400, wrong, "not a pprof profile").await;
     let page = server.ask(Ask::get("/perf/own/profiles")).await;
     assert!(page.body.contains("Nobody has pushed any yet"), "{}", page.body);
     // A push without samples is valid.

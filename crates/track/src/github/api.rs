@@ -2,13 +2,10 @@
 //! check run of a commit, which a branch rule can require.
 
 use serde_json::{Value, json};
-use ureq::http::Method;
+use wingbeat_http::{Method, Response};
 
 use super::Message;
-use crate::remote::{
-    Key, Patience,
-    http::{Call, Response},
-};
+use crate::remote::{Key, Patience, http::Call};
 
 /// Comments per page, GitHub's maximum.
 const PER_PAGE: usize = 100;
@@ -53,11 +50,11 @@ impl Api<'_> {
             body,
             ..Call::new(method, &url)
         };
-        let response = call.send(&self.patience, &mut |_| {}).map_err(|failure| {
-            Refusal::because(format!("{url} gave no answer: {}", failure.reason))
-        })?;
+        let response = call
+            .send(&self.patience, &mut |_| {})
+            .map_err(|error| Refusal::because(format!("{url} gave no answer: {error}")))?;
         match response.status {
-            200..300 => serde_json::from_str(&response.body).map_err(|error| {
+            200..300 => serde_json::from_slice(&response.body).map_err(|error| {
                 Refusal::because(format!("the answer of {url} is not JSON: {error}"))
             }),
             _ => Err(Refusal::of(&response, permission)),
@@ -149,7 +146,7 @@ impl Refusal {
 
     fn of(response: &Response, permission: &str) -> Self {
         // GitHub also uses this status for rate limits.
-        let is_limit = response.body.contains("rate limit");
+        let is_limit = response.text().contains("rate limit");
         let hint = match response.status {
             401 => "; the token is invalid or has expired".to_owned(),
             403 | 429 if is_limit => String::new(),
@@ -158,7 +155,7 @@ impl Refusal {
             _ => String::new(),
         };
         Self {
-            reason: format!("GitHub answered with {}{hint}", response.said()),
+            reason: format!("GitHub answered with {}{hint}", response.message()),
             is_forbidden: response.status == 403 && !is_limit,
         }
     }

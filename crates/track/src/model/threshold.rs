@@ -4,6 +4,7 @@
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use wildmatch::WildMatch;
 
 use super::name::Slug;
 
@@ -127,31 +128,7 @@ pub fn best_of<'a>(
 
 /// Whether a text matches a glob with `*` (any text) and `?` (any character).
 pub fn matches_glob(glob: &str, text: &str) -> bool {
-    let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
-    let (mut at, mut seen) = (0, 0);
-    // Position of the last star, and the end of the text it matches so far.
-    let mut star: Option<(usize, usize)> = None;
-    while seen < text.len() {
-        match glob.get(at) {
-            Some('*') => {
-                star = Some((at, seen));
-                at += 1;
-            }
-            Some(&c) if c == '?' || c == text[seen] => {
-                at += 1;
-                seen += 1;
-            }
-            _ => match &mut star {
-                Some((position, end)) => {
-                    *end += 1;
-                    at = *position + 1;
-                    seen = *end;
-                }
-                None => return false,
-            },
-        }
-    }
-    glob[at..].iter().all(|&c| c == '*')
+    WildMatch::new(glob).matches(text)
 }
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -253,6 +230,9 @@ mod tests {
         check("", "", true);
         check("", "a", false);
         check("a**", "a", true);
+        check("*?", "", false);
+        check("*ab", "aab", true);
+        check("ü?*", "üxy", true);
     }
 
     #[test]

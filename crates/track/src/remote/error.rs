@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use wingbeat_http::Error;
 use wingbeat_text::plural;
-
-use super::http::Failure;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
@@ -50,9 +49,14 @@ pub enum RemoteError {
 }
 
 impl RemoteError {
-    pub(super) fn unreachable(url: &str, failure: Failure) -> Self {
-        let Failure { reason, attempts, elapsed, may_have_arrived } = failure;
-        Self::Unreachable { url: url.to_owned(), attempts, elapsed, reason, may_have_arrived }
+    pub(super) fn unreachable(url: &str, error: &Error) -> Self {
+        Self::Unreachable {
+            url: url.to_owned(),
+            attempts: error.attempts,
+            elapsed: error.elapsed,
+            reason: error.to_string(),
+            may_have_arrived: error.may_have_arrived,
+        }
     }
 }
 

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 use uuid::Uuid;
+use wingbeat_http::Response;
 
 use super::{
     Host, PageEnd, RefusedDocument, RemoteError,
     answer::encoded,
-    http::Response,
     whole::{OnRetry, checked, not_a_report, taken},
 };
 use crate::{
@@ -208,8 +208,8 @@ impl Host {
             let url = format!("{}/v0/projects?per_page=255&page={number}", self.root()?);
             let response = self.get(&url, on_retry)?;
             checked(&url, &response)?;
-            let found: Vec<Project> = serde_json::from_str(&response.body)
-                .map_err(|error| not_a_report(&url, &error.to_string(), &response.body))?;
+            let found: Vec<Project> = serde_json::from_slice(&response.body)
+                .map_err(|error| not_a_report(&url, &error.to_string(), &response.text()))?;
             if found.is_empty() {
                 break;
             }
@@ -266,10 +266,12 @@ fn page<'r>(url: &str, response: &'r Response) -> Result<Page<'r>, RemoteError> 
         page: PageEnd,
     }
     checked(url, response)?;
-    let mut lines: Vec<&str> = response.body.lines().collect();
+    let text = std::str::from_utf8(&response.body)
+        .map_err(|error| not_a_report(url, &error.to_string(), &response.text()))?;
+    let mut lines: Vec<&str> = text.lines().collect();
     let last = lines.pop().and_then(|line| serde_json::from_str::<Last>(line).ok());
     match last {
         Some(Last { page }) if page.count == lines.len() => Ok(Page { lines, next: page.next }),
-        _ => Err(not_a_report(url, "its last line is missing", &response.body)),
+        _ => Err(not_a_report(url, "its last line is missing", text)),
     }
 }

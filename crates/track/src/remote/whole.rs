@@ -2,11 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use ureq::http::Method;
+use wingbeat_http::{Method, Response};
 
 use super::{
-    Answer, Host, Instructions, Patience, RemoteError, Retry, Submission, Taken,
-    http::{Call, Response},
+    Answer, Host, Instructions, Patience, RemoteError, Retry, Submission, Taken, http::Call,
 };
 use crate::{
     explain::Explained,
@@ -33,7 +32,7 @@ impl Host {
         let patience = Patience { attempts, ..self.patience };
         let response = Call::new(Method::GET, &url).send(&patience, &mut |_| {});
         let version = response.ok().filter(|response| response.status == 200);
-        let version = version.and_then(|it| serde_json::from_str::<Version>(&it.body).ok());
+        let version = version.and_then(|it| serde_json::from_slice::<Version>(&it.body).ok());
         version.is_some_and(|version| version.wingbeat.is_some())
     }
 
@@ -54,7 +53,7 @@ impl Host {
         }
         let json = taken.report.unwrap_or_default().to_string();
         let (mut answer, links) = Answer::parse(&json)
-            .map_err(|error| not_a_report(&url, &error.to_string(), &response.body))?;
+            .map_err(|error| not_a_report(&url, &error.to_string(), &response.text()))?;
         answer.warnings.extend(self.exposure());
         match self.console(root) {
             Ok(console) => links.fill(&mut answer, &console, self.has_public_links),
@@ -94,8 +93,7 @@ impl Host {
 
     pub(super) fn get(&self, url: &str, on_retry: OnRetry<'_>) -> Result<Response, RemoteError> {
         let call = Call { key: self.key.as_ref(), ..Call::new(Method::GET, url) };
-        call.send(&self.patience, on_retry)
-            .map_err(|failure| RemoteError::unreachable(url, failure))
+        call.send(&self.patience, on_retry).map_err(|error| RemoteError::unreachable(url, &error))
     }
 
     /// A server recognizes documents by their UUIDs, so retries are safe.
@@ -108,7 +106,7 @@ impl Host {
         let call =
             Call { key: self.key.as_ref(), text: Some(body), ..Call::new(Method::POST, url) };
         let response = call.send(&self.patience, on_retry);
-        let response = response.map_err(|failure| RemoteError::unreachable(url, failure))?;
+        let response = response.map_err(|error| RemoteError::unreachable(url, &error))?;
         checked(url, &response).map(|()| response)
     }
 }
@@ -127,18 +125,15 @@ fn whole(submission: &Submission<'_>) -> Value {
 }
 
 pub(super) fn taken(url: &str, response: &Response) -> Result<Taken, RemoteError> {
-    serde_json::from_str(&response.body)
-        .map_err(|error| not_a_report(url, &error.to_string(), &response.body))
+    serde_json::from_slice(&response.body)
+        .map_err(|error| not_a_report(url, &error.to_string(), &response.text()))
 }
 
 pub(super) fn checked(url: &str, response: &Response) -> Result<(), RemoteError> {
-    let (url, said, attempts) = (url.to_owned(), response.said(), response.attempts);
+    let (url, said, attempts) = (url.to_owned(), response.message(), response.attempts);
     match response.status {
         200..300 => Ok(()),
-        300..400 => {
-            let location = response.location.clone().unwrap_or_else(|| "nowhere".to_owned());
-            Err(RemoteError::Redirected { url, location })
-        }
+        300..400 => Err(RemoteError::Redirected { url, location: response.location().to_owned() }),
         500.. => Err(RemoteError::Failing { url, attempts, said }),
         status => Err(RemoteError::Refused { url, status, said }),
     }

@@ -3,7 +3,7 @@
 use prost::Message as _;
 use wingbeat_pprof::exact::{Counted, CountedFrame, instructions};
 use wingbeat_pprof::proto;
-use wingbeat_track::explain::{self, Explained, NoSources, Quote, QuotedLine, Sources};
+use wingbeat_track::explain::{self, ExcerptLine, Explained, NoSources, SourceExcerpt, Sources};
 
 use crate::support::*;
 
@@ -171,12 +171,12 @@ fn exact_counts_name_the_line_with_both_sources() {
     let [found] = &explained[..] else { panic!("one alert") };
     let expected = "f (src/lib.rs:3) adds 93 of 93 instructions; line 3: 10 before, 103 now";
     assert_eq!(found.sentences, [expected]);
-    let quoted = |line, text: &str| Some(QuotedLine { line, text: text.to_owned() });
-    let expected = Quote {
+    let quoted = |line, text: &str| Some(ExcerptLine { line, text: text.to_owned() });
+    let expected = SourceExcerpt {
         sentence: 0,
         file: "src/lib.rs".to_owned(),
         before: quoted(2, "short();"),
         after: quoted(3, "long();"),
     };
-    assert_eq!(found.quotes, [expected]);
+    assert_eq!(found.excerpts, [expected]);
 }

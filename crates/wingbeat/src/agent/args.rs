@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, ops::Bound, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args};
-use wingbeat_push::Target;
+use wingbeat_agent::Target;
 
 use crate::{
     profile::unwind_bytes,

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use wingbeat_text::{Column, Paint, Table, cut, or_dash, share};
-use wingbeat_track::explain::{Change, Explained, Explanation, Quote, sentences, signed_by, step};
+use wingbeat_track::explain::{
+    Change, Explained, Explanation, SourceExcerpt, sentences, signed_by, step,
+};
 
 use crate::shell::{print, print_json, row_width};
 
@@ -32,7 +34,7 @@ struct Document<'a> {
     samples_before: f64,
     samples_after: f64,
     sentences: Vec<String>,
-    quotes: &'a [Quote],
+    excerpts: &'a [SourceExcerpt],
     functions: Vec<Function<'a>>,
 }
 
@@ -116,7 +118,7 @@ impl Shown<'_> {
             samples_before,
             samples_after,
             sentences: self.sentences(),
-            quotes: self.explained.as_ref().map_or(&[][..], |it| &it.quotes),
+            excerpts: self.explained.as_ref().map_or(&[][..], |it| &it.excerpts),
             functions: functions.collect(),
         };
         print_json(SCHEMA_VERSION, &document)

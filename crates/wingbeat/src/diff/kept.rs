@@ -1,18 +1,16 @@
 //! Two stored profiles: of an alert, or of two reports.
 
+use std::io::{self, Write};
+
 use anyhow::Context as _;
-use wingbeat_profiler::diff::{Stacks, read_stacks};
 use wingbeat_track::{
-    explain::{self, Explained, Pair, Unexplained},
-    model::{BenchmarkName, ProfileInfo, Slug},
+    explain::{self, Explained, Medium, Pair, Request, Unexplained, View},
+    model::{BenchmarkName, Slug},
     store::{AlertFilter, Store, StoredAlert},
 };
 
 use super::functions::Shown;
-use crate::store::{
-    id::{Part, short},
-    report, sources,
-};
+use crate::store::{id::Part, report, sources};
 
 /// Two reports as `BEFORE..AFTER`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +31,12 @@ impl std::str::FromStr for Sides {
 
 /// Two profiles of a benchmark.
 pub(super) struct Kept {
-    store: Store,
     benchmark: BenchmarkName,
     pair: Pair,
 }
 
 impl Kept {
-    pub(super) fn of_alert(store: Store, part: &Part) -> anyhow::Result<Self> {
+    pub(super) fn of_alert(store: &Store, part: &Part) -> anyhow::Result<Self> {
         let all = store.alerts(&AlertFilter::default(), usize::MAX)?;
         let describe = |one: &StoredAlert| format!("{} {}", one.alert.benchmark, one.alert.measure);
         let uuid = part.find(&all, |one| one.alert.uuid, describe, ("alert", "wingbeat alerts"))?;
@@ -47,22 +44,22 @@ impl Kept {
         let StoredAlert { report, alert, .. } =
             found.with_context(|| format!("there is no alert {uuid}"))?;
         let report = store.report(report)?.context("the report of the alert was deleted")?;
-        let pair = explain::of_alert(&store, &report, &alert, &sources()?);
+        let pair = explain::of_alert(store, &report, &alert, &sources()?);
         let pair = pair.map_err(|why| unexplained(format!("the alert {uuid}"), &why))?;
-        Ok(Self { store, benchmark: alert.benchmark, pair })
+        Ok(Self { benchmark: alert.benchmark, pair })
     }
 
     pub(super) fn of_reports(
-        store: Store,
+        store: &Store,
         sides: &Sides,
         benchmark: BenchmarkName,
         measure: &Slug,
     ) -> anyhow::Result<Self> {
-        let (before, after) = (report(&store, &sides.before)?, report(&store, &sides.after)?);
+        let (before, after) = (report(store, &sides.before)?, report(store, &sides.after)?);
         let metric = (&benchmark, measure);
-        let pair = explain::of_reports(&store, [&before, &after], metric, &sources()?);
+        let pair = explain::of_reports(store, [&before, &after], metric, &sources()?);
         let pair = pair.map_err(|why| unexplained(format!("{benchmark} {measure}"), &why))?;
-        Ok(Self { store, benchmark, pair })
+        Ok(Self { benchmark, pair })
     }
 
     /// Prints the changed functions with `print`.
@@ -80,19 +77,23 @@ impl Kept {
                 benchmark: self.benchmark.clone(),
                 measure: measure.slug.clone(),
                 sentences: self.pair.sentences(),
-                quotes: self.pair.quotes.clone(),
+                excerpts: self.pair.excerpts.clone(),
             }),
         })
     }
 
-    pub(super) fn stacks(&self) -> anyhow::Result<[Stacks; 2]> {
-        let stacks = |profile: &ProfileInfo| {
-            let pprof = self.store.profile_content(profile.sha256)?;
-            let pprof = pprof.context("its profile was removed")?;
-            let of = format!("{} of report {}", self.benchmark, short(profile.report));
-            anyhow::Ok(read_stacks(&of, &pprof)?)
-        };
-        Ok([stacks(&self.pair.before)?, stacks(&self.pair.after)?])
+    /// Draws the flame graph of the difference, in units of the measure.
+    pub(super) fn draw(&self, writer: &mut dyn Write) -> io::Result<()> {
+        let title = format!("{} {}", self.benchmark, self.pair.measure.slug);
+        let (view, medium) = (View::Difference, Medium::InteractiveFile);
+        let picture = self.pair.picture(Request { view, medium, title: &title, search: None });
+        writer.write_all(picture.svg.as_bytes())?;
+        writer.write_all(b"\n")
+    }
+
+    /// The metric before and after, and the difference.
+    pub(super) fn whole(&self) -> String {
+        self.pair.whole()
     }
 
     pub(super) fn sentences(&self) -> Vec<String> {

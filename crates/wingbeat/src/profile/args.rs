@@ -7,12 +7,12 @@ use std::{
 };
 
 use clap::{ArgGroup, Args, ValueEnum};
+use wingbeat_agent::Pattern;
 use wingbeat_profiler::{
     export::{Format, UnknownFormat},
     model::Mode,
     session::Unwind,
 };
-use wingbeat_push::Pattern;
 
 use crate::{
     receiver::ReceiverArgs,

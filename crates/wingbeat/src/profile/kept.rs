@@ -14,6 +14,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::error::ErrorKind;
 use time::{OffsetDateTime, macros::format_description};
+use wingbeat_agent::{Entry, Kind, Listing, WindowArchive};
 use wingbeat_profiler::{
     diff::BYTES_MAX,
     export::Format,
@@ -21,7 +22,6 @@ use wingbeat_profiler::{
     merge::{Merge, Part},
     model::{Mode, Profile},
 };
-use wingbeat_push::{Entry, Kind, Listing, Ring};
 use wingbeat_text::{listed, plural};
 
 use super::{
@@ -91,9 +91,8 @@ fn choose(args: &ProfileArgs, folder: &Path) -> anyhow::Result<Chosen> {
     let since = args.since.unwrap_or(SystemTime::UNIX_EPOCH);
     // Without a limit, includes windows from a clock that was ahead.
     let newest = match args.since {
-        None => {
-            Ring::range(folder)?.and_then(|(_, newest)| newest.checked_add(Duration::from_secs(2)))
-        }
+        None => WindowArchive::range(folder)?
+            .and_then(|(_, newest)| newest.checked_add(Duration::from_secs(2))),
         Some(_) => None,
     };
     let now = SystemTime::now();
@@ -102,7 +101,7 @@ fn choose(args: &ProfileArgs, folder: &Path) -> anyhow::Result<Chosen> {
         let text = format!("--since {} is not before --until {}", day(since), day(until));
         wrong_usage(ErrorKind::ValueValidation, text);
     }
-    let Listing { mut entries, damaged } = Ring::list(folder, since, until)?;
+    let Listing { mut entries, damaged } = WindowArchive::list(folder, since, until)?;
     for path in &damaged {
         warning!("{}: its labels.json is damaged, and the window is left out", path.display());
     }
@@ -161,7 +160,7 @@ fn nothing(
     damaged: &[std::path::PathBuf],
 ) -> anyhow::Result<String> {
     let folder_name = folder.display();
-    Ok(match Ring::range(folder)? {
+    Ok(match WindowArchive::range(folder)? {
         None => format!(
             "{folder_name} has no windows: give the folder that `wingbeat agent --keep` writes to"
         ),

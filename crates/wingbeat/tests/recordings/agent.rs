@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use wingbeat_push::{Entry, Ring};
+use wingbeat_agent::{Entry, WindowArchive};
 
 use crate::{
     agent::support::{Engine, agent, busy, busy_program, cpu_time, strings, sum},
@@ -54,7 +54,8 @@ fn windows_are_kept_and_pushed_by_who_was_sampled() {
     let ran = ran.tells_all(&["99 Hz on each CPU", "windows pushed"]);
     assert_eq!(loaded(&ran.stderr), 0);
 
-    let listing = Ring::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("a ring");
+    let listing =
+        WindowArchive::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("an archive");
     let is_busy = |it: &&Entry| it.labels["process_executable_name"] == "busy";
     let entries: Vec<&Entry> = listing.entries.iter().filter(is_busy).collect();
     // The first may take long: it reads many files.
@@ -113,7 +114,8 @@ fn a_window_has_all_samples_of_its_time() {
     let kept = folder.path().join("kept");
     let words = ["-F", "199", "-d", "3s", "--window", "1s", "--max-cpu", "6400%", "--keep"];
     Ran::of(agent(&words).arg(&kept)).ended_with(0).tells("3 windows kept");
-    let listing = Ring::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("a ring");
+    let listing =
+        WindowArchive::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("an archive");
     let mut windows: BTreeMap<SystemTime, (f64, f64)> = BTreeMap::new();
     for entry in &listing.entries {
         let (length_s, cpu_s) = windows.entry(entry.start).or_default();

@@ -32,7 +32,8 @@ pub(in crate::console) async fn pprof(
         let (choice, _, reading) = asked.profile(&app)?;
         let profile = reading.profile.ok_or_else(nothing)?;
         let mut bytes = Vec::new();
-        pack(&profile, &mut bytes).map_err(|error| ApiError::bad_request(error.to_string()))?;
+        pack(&profile.message(), &mut bytes)
+            .map_err(|error| ApiError::bad_request(error.to_string()))?;
         let kind = choice.figures.id();
         Ok::<_, ApiError>((bytes, file_name(&asked.service, &kind, reading.span.from_ns)))
     };

@@ -2,7 +2,7 @@
 
 use axum::extract::Path;
 use maud::{Markup, html};
-use wingbeat_pprof::{Flame, FunctionRow, Medium, Picture, Request, Side, View, proto::Profile};
+use wingbeat_pprof::{Flame, FunctionRow, Medium, Picture, Request, Side, Stacks, View};
 use wingbeat_text::{grouped, plural, share, shortened};
 
 use super::{
@@ -108,8 +108,8 @@ pub(super) fn points(
 }
 
 /// The profile as stacks of the selected type. `None` if it lacks the type.
-pub(super) fn side(profile: &Profile, choice: &Choice) -> Option<Side> {
-    Side::of_message("later", profile, Some(choice.figures.name())).ok()
+pub(super) fn side(profile: &Stacks, choice: &Choice) -> Option<Side> {
+    profile.side("later", Some(choice.figures.name())).ok()
 }
 
 /// Factors from a reading's sums to totals and to rates; for a gauge, both give the mean.

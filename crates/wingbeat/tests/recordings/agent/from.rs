@@ -8,6 +8,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use wingbeat_agent::{Kind, Series, Window, WindowArchive};
 use wingbeat_profiler::{
     export::write_sums,
     model::{
@@ -15,7 +16,6 @@ use wingbeat_profiler::{
         Weight,
     },
 };
-use wingbeat_push::{Kind, Ring, Series, Window};
 
 use crate::ran::Ran;
 
@@ -73,7 +73,8 @@ fn series(service: &str, kind: Kind, pprof: Vec<u8>) -> Series {
 
 /// Three windows of 15 s, 15 minutes apart: `web` and `db` run, and `web` waits in the first.
 fn ring(folder: &Path) {
-    let mut ring = Ring::open(folder, Duration::from_secs(86_400), u64::MAX).expect("a ring");
+    let mut archive =
+        WindowArchive::open(folder, Duration::from_secs(86_400), u64::MAX).expect("an archive");
     for number in 0..3 {
         let cpu =
             |samples: u64| Weight { samples, on_cpu_ns: samples * 50_000_000, ..Weight::default() };
@@ -87,7 +88,7 @@ fn ring(folder: &Path) {
         }
         let start = UNIX_EPOCH + BEGIN + Duration::from_secs(900 * number);
         let window = Window { start, duration: Duration::from_secs(15), series: all };
-        ring.add(&window).expect("kept");
+        archive.add(&window).expect("kept");
     }
 }
 

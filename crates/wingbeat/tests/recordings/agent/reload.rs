@@ -7,7 +7,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use wingbeat_push::{Entry, Kind, Ring};
+use wingbeat_agent::{Entry, Kind, WindowArchive};
 
 use crate::{
     agent::support::{Engine, agent, busy, depth_of_most, strings, sum},
@@ -21,7 +21,7 @@ fn rules(service: &str) -> String {
 
 /// The services in a folder of windows.
 fn services(kept: &Path) -> Vec<String> {
-    let listing = Ring::list(kept, SystemTime::UNIX_EPOCH, SystemTime::now()).ok();
+    let listing = WindowArchive::list(kept, SystemTime::UNIX_EPOCH, SystemTime::now()).ok();
     let entries = listing.map(|listing| listing.entries).unwrap_or_default();
     entries.iter().map(|entry| entry.labels["service_name"].clone()).collect()
 }
@@ -115,7 +115,8 @@ fn time_off_the_cpu_and_page_faults_are_kept_beside_samples() {
     let kept = folder.path().join("kept");
     let words = ["-d", "4s", "--window", "2s", "--off-cpu", "--pages=16", "--max-cpu", "100%"];
     Ran::of(agent(&words).arg("--keep").arg(&kept)).ended_with(0);
-    let listing = Ring::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("a ring");
+    let listing =
+        WindowArchive::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("an archive");
     let of = |name: &str, kind: Kind| -> Vec<&Entry> {
         let is_it = |it: &&Entry| it.labels["process_executable_name"] == name && it.kind == kind;
         listing.entries.iter().filter(is_it).collect()
@@ -153,7 +154,8 @@ fn an_agent_that_costs_too_much_records_fewer_blocks() {
     Ran::of(agent(&words).arg("--keep").arg(&kept))
         .ended_with(0)
         .tells("it records at 9 Hz, blocks of 200 ms or more, one of 128 page faults from now on");
-    let listing = Ring::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("a ring");
+    let listing =
+        WindowArchive::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("an archive");
     let is_it =
         |it: &&Entry| it.labels["process_executable_name"] == "dozes" && it.kind == Kind::OffCpu;
     let mut entries: Vec<&Entry> = listing.entries.iter().filter(is_it).collect();

@@ -76,7 +76,7 @@ fn an_alert_names_the_loop_and_its_count() {
     let last = repository.reports().last().expect("a report").uuid.to_string();
     check(&Ran::of(&mut repository.wingbeat(&["log", &last])).stdout);
     let json = Ran::of(&mut repository.wingbeat(&["log", &last, "--format", "json"])).json();
-    let quoted = &json["explained"][0]["quotes"][0]["after"];
+    let quoted = &json["explained"][0]["excerpts"][0]["after"];
     assert_eq!((&quoted["line"], &quoted["text"]), (&number.into(), &LOOP.into()), "{json}");
 
     let store = Store::open_existing(repository.store_path()).expect("a store");

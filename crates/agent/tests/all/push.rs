@@ -1,0 +1,239 @@
+//! Each window arrives once, or is counted, whatever the backend does.
+
+use std::time::{Duration, Instant};
+
+use wingbeat_agent::{Counts, Credentials, PushOptions, Pusher};
+
+use crate::{
+    backend::{Backend, Reaction},
+    windows::numbered,
+};
+
+/// Longer than any test takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Pauses short enough for tests.
+pub(crate) fn quick() -> PushOptions {
+    PushOptions {
+        pause_min: Duration::from_millis(4),
+        pause_max: Duration::from_millis(16),
+        ..PushOptions::default()
+    }
+}
+
+pub(crate) fn start(url: &str, options: PushOptions) -> Pusher {
+    let target = format!("pyroscope={url}").parse().expect("a target");
+    Pusher::start(&target, Credentials::default(), options).expect("a pusher")
+}
+
+/// Every lost window is counted.
+#[track_caller]
+pub(crate) fn check_sum(counts: &Counts) {
+    let settled = counts.pushed + counts.rejected + counts.dropped + counts.damaged;
+    assert_eq!(counts.offered + counts.restored, settled + counts.waiting, "{counts:?}");
+}
+
+/// Offers this many windows, and waits until they have arrived.
+fn all_pushed(backend: &Backend, windows: u64, options: PushOptions) -> Counts {
+    let pusher = start(&backend.url(), options);
+    for number in 0..windows {
+        pusher.offer(&numbered(number, 500));
+    }
+    let counts = pusher.finish(PATIENCE);
+    check_sum(&counts);
+    assert_eq!(backend.taken(), (0..windows).collect::<Vec<_>>(), "{counts:?}");
+    assert_eq!((counts.offered, counts.pushed, counts.waiting), (windows, windows, 0));
+    counts
+}
+
+#[test]
+fn what_fails_for_now_is_sent_again() {
+    let check = |reactions: &[Reaction], retries, reason: &str| {
+        let script = reactions.to_vec();
+        let backend = Backend::start(move |request| {
+            script.get(request).cloned().unwrap_or_else(|| Reaction::status(200))
+        });
+        let counts = all_pushed(&backend, 5, quick());
+        assert_eq!(counts.retries, retries, "{reactions:?}");
+        let last_error = counts.last_error.unwrap_or_default();
+        assert!(last_error.contains(reason), "{last_error}");
+        assert_eq!(last_error.is_empty(), reason.is_empty());
+    };
+    let status = Reaction::status;
+    check(&[], 0, "");
+    check(&[status(202), status(204)], 0, "");
+    check(&[status(500)], 1, "status 500");
+    check(&[status(408), status(200), status(502), status(503)], 3, "status 503");
+    check(&[status(200), Reaction::CutRequest], 1, "did not take a window: ");
+    check(&[Reaction::CutAnswer, Reaction::CutAnswer], 2, "did not take a window: ");
+    check(&[Reaction::Slow(Duration::from_millis(50))], 0, "");
+    check(&[Reaction::Answer(429, "retry-after: 0\r\n", b"slower".to_vec())], 1, "slower");
+}
+
+#[test]
+fn a_backend_that_says_nothing_is_left() {
+    let backend = Backend::start(|request| match request {
+        1 => Reaction::Hang,
+        _ => Reaction::status(200),
+    });
+    let counts = all_pushed(&backend, 3, PushOptions { whole: Duration::from_secs(2), ..quick() });
+    assert!(counts.retries >= 1);
+    assert!(counts.last_error.expect("a reason").contains("no answer came in time"));
+}
+
+#[test]
+fn a_demanded_pause_is_kept() {
+    let check = |status, header| {
+        let backend = Backend::start(move |request| match request {
+            0 => Reaction::Answer(status, header, Vec::new()),
+            _ => Reaction::status(200),
+        });
+        all_pushed(&backend, 2, quick());
+        let received = backend.received();
+        let pause = received[1].at - received[0].at;
+        assert!(pause >= Duration::from_millis(990), "{pause:?}");
+    };
+    check(429, "Retry-After: 1\r\n");
+    check(503, "retry-after: 1\r\n");
+}
+
+#[test]
+fn what_is_refused_is_counted_with_its_reason() {
+    let check = |reaction: Reaction, reason: &str| {
+        let script = reaction.clone();
+        let backend = Backend::start(move |request| match request {
+            1 => script.clone(),
+            _ => Reaction::status(200),
+        });
+        let pusher = start(&backend.url(), quick());
+        (0..4).for_each(|number| pusher.offer(&numbered(number, 500)));
+        let counts = pusher.finish(PATIENCE);
+        check_sum(&counts);
+        assert_eq!((counts.pushed, counts.rejected, counts.retries), (3, 1, 0), "{reaction:?}");
+        let last_error = counts.last_error.expect("a reason");
+        assert!(last_error.contains(reason), "{last_error}");
+        assert!(last_error.starts_with("pyroscope=http://127.0.0.1:"), "{last_error}");
+        assert_eq!(backend.received().len(), 4, "not again");
+    };
+    let json = br#"{"code": "invalid_argument", "message": "no labels"}"#.to_vec();
+    check(Reaction::Answer(400, "", json), "refused a window: status 400: no labels");
+    check(Reaction::status(401), "give a valid token");
+    check(Reaction::status(404), "is the address the root of its API?");
+    check(
+        Reaction::Answer(307, "location: http://other/\r\n", Vec::new()),
+        "redirects to http://other/",
+    );
+    let page = Reaction::Answer(200, "content-type: text/html\r\n", b"<html>".to_vec());
+    check(page, "an HTML page");
+}
+
+#[test]
+fn no_window_is_lost_in_a_storm() {
+    let backend = Backend::start(|request| match request * 7 % 11 {
+        0 => Reaction::CutRequest,
+        1 => Reaction::status(500),
+        2 => Reaction::CutAnswer,
+        3 => Reaction::Answer(429, "retry-after: 0\r\n", Vec::new()),
+        4 => Reaction::Slow(Duration::from_millis(5)),
+        _ => Reaction::status(200),
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = PushOptions { folder: Some(folder.path().to_owned()), ..quick() };
+    let counts = all_pushed(&backend, 60, options);
+    assert!(counts.retries > 10, "{counts:?}");
+    // Repeated pushes have the same identifier.
+    for pair in backend.received().windows(2).filter(|pair| !pair[0].is_taken) {
+        assert_eq!(pair[0].body, pair[1].body);
+    }
+}
+
+#[test]
+fn who_offers_never_waits() {
+    let backend = Backend::start(|_| Reaction::Hang);
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes_max = 100_000;
+    let folder = Some(folder.path().to_owned());
+    let pusher = start(&backend.url(), PushOptions { folder, bytes_max, ..quick() });
+    pusher.offer(&numbered(0, 900));
+    backend.wait_for(1);
+    // The request hangs for half a minute.
+    let begin = Instant::now();
+    (1..2_000).for_each(|number| pusher.offer(&numbered(number, 900)));
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    let counts = pusher.counts();
+    check_sum(&counts);
+    assert!(counts.waiting_bytes <= bytes_max + 2_000, "{counts:?}");
+    assert!(counts.dropped > 1_800, "{counts:?}");
+
+    let begin = Instant::now();
+    let counts = pusher.finish(Duration::from_millis(50));
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    check_sum(&counts);
+    assert_eq!((counts.offered, counts.pushed), (2_000, 0));
+    assert!(counts.waiting > 50 && counts.waiting_bytes <= bytes_max, "{counts:?}");
+}
+
+#[test]
+fn without_a_folder_the_end_drops_what_waits() {
+    let backend = Backend::start(|_| Reaction::status(500));
+    let bytes_max = 3_000;
+    let pusher = start(&backend.url(), PushOptions { bytes_max, ..quick() });
+    (0..10).for_each(|number| pusher.offer(&numbered(number, 900)));
+    backend.wait_for(2);
+    let counts = pusher.finish(Duration::from_millis(20));
+    check_sum(&counts);
+    assert_eq!((counts.offered, counts.dropped, counts.waiting), (10, 10, 0));
+    assert_eq!(counts.waiting_bytes, 0);
+}
+
+#[test]
+fn what_is_dropped_has_a_reason() {
+    let check = |bytes_max, reason: Option<&str>| {
+        let backend = Backend::start(|_| Reaction::Hang);
+        let pusher = start(&backend.url(), PushOptions { bytes_max, ..quick() });
+        pusher.offer(&numbered(0, 900));
+        backend.wait_for(1);
+        (1..5).for_each(|number| pusher.offer(&numbered(number, 900)));
+        assert_eq!(pusher.counts().last_error.as_deref(), reason);
+        let counts = pusher.finish(Duration::ZERO);
+        check_sum(&counts);
+        assert_eq!((counts.dropped, counts.waiting), (5, 0), "{counts:?}");
+        let reason = counts.last_error.expect("a reason");
+        assert_eq!(reason, "it had not answered when the agent ended");
+    };
+    check(1 << 20, None);
+    check(3_000, Some("it takes windows more slowly than they come, and no more may wait"));
+}
+
+#[test]
+fn the_end_does_not_wait_for_a_long_pause() {
+    let backend = Backend::start(|request| Reaction::status(if request == 0 { 500 } else { 200 }));
+    let minute = Duration::from_secs(60);
+    let options = PushOptions { pause_min: minute, pause_max: minute, ..quick() };
+    let pusher = start(&backend.url(), options);
+    (0..3).for_each(|number| pusher.offer(&numbered(number, 500)));
+    while pusher.counts().retries == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let begin = Instant::now();
+    let counts = pusher.finish(PATIENCE);
+    check_sum(&counts);
+    assert_eq!((counts.pushed, counts.retries), (3, 1));
+    assert!(begin.elapsed() < minute / 3, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn empty_windows_are_not_sent_and_large_ones_in_parts() {
+    let backend = Backend::start(|_| Reaction::status(200));
+    let pusher = start(&backend.url(), quick());
+    let large = numbered(7, 1_500_000);
+    let mut window = (*large).clone();
+    window.series.clear();
+    pusher.offer(&std::sync::Arc::new(window.clone()));
+    window.series = vec![large.series[0].clone(); 3];
+    pusher.offer(&std::sync::Arc::new(window));
+    let counts = pusher.finish(PATIENCE);
+    check_sum(&counts);
+    assert_eq!((counts.offered, counts.pushed), (3, 3));
+    assert_eq!(backend.taken(), [7, 7, 7]);
+}

@@ -1,0 +1,178 @@
+//! Windows waiting on disk survive the process, up to the size limit.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use wingbeat_agent::PushOptions;
+
+use crate::{
+    backend::{Backend, Reaction},
+    push::{PATIENCE, check_sum, quick, start},
+    windows::numbered,
+};
+
+fn spooling(folder: &Path) -> PushOptions {
+    PushOptions { folder: Some(folder.to_owned()), ..quick() }
+}
+
+/// A backend that is down until it is switched on.
+fn switched() -> (Backend, Arc<AtomicBool>) {
+    let is_up = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&is_up);
+    let backend = Backend::start(move |_| match is_up.load(Ordering::SeqCst) {
+        true => Reaction::status(200),
+        false => Reaction::status(503),
+    });
+    (backend, switch)
+}
+
+/// The window files in the only target's folder, oldest first.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").flatten();
+    let target = entries.map(|entry| entry.path()).next().expect("a folder of the target");
+    let entries = fs::read_dir(target).expect("a folder").flatten().map(|entry| entry.path());
+    let mut files: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|suffix| suffix == "window")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_restart_sends_what_was_left() {
+    let (backend, is_up) = switched();
+    let folder = tempfile::tempdir().expect("a folder");
+    let pusher = start(&backend.url(), spooling(folder.path()));
+    (0..20).for_each(|number| pusher.offer(&numbered(number, 500)));
+    backend.wait_for(1);
+    let counts = pusher.finish(Duration::from_millis(20));
+    check_sum(&counts);
+    assert_eq!((counts.pushed, counts.dropped, counts.waiting), (0, 0, 20), "{counts:?}");
+    assert_eq!(files(folder.path()).len(), 20);
+
+    is_up.store(true, Ordering::SeqCst);
+    let pusher = start(&backend.url(), spooling(folder.path()));
+    (20..25).for_each(|number| pusher.offer(&numbered(number, 500)));
+    let counts = pusher.finish(PATIENCE);
+    check_sum(&counts);
+    assert_eq!((counts.offered, counts.restored, counts.pushed), (5, 20, 25), "{counts:?}");
+    assert_eq!(backend.taken(), (0..25).collect::<Vec<_>>());
+    assert!(files(folder.path()).is_empty());
+}
+
+#[test]
+fn a_pusher_that_is_dropped_keeps_what_waits() {
+    let (backend, _) = switched();
+    let folder = tempfile::tempdir().expect("a folder");
+    let pusher = start(&backend.url(), spooling(folder.path()));
+    (0..3).for_each(|number| pusher.offer(&numbered(number, 500)));
+    drop(pusher);
+    assert_eq!(files(folder.path()).len(), 3);
+}
+
+#[test]
+fn a_kill_loses_nothing_while_the_backend_is_down() {
+    let (backend, _) = switched();
+    let folder = tempfile::tempdir().expect("a folder");
+    let pusher = start(&backend.url(), spooling(folder.path()));
+    (0..3).for_each(|number| pusher.offer(&numbered(number, 500)));
+    // By then the thread has processed and stored all of them, and found the backend down.
+    backend.wait_for(backend.received().len() + 3);
+    assert_eq!(files(folder.path()).len(), 3);
+    std::mem::forget(pusher);
+}
+
+#[test]
+fn what_is_offered_is_on_disk_before_it_is_sent() {
+    let backend = Backend::start(|_| Reaction::Hang);
+    let folder = tempfile::tempdir().expect("a folder");
+    let pusher = start(&backend.url(), spooling(folder.path()));
+    for number in 0..3 {
+        pusher.offer(&numbered(number, 500));
+        assert_eq!(files(folder.path()).len() as u64, number + 1);
+    }
+    backend.wait_for(1);
+    std::mem::forget(pusher);
+}
+
+#[test]
+fn the_limit_of_the_disk_drops_the_oldest() {
+    let (backend, is_up) = switched();
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = PushOptions { bytes_max: 5_500, ..spooling(folder.path()) };
+    let pusher = start(&backend.url(), options.clone());
+    (0..12).for_each(|number| pusher.offer(&numbered(number, 900)));
+    backend.wait_for(1);
+    let counts = pusher.finish(Duration::from_millis(20));
+    check_sum(&counts);
+    let bytes: u64 =
+        files(folder.path()).iter().map(|it| fs::metadata(it).expect("a file").len()).sum();
+    assert!(bytes <= 5_500 && counts.waiting == 5, "{bytes} bytes, {counts:?}");
+
+    is_up.store(true, Ordering::SeqCst);
+    let counts = start(&backend.url(), options).finish(PATIENCE);
+    check_sum(&counts);
+    // The first may have been in flight while the others arrived, and is not dropped then.
+    let taken = backend.taken();
+    assert!(taken[0] <= 7, "{taken:?}");
+    assert_eq!(taken[1..], [8, 9, 10, 11]);
+}
+
+#[test]
+fn damaged_files_are_counted_and_the_rest_arrives() {
+    let (backend, is_up) = switched();
+    let folder = tempfile::tempdir().expect("a folder");
+    let pusher = start(&backend.url(), spooling(folder.path()));
+    (0..6).for_each(|number| pusher.offer(&numbered(number, 500)));
+    drop(pusher);
+    let files = files(folder.path());
+    let whole = fs::read(&files[1]).expect("a file");
+    fs::write(&files[1], &whole[..100]).expect("cut");
+    fs::write(&files[4], "nonsense").expect("overwritten");
+    is_up.store(true, Ordering::SeqCst);
+    let counts = start(&backend.url(), spooling(folder.path())).finish(PATIENCE);
+    check_sum(&counts);
+    assert_eq!((counts.pushed, counts.damaged, counts.dropped), (4, 2, 0), "{counts:?}");
+    assert!(counts.last_error.expect("a reason").contains("was damaged and is lost"));
+    assert_eq!(backend.taken(), [0, 2, 3, 5]);
+}
+
+#[test]
+fn nobody_listens() {
+    // This port is never assigned dynamically.
+    let url = "http://127.0.0.1:1";
+    let folder = tempfile::tempdir().expect("a folder");
+    let pusher = start(url, spooling(folder.path()));
+    (0..4).for_each(|number| pusher.offer(&numbered(number, 500)));
+    let begin = Instant::now();
+    while pusher.counts().retries == 0 && begin.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(2));
+    }
+    let last_error = pusher.counts().last_error.expect("a reason");
+    assert!(last_error.contains("it refused the connection"), "{last_error}");
+    let counts = pusher.finish(Duration::from_millis(20));
+    check_sum(&counts);
+    assert_eq!((counts.waiting, counts.dropped), (4, 0), "{counts:?}");
+}
+
+#[test]
+fn two_agents_do_not_share_a_folder() {
+    let (backend, _) = switched();
+    let folder = tempfile::tempdir().expect("a folder");
+    let _first = start(&backend.url(), spooling(folder.path()));
+    let target = format!("pyroscope={}", backend.url()).parse().expect("a target");
+    let second =
+        wingbeat_agent::Pusher::start(&target, Default::default(), spooling(folder.path()));
+    assert!(second.expect_err("in use").to_string().contains("a folder of its own"));
+    // Another target has another folder.
+    let target = format!("parca={}", backend.url()).parse().expect("a target");
+    wingbeat_agent::Pusher::start(&target, Default::default(), spooling(folder.path()))
+        .expect("another folder");
+}
