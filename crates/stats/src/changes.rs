@@ -14,7 +14,7 @@
 //! 4. `segments`: the least probable place is removed, its two neighbours are judged again, and so
 //!    on, until all that remain pass the test (`evidence`): a t-test with the noise of step 3, and
 //!    rules that exclude all but lasting steps of the level. Short absences from a level are
-//!    excluded (`outages`).
+//!    excluded.
 //! 5. `settle`: the noise is measured once more, within the levels found, and so on until nothing
 //!    changes. That starts once from strong noise and once from independent values; of the two
 //!    results, the one with the shorter description of the series is kept (`fit`).
@@ -30,7 +30,6 @@ mod clean;
 mod evidence;
 mod fit;
 mod noise;
-mod outages;
 mod scan;
 mod segments;
 mod settle;

@@ -236,5 +236,271 @@ impl Histogram {
     }
 }
 
+/// The layout bucket by bucket, and quantiles against an explicit list of values.
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+    use crate::sample::quantile_of_sorted;
+
+    fn bucket(lower: u64, width: u64, count: u64) -> Bucket {
+        Bucket { lower, width, count }
+    }
+
+    #[test]
+    fn known_buckets() {
+        let check = |value, expected| assert_eq!(bucket_of(value), expected, "{value}");
+        check(0, 0);
+        check(63, 63);
+        check(64, 64);
+        check(65, 64);
+        check(66, 65);
+        check(127, 95);
+        check(128, 96);
+        check(131, 96);
+        check(132, 97);
+        check(255, 127);
+        check(256, 128);
+        check(1_000_000, 14 * 32 + 61);
+        check(VALUE_END - 1, 895);
+        check(VALUE_END, 896);
+        check(u64::MAX, 896);
+    }
+
+    #[test]
+    fn known_bounds() {
+        let check = |bucket, expected| assert_eq!(bounds(bucket), expected, "{bucket}");
+        check(0, (0, 1));
+        check(63, (63, 64));
+        check(64, (64, 66));
+        check(95, (126, 128));
+        check(96, (128, 132));
+        check(895, (63 << 26, 1 << 32));
+        check(896, (1 << 32, u64::MAX));
+        check(897, (1 << 32, u64::MAX));
+        check(usize::MAX, (1 << 32, u64::MAX));
+    }
+
+    /// Buckets are contiguous, contain their bounds, and are narrow.
+    #[test]
+    fn buckets_close_up() {
+        let mut end = 0;
+        for bucket in 0..BUCKETS {
+            let (lower, upper) = bounds(bucket);
+            assert_eq!(lower, end, "{bucket}");
+            assert_eq!((bucket_of(lower), bucket_of(upper - 1)), (bucket, bucket));
+            let width = upper - lower;
+            assert!(
+                bucket == BUCKETS - 1 || width == 1 || width * 32 <= lower,
+                "{bucket}: {width}"
+            );
+            end = upper;
+        }
+        assert_eq!(end, u64::MAX);
+    }
+
+    /// The algorithm of the module's documentation, used by the recorder in the kernel.
+    fn by_shifts(value: u64) -> usize {
+        if value >= 1 << 32 {
+            return 896;
+        }
+        let (mut x, mut shift) = (value >> 6, 0);
+        for step in [16, 8, 4, 2, 1] {
+            if x >= 1 << step {
+                shift += step;
+                x >>= step;
+            }
+        }
+        shift += x;
+        ((shift << 5) + (value >> shift)) as usize
+    }
+
+    #[test]
+    fn the_recipe_is_right_at_all_borders() {
+        for bucket in 0..BUCKETS {
+            let (lower, upper) = bounds(bucket);
+            for value in [lower, lower + (upper - lower) / 2, upper - 1] {
+                assert_eq!(by_shifts(value), bucket_of(value), "{value}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_histogram() {
+        let check = |buckets: &[Bucket], expected| {
+            assert_eq!(Histogram::new(buckets), Err(expected), "{buckets:?}");
+        };
+        check(&[], NotAHistogram::Empty);
+        check(&[bucket(0, 1, 0)], NotAHistogram::Empty);
+        check(&[bucket(0, 0, 1)], NotAHistogram::Layout { index: 0 });
+        check(&[bucket(0, 2, 1), bucket(1, 1, 1)], NotAHistogram::Layout { index: 1 });
+        check(&[bucket(5, 1, 1), bucket(1, 1, 0)], NotAHistogram::Layout { index: 1 });
+        check(&[bucket(u64::MAX, 9, 1), bucket(3, 1, 1)], NotAHistogram::Layout { index: 1 });
+        check(&[bucket(0, 1, u64::MAX), bucket(1, 1, 1)], NotAHistogram::Overflow);
+        let recorded = |counts: &[u64]| Histogram::recorded(counts).map(|_| ());
+        assert_eq!(recorded(&[]), Err(NotAHistogram::Empty));
+        assert_eq!(recorded(&[0; BUCKETS]), Err(NotAHistogram::Empty));
+        assert_eq!(recorded(&[1; BUCKETS]), Ok(()));
+        assert_eq!(recorded(&[1; BUCKETS + 1]), Err(NotAHistogram::Layout { index: BUCKETS }));
+        assert_eq!(recorded(&[&[1; BUCKETS][..], &[0, 0]].concat()), Ok(()));
+    }
+
+    #[test]
+    fn extremes_have_to_fit() {
+        // 100 lies in 100 to 101, 1,000 in 992 to 1,007.
+        let mut counts = [0; BUCKETS];
+        counts[bucket_of(100)] = 1;
+        counts[bucket_of(1000)] = 1;
+        let check = |min, max, expected: Option<(f64, f64, f64)>| {
+            let told = Histogram::recorded(&counts).expect("counts").with_extremes(min, max);
+            let found =
+                told.as_ref().map(|told| (told.quantile(0.0), told.mean(), told.quantile(1.0)));
+            assert_eq!(found.ok(), expected, "{min} {max}");
+            if expected.is_none() {
+                assert_eq!(told, Err(NotAHistogram::Extremes { min, max }));
+            }
+        };
+        check(100, 1000, Some((100.0, (100.5 + 996.0) / 2.0, 1000.0)));
+        check(101, 992, Some((101.0, (101.0 + 992.0) / 2.0, 992.0)));
+        check(99, 1000, None);
+        check(102, 1000, None);
+        check(100, 991, None);
+        check(100, 1008, None);
+    }
+
+    /// The unbounded bucket accepts any maximum.
+    #[test]
+    fn overflow_is_told_by_its_maximum() {
+        let mut counts = [0; BUCKETS];
+        counts[10] = 99;
+        counts[BUCKETS - 1] = 1;
+        let open = Histogram::recorded(&counts).expect("counts");
+        assert_eq!((open.max(), open.quantile(1.0)), (VALUE_END, 4_294_967_296.0));
+        for max in [VALUE_END, VALUE_END + 7, u64::MAX] {
+            let told = open.clone().with_extremes(10, max).expect("in the last bucket");
+            assert_eq!((told.max(), told.quantile(1.0)), (max, max as f64));
+            assert!((told.quantile(49.5 / 100.0) - 10.0).abs() < 1e-12);
+        }
+        assert!(open.with_extremes(10, VALUE_END - 1).is_err());
+    }
+
+    #[test]
+    fn quantiles_within_buckets() {
+        let check = |buckets: &[Bucket], q, expected: f64| {
+            let found = Histogram::new(buckets).expect("a histogram").quantile(q);
+            assert!((found - expected).abs() < 1e-12, "{buckets:?} {q}: {found}");
+        };
+        let one = [bucket(7, 1, 5)];
+        check(&one, 0.0, 7.0);
+        check(&one, 0.5, 7.0);
+        check(&one, 1.0, 7.0);
+        // 100 to 107, spread from 99.5 to 107.5.
+        let wide = [bucket(100, 8, 4)];
+        check(&wide, 0.0, 100.0);
+        check(&wide, 0.25, 101.5);
+        check(&wide, 0.5, 103.5);
+        check(&wide, 1.0, 107.0);
+        let two = [bucket(1, 1, 3), bucket(2, 1, 0), bucket(10, 2, 1)];
+        check(&two, 0.5, 0.5 + 2.0 / 3.0);
+        check(&two, 0.75, 1.5);
+        check(&two, 0.875, 10.5);
+        check(&two, 0.99, 11.0);
+        check(&two, -1.0, 1.0);
+        check(&two, 2.0, 11.0);
+        check(&two, f64::NAN, 1.0);
+    }
+
+    #[test]
+    fn means_and_totals() {
+        let histogram = Histogram::new(&[bucket(1, 1, 3), bucket(10, 4, 1)]).expect("a histogram");
+        assert_eq!((histogram.total(), histogram.min(), histogram.max()), (4, 1, 13));
+        assert_eq!(histogram.mean(), (3.0 + 11.5) / 4.0);
+        let full = Histogram::new(&[bucket(0, 1, u64::MAX)]).expect("a histogram");
+        assert_eq!((full.mean(), full.quantile(0.999)), (0.0, 0.0));
+    }
+
+    fn record(values: &[u64]) -> Histogram {
+        let mut counts = [0; BUCKETS];
+        for value in values {
+            counts[bucket_of(*value)] += 1;
+        }
+        Histogram::recorded(&counts).expect("at least one value")
+    }
+
+    /// Values of all sizes.
+    fn value() -> impl Strategy<Value = u64> {
+        (0..33_u32, any::<u64>()).prop_map(|(bits, value)| value & ((1 << bits) - 1))
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_lies_in_its_bucket(value: u64) {
+            let (lower, upper) = bounds(bucket_of(value));
+            prop_assert!(lower <= value && (value < upper || value == u64::MAX));
+        }
+
+        #[test]
+        fn the_recipe_is_right(value in value(), large: u64) {
+            prop_assert_eq!(by_shifts(value), bucket_of(value));
+            prop_assert_eq!(by_shifts(large), bucket_of(large));
+        }
+
+        #[test]
+        fn buckets_keep_the_order(a in value(), b in value()) {
+            prop_assert!((a <= b) || bucket_of(a) >= bucket_of(b));
+        }
+
+        /// The true quantile, between two neighbours at that rank, lies within a bucket's width.
+        #[test]
+        fn quantiles_are_near_the_truth(mut values in vec(value(), 1..200), q in 0.0..=1.0) {
+            values.sort_unstable();
+            let found = record(&values).quantile(q);
+            let rank = q * values.len() as f64;
+            let low = values[(rank.ceil() as usize).saturating_sub(1).min(values.len() - 1)] as f64;
+            let high = values[(rank.floor() as usize).min(values.len() - 1)] as f64;
+            let (low, high) = (low.min(high), low.max(high));
+            prop_assert!(low - low / 32.0 - 0.5 <= found && found <= high + high / 32.0 + 0.5);
+        }
+
+        #[test]
+        fn quantiles_never_fall(values in vec(value(), 1..50), a in 0.0..=1.0, b in 0.0..=1.0) {
+            let histogram = record(&values);
+            let (low, high) = (f64::min(a, b), f64::max(a, b));
+            prop_assert!(histogram.quantile(low) <= histogram.quantile(high));
+            prop_assert!(histogram.min() as f64 <= histogram.quantile(low));
+            prop_assert!(histogram.quantile(high) <= histogram.max() as f64);
+        }
+
+        #[test]
+        fn means_are_near_the_truth(values in vec(value(), 1..200)) {
+            let mean = values.iter().map(|value| *value as f64).sum::<f64>() / values.len() as f64;
+            let found = record(&values).mean();
+            prop_assert!((found - mean).abs() <= mean / 64.0 + 1e-9);
+        }
+
+        /// Setting extremes changes nothing but the ends.
+        #[test]
+        fn extremes_of_the_values_fit(values in vec(value(), 1..100)) {
+            let (min, max) = (*values.iter().min().expect("one"), *values.iter().max().expect("one"));
+            let told = record(&values).with_extremes(min, max).expect("they fit");
+            prop_assert_eq!((told.min(), told.max()), (min, max));
+            prop_assert_eq!(told.quantile(0.0), min as f64);
+            prop_assert_eq!(told.quantile(1.0), max as f64);
+            prop_assert!(min as f64 <= told.mean() && told.mean() <= max as f64 + 1e-9 * max as f64);
+        }
+
+        /// With buckets of width 1 many values behave like a sample, to half a unit.
+        #[test]
+        fn narrow_buckets_are_a_sample(mut values in vec(0..64_u64, 1..200), q in 0.0..=1.0) {
+            values.sort_unstable();
+            let sorted: Vec<f64> = values.iter().map(|value| *value as f64).collect();
+            let n = sorted.len() as f64;
+            // Type 7 looks at rank q (n − 1), the histogram at q n: one rank apart at most.
+            let low = quantile_of_sorted(&sorted, q - 1.0 / n);
+            let high = quantile_of_sorted(&sorted, q + 1.0 / n);
+            let found = record(&values).quantile(q);
+            prop_assert!(low - 0.5 <= found && found <= high + 0.5, "{low} {found} {high}");
+        }
+    }
+}

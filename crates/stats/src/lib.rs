@@ -11,8 +11,8 @@
 //! - [`changes`]: where the level of a series changes permanently; [`drift`]: where it moves slowly.
 //! - [`histogram`]: quantiles of counts in buckets, and the layout that the kernel half fills.
 //! - [`linear`]: a line through points.
-//! - [`usual`]: level and spread of a series, spikes left out; [`others`] of the same report give
-//!   the expected spread, [`steps`] of rounded values its minimum.
+//! - [`robust_level`]: level and spread of a series, spikes left out; [`spread_prior`]: the spread that other series of
+//!   the report suggest; [`quantization`]: the step of rounded values, its minimum.
 //! - [`noise`]: how often values are as far off by chance, and whether a new level explains them
 //!   better.
 //! - [`normal`], [`student`], [`random`]: building blocks of the others.
@@ -27,16 +27,16 @@ pub mod interval;
 pub mod linear;
 pub mod noise;
 pub mod normal;
-pub mod others;
 pub mod outliers;
 pub mod paired;
 pub mod power;
+pub mod quantization;
 pub mod random;
 pub mod rank;
+pub mod robust_level;
 pub mod sample;
-pub mod steps;
+pub mod spread_prior;
 pub mod student;
-pub mod usual;
 
 pub use interval::Interval;
 pub use sample::Sample;

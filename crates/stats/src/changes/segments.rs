@@ -6,7 +6,6 @@ use super::{
     Change, LENGTH_MIN,
     clean::Clean,
     evidence::{Evidence, Judge, WINDOW, around},
-    outages,
 };
 
 /// How far a boundary may move when its place is searched again.
@@ -15,6 +14,9 @@ const MOVE_MAX: usize = 40;
 /// Minimum distance of a moved boundary from its neighbours, in points. Less than the minimum length of a level:
 /// otherwise an outage would be stretched until it is long enough.
 const RUN_MIN: usize = 2;
+
+/// Maximum length of an outage, in points.
+const STAY_MAX: usize = 8;
 
 /// The levels of a series.
 #[derive(Debug, Default)]
@@ -59,7 +61,7 @@ impl Segments {
             boundaries = without_weak(judge, &boundaries);
             relocate(judge, &mut boundaries);
             boundaries = without_weak(judge, &boundaries);
-            if outages::remove(judge, &mut boundaries) {
+            if remove_outages(judge, &mut boundaries) {
                 continue;
             }
             remove_weakest_of_no_steps(judge, &mut boundaries);
@@ -234,4 +236,44 @@ fn weaker(evidence: &[Evidence], stays: &[bool]) -> Vec<bool> {
 fn retain<T>(all: &mut Vec<T>, goes: &[bool]) {
     let mut goes = goes.iter();
     all.retain(|_| !goes.next().unwrap_or(&false));
+}
+
+/// Removes the boundaries of outages: short departures from a level that continues after them, whatever their height,
+/// such as a host that was busy for an afternoon. Returns whether there were any.
+///
+/// Adjacent outages are treated together: levels that alternate every few points are an unstable
+/// stretch, not each other's outages. Between two different levels, the clearest step of such a
+/// stretch remains.
+fn remove_outages(judge: &Judge<'_>, boundaries: &mut Vec<usize>) -> bool {
+    let levels = boundaries.len() + 1;
+    let start = |level: usize| if level == 0 { 0 } else { boundaries[level - 1] };
+    let end = |level: usize| boundaries.get(level).copied().unwrap_or(judge.clean.len());
+    let range = |level: usize| (start(level), end(level));
+    let is_stay = |level: usize| {
+        end(level) - start(level) <= STAY_MAX && judge.is_same(range(level - 1), range(level + 1))
+    };
+    let mut stays = vec![true; boundaries.len()];
+    let mut level = 1;
+    // The first and the last level may continue outside the series.
+    while level + 1 < levels {
+        let first = level;
+        while level + 1 < levels && is_stay(level) {
+            level += 1;
+        }
+        if level > first {
+            // Boundary i is the beginning of level i + 1.
+            let stretch = first - 1..level;
+            stays[stretch.clone()].fill(false);
+            if !judge.is_same(range(first - 1), range(level)) {
+                let t = |at: usize| judge.evidence(start(at), boundaries[at], end(at + 1)).t;
+                let clearest = stretch.max_by(|&a, &b| t(a).total_cmp(&t(b)));
+                clearest.into_iter().for_each(|at| stays[at] = true);
+            }
+        }
+        level += 1;
+    }
+    let count = boundaries.len();
+    let mut stays = stays.into_iter();
+    boundaries.retain(|_| stays.next().unwrap_or(true));
+    boundaries.len() < count
 }

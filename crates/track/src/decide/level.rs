@@ -1,6 +1,6 @@
 //! Detects a new level that begins just before the newest value.
 
-use wingbeat_stats::{changes, sample::median, usual::Usual};
+use wingbeat_stats::{changes, robust_level::RobustLevel, sample::median};
 use wingbeat_text::share;
 
 use super::{
@@ -77,7 +77,7 @@ pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Ve
     let crossing = crossing.and_then(|change| {
         crossed(change.before, change.after, least).map(|limit| (change, limit))
     });
-    let here = Usual::of(&[&values[start..]], 0.0);
+    let here = RobustLevel::of(&[&values[start..]], 0.0);
     let baseline =
         crossing.as_ref().map(|(change, _)| change.before).or(here.as_ref().map(|here| here.level));
     verdict.boundary = baseline.map(|baseline| {

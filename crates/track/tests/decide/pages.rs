@@ -127,8 +127,8 @@ fn short_histories() {
 
 #[test]
 fn noise_and_spikes() {
-    let spike = number(STATS, "usual.rs", "SPIKE_FROM");
-    let one_in = number(STATS, "usual.rs", "ONE_SPIKE_IN");
+    let spike = number(STATS, "robust_level.rs", "SPIKE_FROM");
+    let one_in = number(STATS, "robust_level.rs", "ONE_SPIKE_IN");
     check(
         APPENDIX,
         &format!("farther than {spike} spreads from the median of its piece is a spike"),
@@ -312,7 +312,7 @@ fn change_points() {
         APPENDIX,
         &format!("half of the change happens within {} points", of("evidence", "NEAR")),
     );
-    let (stay, order) = (of("outages", "STAY_MAX"), of("fit", "ORDER_MAX"));
+    let (stay, order) = (of("segments", "STAY_MAX"), of("fit", "ORDER_MAX"));
     check(APPENDIX, &format!("Up to {} points after which the old level returns", word(stay)));
     check(APPENDIX, &format!("depend on up to {} before them", word(order)));
 }

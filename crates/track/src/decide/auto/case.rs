@@ -4,10 +4,9 @@ use wingbeat_stats::{
     changes,
     drift::{self, Drift},
     noise::Noise,
-    sample,
-    steps::{decimal_step, smallest_step},
-    student,
-    usual::Usual,
+    quantization::{decimal_step, smallest_step},
+    robust_level::RobustLevel,
+    sample, student,
 };
 
 use super::{
@@ -189,7 +188,13 @@ impl Pieces {
 
     /// The p-value of a new level, given the correlation `rho` of adjacent values, which weakens the evidence of a few
     /// consecutive values.
-    pub(super) fn chance_of(&self, new: &NewLevel, rho: f64, usual: &Usual, noise: &Noise) -> f64 {
+    pub(super) fn chance_of(
+        &self,
+        new: &NewLevel,
+        rho: f64,
+        usual: &RobustLevel,
+        noise: &Noise,
+    ) -> f64 {
         let (after, before) = (new.points as f64, new.points_before as f64);
         let inflation = (1.0 + rho) / (1.0 - rho);
         let error = usual.spread * ((1.0 / after + 1.0 / before) * inflation).sqrt();

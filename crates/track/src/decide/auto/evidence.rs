@@ -2,8 +2,8 @@
 
 use wingbeat_stats::{
     noise::{Common, Kinds, Noise},
-    others::Expected,
-    usual::Usual,
+    robust_level::RobustLevel,
+    spread_prior::SpreadPrior,
 };
 
 use super::{
@@ -25,7 +25,7 @@ const TICKS: f64 = 1.5;
 
 pub(super) struct Evidence {
     /// Level and spread of its history.
-    pub(super) usual: Usual,
+    pub(super) usual: RobustLevel,
     /// The judged value: the newest, or the repeated one that is nearest to the level.
     pub(super) value: f64,
     pub(super) error: f64,
@@ -49,18 +49,20 @@ pub(super) struct Evidence {
 pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence>> {
     let usual = |case: &Case<'_>| {
         let pieces = case.pieces.before(1)?;
-        Usual::of(&pieces, case.pieces.least)
+        RobustLevel::of(&pieces, case.pieces.least)
     };
-    let usual: Vec<Option<Usual>> = in_threads(cases, &|part| part.iter().map(usual).collect());
+    let usual: Vec<Option<RobustLevel>> =
+        in_threads(cases, &|part| part.iter().map(usual).collect());
     let firsts = || {
         let all = cases.iter().zip(&usual).filter(|(case, _)| case.is_first);
         all.filter_map(|(_, usual)| usual.as_ref())
     };
-    let share_of_level = |usual: &Usual| (usual.spread / usual.level, usual.errors.len());
-    let expected = Expected::from_shares(firsts().map(share_of_level));
+    let share_of_level = |usual: &RobustLevel| (usual.spread / usual.level, usual.errors.len());
+    let expected = SpreadPrior::from_shares(firsts().map(share_of_level));
     // Each by itself at first, then as one of the others.
     let prior = Kinds::default();
-    let noise = |usual: &Option<Usual>| Some(Noise::of(usual.as_ref()?, &prior, expected.as_ref()));
+    let noise =
+        |usual: &Option<RobustLevel>| Some(Noise::of(usual.as_ref()?, &prior, expected.as_ref()));
     let alone: Vec<Option<Noise>> = in_threads(&usual, &|part| part.iter().map(noise).collect());
     let own: Vec<Option<Kinds>> = alone.iter().map(|noise| Some(noise.as_ref()?.kinds())).collect();
     let kinds = cases.iter().zip(&own).filter(|(case, _)| case.is_first);
@@ -84,7 +86,7 @@ pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence
 
 fn of_one(
     case: &Case<'_>,
-    usual: Usual,
+    usual: RobustLevel,
     noise: &Noise,
     own: &Kinds,
     others: &Others,
@@ -135,7 +137,7 @@ fn of_one(
 }
 
 /// The quantile of the past errors' sizes at this share.
-fn seen(usual: &Usual, share: f64) -> f64 {
+fn seen(usual: &RobustLevel, share: f64) -> f64 {
     let mut sizes: Vec<f64> = usual.errors.iter().map(|error| error.size.abs()).collect();
     let at = (share * (sizes.len() as f64 + 1.0)).ceil() as usize;
     let at = at.saturating_sub(1).min(sizes.len().saturating_sub(1));

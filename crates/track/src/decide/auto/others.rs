@@ -2,19 +2,19 @@
 
 use wingbeat_stats::{
     noise::{Common, Kinds, Noise},
-    others::Expected,
-    usual::{Error, Usual},
+    robust_level::{Error, RobustLevel},
+    spread_prior::SpreadPrior,
 };
 
 pub(super) struct Others {
-    pub(super) expected: Option<Expected>,
+    pub(super) expected: Option<SpreadPrior>,
     pub(super) common: Common,
     pub(super) neighbours: Neighbours,
 }
 
 impl Others {
     /// The noise of one of the series, whose own kinds are `own`.
-    pub(super) fn noise(&self, past: &Usual, own: &Kinds) -> Noise {
+    pub(super) fn noise(&self, past: &RobustLevel, own: &Kinds) -> Noise {
         Noise::of(past, &self.common.without(own), self.expected.as_ref())
     }
 }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use wingbeat_stats::{
     noise::{Kinds, Value},
-    usual::Usual,
+    robust_level::RobustLevel,
 };
 
 use super::{
@@ -54,7 +54,7 @@ const NEAR_VALUES_MIN: usize = 24;
 /// The run that a new level explains best, and the probability of any run as good without one.
 pub(super) fn find(
     case: &Case<'_>,
-    usual: &Usual,
+    usual: &RobustLevel,
     own: &Kinds,
     others: &Others,
 ) -> (f64, Option<NewestRun>) {
@@ -84,7 +84,7 @@ fn of_reports(reports: usize, case: &Case<'_>, own: &Kinds, others: &Others) -> 
     let mut values = case.pieces.newest(reports - 1);
     values.push(series.metric.value);
     values.extend(&series.repeats);
-    let usual = Usual::of(&pieces, case.pieces.least)?;
+    let usual = RobustLevel::of(&pieces, case.pieces.least)?;
     let errors: Vec<f64> =
         values.iter().map(|value| (value - usual.level) / usual.spread).collect();
     let side = errors.get(reports - 1)?.signum();

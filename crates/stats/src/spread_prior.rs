@@ -10,14 +10,14 @@ const LOG_SPREAD_VARIANCE: f64 = 0.7;
 
 /// The prior of a series' spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Expected {
+pub struct SpreadPrior {
     /// Logarithm of the spread as a share of the level.
     pub log_share: f64,
     /// Its variance between series.
     pub variance: f64,
 }
 
-impl Expected {
+impl SpreadPrior {
     /// Computes the prior from spreads of several series, as shares of their levels, with the number of values of each.
     ///
     /// Shares of 0 contain no information and are ignored. `None` if fewer than five remain.
@@ -48,10 +48,10 @@ mod tests {
 
     #[test]
     fn series_that_are_alike_say_more() {
-        let alike = Expected::from_shares((0..20).map(|_| (0.05, 10))).expect("enough");
+        let alike = SpreadPrior::from_shares((0..20).map(|_| (0.05, 10))).expect("enough");
         assert!((alike.log_share.exp() - 0.05).abs() < 1e-9 && alike.variance < 0.01, "{alike:?}");
         let shares = (0..20).map(|i| (0.001 * 1.6_f64.powi(i), 10));
-        assert!(Expected::from_shares(shares).is_some_and(|unlike| unlike.variance > 3.0));
-        assert_eq!(Expected::from_shares([(0.0, 10), (0.1, 10)]), None);
+        assert!(SpreadPrior::from_shares(shares).is_some_and(|unlike| unlike.variance > 3.0));
+        assert_eq!(SpreadPrior::from_shares([(0.0, 10), (0.1, 10)]), None);
     }
 }

@@ -23,7 +23,7 @@ const MEDIAN_VARIANCE: f64 = std::f64::consts::FRAC_PI_2;
 
 /// Level and spread of a series.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Usual {
+pub struct RobustLevel {
     /// Median of the last piece, without spikes.
     pub level: f64,
     /// Standard deviation of single values around the level of their piece, without spikes.
@@ -48,7 +48,7 @@ pub struct Error {
     pub is_spike: bool,
 }
 
-impl Usual {
+impl RobustLevel {
     /// Computes level and spread from the pieces of a series, the newest last. Empty pieces are ignored. The spread is
     /// at least `least`. `None` if there are no values. The values must be finite.
     #[must_use]
@@ -195,9 +195,9 @@ mod tests {
     #[test]
     fn spread_is_that_of_normal_values() {
         let many = values(20_000, 1);
-        let found = Usual::of(&[&many], 0.0).expect("values");
+        let found = RobustLevel::of(&[&many], 0.0).expect("values");
         assert!((found.spread - 3.0).abs() < 0.05 && found.spikes < 3, "{}", found.spread);
-        assert_eq!(Usual::of(&[&[]], 0.0), None);
+        assert_eq!(RobustLevel::of(&[&[]], 0.0), None);
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
             for seed in 0..40 {
                 let mut wild = values(count, seed);
                 wild.iter_mut().step_by(5).for_each(|value| *value += 50.0);
-                let found = Usual::of(&[&wild], 0.0).expect("values");
+                let found = RobustLevel::of(&[&wild], 0.0).expect("values");
                 level += found.level / 40.0;
                 spread += found.spread / 40.0;
                 spikes += found.spikes;
@@ -222,7 +222,7 @@ mod tests {
     fn levels_of_pieces_do_not_add_to_the_spread() {
         let (low, high) = (values(30, 2), values(30, 3));
         let raised: Vec<f64> = high.iter().map(|value| value + 50.0).collect();
-        let found = Usual::of(&[&low, &raised], 0.0).expect("values");
+        let found = RobustLevel::of(&[&low, &raised], 0.0).expect("values");
         assert!((found.level - 150.0).abs() < 3.0 && (found.spread - 3.0).abs() < 1.0);
         assert_eq!((found.values, found.errors.len(), found.spikes), (30, 60, 0));
     }
@@ -234,7 +234,7 @@ mod tests {
         for seed in 0..2_000 {
             let all = values(12, seed);
             let (new, old) = all.split_last().expect("values");
-            let found = Usual::of(&[old], 0.0).expect("values");
+            let found = RobustLevel::of(&[old], 0.0).expect("values");
             let sum: f64 = found.errors.iter().map(|error| error.size.abs()).sum();
             past += sum / found.errors.len() as f64;
             next += found.error(*new).abs();
@@ -253,10 +253,10 @@ mod tests {
             let (few, shift) = (1 + seed as usize % 3, 12.0 * random.normal());
             past.iter_mut().rev().take(few).for_each(|value| *value += shift);
             let new = 100.0 + 3.0 * random.normal() + if seed % 2 == 0 { shift } else { 0.0 };
-            let found = Usual::of(&[&past], 0.0).expect("values");
+            let found = RobustLevel::of(&[&past], 0.0).expect("values");
             if found.values >= 24 && found.error(new).abs() < 1.0 {
                 near += 1;
-                let without = Usual::of(&[&past[..past.len() - few]], 0.0).expect("values");
+                let without = RobustLevel::of(&[&past[..past.len() - few]], 0.0).expect("values");
                 let error = (new - without.level) / without.spread;
                 assert!(error.abs() < 2.0, "{seed}: {error}");
             }
@@ -266,9 +266,9 @@ mod tests {
 
     #[test]
     fn equal_values_have_the_least_spread() {
-        let found = Usual::of(&[&[5.0; 9]], 0.1).expect("values");
+        let found = RobustLevel::of(&[&[5.0; 9]], 0.1).expect("values");
         assert_eq!((found.level, found.spread, found.spikes), (5.0, 0.1, 0));
-        let found = Usual::of(&[&[5.0, 5.0, 9.0, 5.0, 5.0]], 0.1).expect("values");
+        let found = RobustLevel::of(&[&[5.0, 5.0, 9.0, 5.0, 5.0]], 0.1).expect("values");
         assert_eq!((found.level, found.spikes), (5.0, 1));
     }
 }
