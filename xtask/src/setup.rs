@@ -191,18 +191,11 @@ impl Here {
             find_program("apt-get").is_some(),
             "there is no apt-get to get {what}, and no other package manager is known"
         );
-        let mut command = match Rights::now() {
-            Rights::Root => Command::new("env"),
-            // Sudo drops variables by default, env does not.
-            Rights::Sudo => {
-                let mut command = Command::new("sudo");
-                command.arg("env");
-                command
-            }
-            Rights::None => {
-                bail!("needs root; as root, run `apt-get install {what}`, then this again")
-            }
-        };
+        let rights = Rights::now();
+        if rights == Rights::None {
+            bail!("needs root; as root, run `apt-get install {what}`, then this again");
+        }
+        let mut command = rights.command("env".as_ref());
         command.args(["DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "apt-get"]);
         self.run(format_args!("{what} (apt-get {})", arguments[0]), command.args(arguments))
     }
@@ -238,9 +231,7 @@ impl Here {
                 let feature = format!("llvm-{llvm}");
                 let flags = ["--no-default-features", "--features", &feature];
                 let mut install = cargo_install(LINKER_VERSION, &linker(*llvm));
-                let what = format!(
-                    "bpf-linker {LINKER_VERSION} for LLVM {llvm}, built in a minute or two"
-                );
+                let what = format!("bpf-linker {LINKER_VERSION}, built in a minute or two");
                 self.run(what, install.args(flags).env("LLVM_PREFIX", prefix))
             }
         }
@@ -259,13 +250,8 @@ impl Here {
 /// Builds a program of crates.io at `path`, which ends with `bin` and its name.
 fn cargo_install(version: &str, path: &Path) -> Command {
     let mut install = cargo();
-    install.arg("install").args(path.file_name()).args([
-        "--version",
-        version,
-        "--locked",
-        "--force",
-    ]);
-    install.arg("--root").args(path.ancestors().nth(2));
+    install.arg("install").args(path.file_name()).args(["--version", version, "--locked"]);
+    install.args(["--force", "--root"]).args(path.ancestors().nth(2));
     // Outside the scope of this repository's flags.
     install.current_dir(Toolchain::cache_dir());
     install

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use crate::{installed::Installed, keeper::Keeper};
+use crate::installed::{Installed, Keeper};
 
 /// Settings of a cluster.
 #[derive(Debug, Clone, Default)]
@@ -100,10 +100,7 @@ impl Cluster {
     ///
     /// If it does not stop within a minute.
     pub fn stop(&self, how: Stop) -> anyhow::Result<()> {
-        let mode = match how {
-            Stop::Fast => "fast",
-            Stop::Immediate => "immediate",
-        };
+        let mode = if how == Stop::Fast { "fast" } else { "immediate" };
         run(self.control("stop").args(["--mode", mode]))
     }
 
@@ -114,8 +111,8 @@ impl Cluster {
     /// If it does not within a minute; includes the end of its log.
     pub fn start_again(&self) -> anyhow::Result<()> {
         let log = self.data.with_extension("log");
-        let said = run(self.control("start").arg("--log").arg(&log));
-        said.with_context(|| {
+        let started = run(self.control("start").arg("--log").arg(&log));
+        started.with_context(|| {
             let text = fs::read_to_string(&log).unwrap_or_default();
             let lines: Vec<_> = text.lines().collect();
             lines[lines.len().saturating_sub(10)..].join("\n")
