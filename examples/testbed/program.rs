@@ -48,8 +48,8 @@ pub(crate) fn kernel_permits(kind: ProgramType) -> bool {
 pub(crate) fn check(command: &mut Command, code: i32, stderr: &str) {
     let mut run = Run::follow(command.stdin(Stdio::null()).stdout(Stdio::piped()));
     let status = run.finish();
-    let said = run.err().join("\n");
-    assert!(said.contains(stderr), "{command:?}: no {stderr:?}: {run}");
+    let err = run.err().join("\n");
+    assert!(err.contains(stderr), "{command:?}: no {stderr:?}: {run}");
     assert_eq!(status.code(), Some(code), "{command:?}: {run}");
     assert!(run.seen.iter().all(|line| matches!(line, Line::Err(_))), "{command:?}: {run}");
 }
@@ -157,10 +157,10 @@ impl Run {
     }
 
     /// Waits for the end; it must succeed, and have printed this on stderr.
-    pub(crate) fn ends_well(&mut self, said: &str) {
+    pub(crate) fn ends_well(&mut self, text: &str) {
         let status = self.finish();
         assert_eq!(status.code(), Some(0), "{self}");
-        assert!(self.err().iter().any(|line| line.contains(said)), "no {said:?}: {self}");
+        assert!(self.err().iter().any(|line| line.contains(text)), "no {text:?}: {self}");
     }
 }
 

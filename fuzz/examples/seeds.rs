@@ -186,7 +186,7 @@ fn copy(stack: &[u64], pid: u32) -> Vec<u8> {
 /// layout has changed but this file has not.
 fn decodable(record: Vec<u8>) -> Vec<u8> {
     if let Err(error) = decode(&record) {
-        panic!("a seed is no record: {error}");
+        panic!("a seed is not a record: {error}");
     }
     record
 }

@@ -106,7 +106,7 @@ fn compiler(toolchain: &Toolchain) -> anyhow::Result<String> {
 /// Compiles for an architecture and strips debug information except BTF.
 fn compile(toolchain: &Toolchain, root: &Path, arch: &str) -> anyhow::Result<PathBuf> {
     let dir = root.join(HALF.dir);
-    let dir = dir.to_str().context("the path of the repository is no text")?;
+    let dir = dir.to_str().context("the path of the repository is not UTF-8")?;
     let half = KernelHalf { dir, ..HALF };
     let target = repository().join(TARGET).join(arch);
     folders::fresh(&target)?;

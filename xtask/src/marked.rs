@@ -36,7 +36,7 @@ pub fn write(file: &Path, parts: &[(&str, &str)]) -> anyhow::Result<()> {
     });
     let Some(text) = replaced else {
         let lines = lines.join("\nor the lines\n");
-        bail!("{} has no place for the tables: add the lines\n{lines}", file.display());
+        bail!("{} has no marks for the tables: add the lines\n{lines}", file.display());
     };
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
@@ -132,8 +132,8 @@ mod tests {
             let outcome = write(&file, &[("a", "first"), ("b", "second")]);
             let text = fs::read_to_string(&file).expect("text");
             assert_eq!(text, expected.or(old).expect("a text"));
-            let told = outcome.map_err(|error| error.to_string().contains("<!-- b: begin -->"));
-            assert_eq!(told, expected.map(drop).ok_or(true), "{old:?}");
+            let found = outcome.map_err(|error| error.to_string().contains("<!-- b: begin -->"));
+            assert_eq!(found, expected.map(drop).ok_or(true), "{old:?}");
         };
         let marked = |name, text| format!("<!-- {name}: begin -->\n{text}<!-- {name}: end -->\n");
         let (a, b) = (marked("a", "\nfirst\n\n"), marked("b", "\nsecond\n\n"));

@@ -57,9 +57,9 @@ pub(crate) fn run(update: bool, from: usize) -> anyhow::Result<ExitCode> {
     before.run(cargo().args(wingbeat))?;
     before.run(cargo().args(["build", "--release", "-p", "amicable"]))?;
 
-    let place = root.join("target/walkthrough");
-    let clone = clone(&place)?;
-    let mut session = Session::start(bash(&place)?.current_dir(&clone), &place.join("output"))?;
+    let folder = root.join("target/walkthrough");
+    let clone = clone(&folder)?;
+    let mut session = Session::start(bash(&folder)?.current_dir(&clone), &folder.join("output"))?;
     let start = Instant::now();
     let mut outputs = Vec::with_capacity(steps.len());
     for step in &steps {
@@ -143,12 +143,12 @@ git clone --quiet --shared --no-checkout . "$1/wingbeat" && cd "$1/wingbeat" && 
 "#;
 
 /// The clone shares our target folder, which has the build of `cargo xtask demo` that the document requires.
-fn clone(place: &Path) -> anyhow::Result<PathBuf> {
-    folders::fresh(place)?;
+fn clone(folder: &Path) -> anyhow::Result<PathBuf> {
+    folders::fresh(folder)?;
     let mut sh = Command::new("sh");
-    sh.args(["-c", CLONE, "sh"]).arg(place).current_dir(repository()).envs(AUTHOR);
-    run_logged(&mut sh, &place.join("clone.log"))?;
-    let clone = place.join("wingbeat");
+    sh.args(["-c", CLONE, "sh"]).arg(folder).current_dir(repository()).envs(AUTHOR);
+    run_logged(&mut sh, &folder.join("clone.log"))?;
+    let clone = folder.join("wingbeat");
     symlink(repository().join("target"), clone.join("target")).context("cannot link target")?;
     Ok(clone)
 }
@@ -168,7 +168,7 @@ exec "$@"
 "#;
 
 /// Bash with a terminal's environment: without our variables, and with an author for commits.
-fn bash(place: &Path) -> anyhow::Result<Command> {
+fn bash(folder: &Path) -> anyhow::Result<Command> {
     // Ends a command that hangs; leftovers are in its process group.
     let mut bash = Command::new("timeout");
     bash.args(["--kill-after=5", "900", "bash"]);
@@ -183,13 +183,13 @@ fn bash(place: &Path) -> anyhow::Result<Command> {
     bash.envs(AUTHOR);
     if Rights::now() == Rights::Root && find_program("sudo").is_none() {
         // Root in a container has no sudo, and needs none.
-        let sudo = place.join("bin/sudo");
-        let written = fs::create_dir_all(place.join("bin"))
+        let sudo = folder.join("bin/sudo");
+        let written = fs::create_dir_all(folder.join("bin"))
             .and_then(|()| fs::write(&sudo, SUDO))
             .and_then(|()| fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)));
         written.with_context(|| format!("cannot write {}", sudo.display()))?;
         let path = env::var_os("PATH").unwrap_or_default();
-        let all = [place.join("bin")].into_iter().chain(env::split_paths(&path));
+        let all = [folder.join("bin")].into_iter().chain(env::split_paths(&path));
         bash.env("PATH", env::join_paths(all).context("PATH cannot be extended")?);
     }
     Ok(bash)

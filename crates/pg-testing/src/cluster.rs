@@ -236,9 +236,9 @@ fn output(command: &mut Command) -> anyhow::Result<String> {
     let program = command.get_program().display().to_string();
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {program}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        bail!("{program}: {}, {}", output.status, said.trim());
+        bail!("{program}: {}, {}", output.status, stderr.trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }

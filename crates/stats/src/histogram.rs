@@ -353,12 +353,13 @@ mod tests {
         counts[bucket_of(100)] = 1;
         counts[bucket_of(1000)] = 1;
         let check = |min, max, expected: Option<(f64, f64, f64)>| {
-            let told = Histogram::recorded(&counts).expect("counts").with_extremes(min, max);
-            let found =
-                told.as_ref().map(|told| (told.quantile(0.0), told.mean(), told.quantile(1.0)));
+            let bounded = Histogram::recorded(&counts).expect("counts").with_extremes(min, max);
+            let found = bounded
+                .as_ref()
+                .map(|bounded| (bounded.quantile(0.0), bounded.mean(), bounded.quantile(1.0)));
             assert_eq!(found.ok(), expected, "{min} {max}");
             if expected.is_none() {
-                assert_eq!(told, Err(NotAHistogram::Extremes { min, max }));
+                assert_eq!(bounded, Err(NotAHistogram::Extremes { min, max }));
             }
         };
         check(100, 1000, Some((100.0, (100.5 + 996.0) / 2.0, 1000.0)));
@@ -378,9 +379,9 @@ mod tests {
         let open = Histogram::recorded(&counts).expect("counts");
         assert_eq!((open.max(), open.quantile(1.0)), (VALUE_END, 4_294_967_296.0));
         for max in [VALUE_END, VALUE_END + 7, u64::MAX] {
-            let told = open.clone().with_extremes(10, max).expect("in the last bucket");
-            assert_eq!((told.max(), told.quantile(1.0)), (max, max as f64));
-            assert!((told.quantile(49.5 / 100.0) - 10.0).abs() < 1e-12);
+            let bounded = open.clone().with_extremes(10, max).expect("in the last bucket");
+            assert_eq!((bounded.max(), bounded.quantile(1.0)), (max, max as f64));
+            assert!((bounded.quantile(49.5 / 100.0) - 10.0).abs() < 1e-12);
         }
         assert!(open.with_extremes(10, VALUE_END - 1).is_err());
     }
@@ -483,11 +484,11 @@ mod tests {
         #[test]
         fn extremes_of_the_values_fit(values in vec(value(), 1..100)) {
             let (min, max) = (*values.iter().min().expect("one"), *values.iter().max().expect("one"));
-            let told = record(&values).with_extremes(min, max).expect("they fit");
-            prop_assert_eq!((told.min(), told.max()), (min, max));
-            prop_assert_eq!(told.quantile(0.0), min as f64);
-            prop_assert_eq!(told.quantile(1.0), max as f64);
-            prop_assert!(min as f64 <= told.mean() && told.mean() <= max as f64 + 1e-9 * max as f64);
+            let bounded = record(&values).with_extremes(min, max).expect("they fit");
+            prop_assert_eq!((bounded.min(), bounded.max()), (min, max));
+            prop_assert_eq!(bounded.quantile(0.0), min as f64);
+            prop_assert_eq!(bounded.quantile(1.0), max as f64);
+            prop_assert!(min as f64 <= bounded.mean() && bounded.mean() <= max as f64 + 1e-9 * max as f64);
         }
 
         /// With buckets of width 1 many values behave like a sample, to half a unit.

@@ -118,11 +118,11 @@ mod tests {
             let noise = noise(200, seed).into_iter().enumerate();
             let clean = clean(&noise.map(|(at, value)| value + step(at)).collect::<Vec<_>>());
             let all: Vec<usize> = (1..10).map(|at| at * 20).collect();
-            let told = code_length(&clean, &all);
+            let length = code_length(&clean, &all);
             let others: [&[usize]; 4] =
                 [&[], &all[1..], &[20, 40, 60], &[20, 40, 50, 60, 80, 100, 120, 140, 160, 180]];
             for other in others {
-                assert!(told < code_length(&clean, other), "seed {seed}: {other:?}");
+                assert!(length < code_length(&clean, other), "seed {seed}: {other:?}");
             }
         }
     }

@@ -105,7 +105,7 @@ impl Segments {
 
     /// Merges what a laxer judge found with the probabilities of a stricter one's findings. Any other boundary is at
     /// least as probable as the stricter one allows, however clear it is between these levels.
-    pub(super) fn beside(mut self, severe: &Self, chance: f64) -> Self {
+    pub(super) fn combined_with(mut self, severe: &Self, chance: f64) -> Self {
         for (place, p_value) in self.boundaries.iter().zip(&mut self.p_values) {
             let known = severe.boundaries.iter().zip(&severe.p_values);
             let near = known.min_by_key(|(known, _)| known.abs_diff(*place));

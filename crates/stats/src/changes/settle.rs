@@ -48,7 +48,7 @@ pub(super) fn settle(clean: &Clean, candidates: &[usize], settings: &Settings) -
     let lax = settings.false_alarm_chance.max(LAX_CHANCE);
     let lax = Settings { false_alarm_chance: lax, ..*settings };
     let all = Segments::find(&Judge::new(clean, &noise, &lax), candidates);
-    all.pruned(&asked).beside(&found, SEARCH_CHANCE)
+    all.pruned(&asked).combined_with(&found, SEARCH_CHANCE)
 }
 
 /// Finds changes and measures the noise alternately until both are stable.

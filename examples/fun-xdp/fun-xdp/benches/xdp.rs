@@ -42,7 +42,7 @@ struct Plan {
     #[arg(long, default_value_t = 10_240, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     packets: u32,
 
-    /// Said by cargo
+    /// Passed by cargo
     #[arg(long, hide = true)]
     bench: bool,
 }

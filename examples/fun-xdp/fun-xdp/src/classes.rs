@@ -14,7 +14,7 @@ pub enum ClassesError {
     #[error("cannot read the queue of classes")]
     Read(#[source] MapError),
     /// A value that the kernel half does not write.
-    #[error("the queue holds {0}, which is no class: other programs write to it")]
+    #[error("the queue holds {0}, which is not a class: other programs write to it")]
     NoClass(u32),
 }
 

@@ -19,7 +19,7 @@ pub struct Interface {
 #[derive(Debug, thiserror::Error)]
 pub enum InterfaceError {
     /// It does not exist.
-    #[error("there is no network interface `{0}`: `ip link` lists those that there are")]
+    #[error("there is no network interface `{0}`: `ip link` lists them")]
     Absent(String),
     /// The kernel rejects the lookup itself.
     #[error("cannot look for the network interface `{0}`")]

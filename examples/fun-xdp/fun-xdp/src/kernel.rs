@@ -255,8 +255,8 @@ fn io_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
 
 /// Last line of a verifier log, without the statistics after it; the error if the log is empty.
 fn complaint(log: &str, error: &io::Error) -> String {
-    let told = log.lines().map(str::trim).take_while(|line| !line.starts_with(FIGURES));
-    let last = told.filter(|line| !line.is_empty()).last();
+    let lines = log.lines().map(str::trim).take_while(|line| !line.starts_with(FIGURES));
+    let last = lines.filter(|line| !line.is_empty()).last();
     last.map_or_else(|| error.to_string(), str::to_owned)
 }
 

@@ -70,7 +70,7 @@ impl Target {
 }
 
 fn absent(pid: u32) -> anyhow::Error {
-    anyhow!("there is no process with PID {pid}: `ps -e` lists those that there are")
+    anyhow!("there is no process with PID {pid}: `ps -e` lists them")
 }
 
 /// `PF_KTHREAD` of the kernel's include/linux/sched.h.

@@ -56,7 +56,7 @@ pub(crate) fn measure(version: Version, planned: u32, network: &Network) -> anyh
     }
     let cost = Counters::read(program)?.since(before).context("the counters went back")?;
     ensure!(cost.runs == sent, "{sent} packets were sent, and the program ran {} times", cost.runs);
-    ensure!(cost.run_time_ns > 0, "{} runs are said to have taken no time at all", cost.runs);
+    ensure!(cost.run_time_ns > 0, "the kernel counted no time for {} runs", cost.runs);
     kernel.detach(attached)?;
     cost.ns_per_run().context("the program never ran")
 }

@@ -27,7 +27,7 @@ fn wrong_usage_is_2() {
 #[test]
 fn an_interface_that_does_not_exist_is_1() {
     for name in ["none", "", "a name", "longer-than-any-interface", "a/b"] {
-        let message = format!("there is no network interface `{name}`: `ip link` lists those");
+        let message = format!("there is no network interface `{name}`: `ip link` lists them");
         check_arguments(&["--iface", name], 1, &message);
     }
 }

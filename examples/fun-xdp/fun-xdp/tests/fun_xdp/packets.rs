@@ -85,10 +85,10 @@ fn v0_logs_addresses_and_no_more() {
 fn an_interface_without_native_mode_is_attached_in_generic_mode() {
     let Some(network) = network() else { return };
     let mut run = Run::start("lo", "v4");
-    let said = run.err().iter().any(|line| {
+    let is_reported = run.err().iter().any(|line| {
         line.contains("lo refuses XDP in native mode") && line.contains("in generic mode")
     });
-    assert!(said, "{run}");
+    assert!(is_reported, "{run}");
     // Each packet is answered, as its protocol is unknown, from an address without a class. Only
     // octet sums matter: 127 + 4 is 2 modulo 3 and 1 modulo 5, 127 + 18 is a Buzz.
     let destination = Ipv4Addr::new(127, 0, 0, 4);
