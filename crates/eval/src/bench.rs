@@ -1,166 +1,436 @@
-//! `cargo xtask peers bench`: whether `wingbeat bench` keeps what it promises.
-//!
-//! Each question has a subcommand and a file of its own: is the reported time steadier than that of
-//! `bpftool prog run` (spread), which slowdowns does `--against` find and how often does it cry wolf
-//! (power), are exact counts exact (exact). These use programs that are made for it and do a known
-//! amount of arithmetic; whether it works on those of others is the last question (objects).
+//! `cargo xtask peers bench`: does `wingbeat bench` keep what it promises? Is the reported time steadier
+//! than that of `bpftool prog run`; are exact counts exact; does it load what libbpf loads?
 
-mod bpftool;
-mod exact;
 mod object;
 mod objects;
-mod ours;
-mod power;
-mod spread;
 
 use std::{
     fs,
-    path::PathBuf,
-    process::{Child, Command, ExitCode, Stdio},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
 };
 
 use anyhow::{Context as _, bail};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use rustix::thread::{CpuSet, sched_getaffinity};
+use serde_json::Value;
 
-use self::{object::Work, ours::Wingbeat};
-use crate::comparison::{Common, Stop, need_root};
+use self::object::Work;
+use crate::{
+    child::{Running, output},
+    comparison::{Bed, Common, Comparison, Results, Run, WINGBEAT, is_stopped},
+    numbers::{NONE, column, deviation, table},
+    tools::{described, find},
+};
 
-/// Which promise is put to the test.
+/// Which promise is tested.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Spread of the reported time beside that of `bpftool prog run`, with the other CPU busy
-    Spread(spread::SpreadArgs),
-    /// Slowdowns that `--against` finds, and false verdicts over the same program twice
-    Power(power::PowerArgs),
-    /// Executed instructions: the same in each of many loads and runs
-    Exact(exact::ExactArgs),
-    /// Objects of other projects: which programs are timed, loaded or refused, beside libbpf
+    /// Scatter of the reported time, with `bpftool prog run`; 8 minutes
+    Spread(SpreadArgs),
+    /// Executed instructions of many loads, which have to be the same
+    Exact(ExactArgs),
+    /// Other projects' programs, with libbpf (docs/objects.md)
     Objects(objects::ObjectsArgs),
 }
 
-/// What all of them need.
-#[derive(Debug)]
-struct Bed {
-    wingbeat: Wingbeat,
-    /// A CPU besides the one that is measured on, if there is one.
-    other_cpu: Option<usize>,
-    /// For objects and packets; removed at the end.
-    dir: tempfile::TempDir,
-    stop: Stop,
-}
-
-pub(crate) fn run(which: &Bench) -> anyhow::Result<ExitCode> {
-    match which {
-        Bench::Spread(args) => spread::run(args),
-        Bench::Power(args) => power::run(args),
-        Bench::Exact(args) => exact::run(args),
-        Bench::Objects(args) => objects::run(args),
-    }
-}
-
-impl Bed {
-    fn new(common: &Common) -> anyhow::Result<Self> {
-        need_root("loading programs needs", "bench …")?;
-        let program = common.wingbeat()?;
-        let cpus = cpus()?;
-        let cpu = *cpus.last().context("no CPU is allowed")?;
-        Ok(Self {
-            wingbeat: Wingbeat { program, cpu },
-            other_cpu: cpus.into_iter().find(|&other| other != cpu),
-            dir: tempfile::tempdir().context("cannot create a temporary folder")?,
-            stop: Stop::on_signals()?,
-        })
-    }
-
-    /// Writes a file into the folder.
-    fn file(&self, name: &str, content: &[u8]) -> anyhow::Result<PathBuf> {
-        let file = self.dir.path().join(name);
-        fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
-        Ok(file)
-    }
-
-    /// Finds out how long an instruction takes here.
-    fn pace(&self) -> anyhow::Result<Pace> {
-        const TRIAL: u64 = 10_000;
-        let trial = self.file("trial.o", &Work::of(TRIAL).object()?)?;
-        let found = self.wingbeat.bench(&trial, "2s").context("the trial cannot be measured")?;
-        let net_ns = found.net_ns.context("no empty program could be measured beside the trial")?;
-        Pace::new(TRIAL, found.median_ns, net_ns)
-    }
-}
-
-/// What work costs on this machine.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Pace {
-    /// An empty program.
-    empty_ns: f64,
-    /// An instruction more.
-    instruction_ns: f64,
-}
-
-impl Pace {
-    fn new(instructions: u64, median_ns: f64, net_ns: f64) -> anyhow::Result<Self> {
-        let instruction_ns = net_ns / instructions as f64;
-        if !(instruction_ns.is_finite() && instruction_ns > 0.0) {
-            bail!(
-                "{instructions} instructions took no time: {median_ns} ns, {net_ns} ns of it net"
-            );
+impl Bench {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Spread(args) => Ok(SPREAD.run(args, &args.common)?.0),
+            Self::Exact(args) => {
+                let (code, results) = EXACT.run(args, &args.common)?;
+                let is_exact = results.rows.iter().all(|run| is_exact(run) == Some(true));
+                Ok(if is_exact { code } else { ExitCode::FAILURE })
+            }
+            Self::Objects(args) => Ok(objects::COMPARISON.run(args, &args.common)?.0),
         }
-        Ok(Self { empty_ns: median_ns - net_ns, instruction_ns })
-    }
-
-    /// A program that takes about this long, the loop around it included; no less than an empty one.
-    fn work(self, duration_ns: f64) -> Work {
-        Work::of(self.instructions(duration_ns - self.empty_ns))
-    }
-
-    /// Instructions that take about this long.
-    fn instructions(self, duration_ns: f64) -> u64 {
-        (duration_ns / self.instruction_ns).round() as u64
     }
 }
 
-/// The CPUs that this process may run on, in order.
+/// How the scatter is compared.
+#[derive(Debug, Args)]
+pub(crate) struct SpreadArgs {
+    /// Measurements by each tool
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
+    rounds: u32,
+    /// Seconds of each measurement by wingbeat, and of each long one by bpftool
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=60))]
+    seconds: u32,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// How exactness is tested.
+#[derive(Debug, Args)]
+pub(crate) struct ExactArgs {
+    /// Loads of each program with one run, and runs in each of two more loads
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
+    rounds: u32,
+    /// A program of another object, such as that of the example
+    #[arg(long, value_name = "OBJECT:PROGRAM", value_parser = object_and_program)]
+    program: Vec<(PathBuf, String)>,
+    #[command(flatten)]
+    common: Common,
+}
+
+const SPREAD: Comparison<SpreadArgs> = Comparison {
+    name: "bench spread",
+    root: Some("eBPF programs"),
+    needs: &["bpftool", "taskset"],
+    measure: measure_spread,
+    texts: spread_texts,
+    pages: &[("peers bench spread", "docs/peers.md")],
+};
+
+const EXACT: Comparison<ExactArgs> = Comparison {
+    name: "bench exact",
+    root: Some("eBPF programs"),
+    needs: &[],
+    measure: measure_exact,
+    texts: exact_texts,
+    pages: &[("peers bench exact", "docs/peers.md")],
+};
+
+/// The CPUs of this process, in order.
 fn cpus() -> anyhow::Result<Vec<usize>> {
-    let allowed = sched_getaffinity(None).context("cannot ask which CPUs are allowed")?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect())
+    let allowed = sched_getaffinity(None).context("cannot ask for the allowed CPUs")?;
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    anyhow::ensure!(!cpus.is_empty(), "no CPU is allowed");
+    Ok(cpus)
 }
 
-/// A process that never rests, on one CPU; ended when this is dropped.
-#[derive(Debug)]
-struct Load(Child);
+/// `wingbeat bench` for its JSON, on the last CPU.
+fn wingbeat_bench(bed: &Bed) -> anyhow::Result<Command> {
+    let cpu = cpus()?.last().copied().unwrap_or(0).to_string();
+    let mut command = Command::new(&bed.wingbeat);
+    command.args(["--quiet", "bench", "--format", "json", "--cpu", &cpu]);
+    Ok(command)
+}
 
-impl Load {
-    fn on(cpu: usize) -> anyhow::Result<Self> {
+/// What a run of an object's only program takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Time {
+    floor_ns: f64,
+    median_ns: f64,
+    /// Without that of an empty program.
+    net_ns: Option<f64>,
+}
+
+fn time(bed: &Bed, object: &Path, seconds: u32) -> anyhow::Result<Time> {
+    let mut command = wingbeat_bench(bed)?;
+    time_of(&output(command.arg(object).args(["--time", &format!("{seconds}s")]))?)
+}
+
+fn time_of(json: &str) -> anyhow::Result<Time> {
+    let report: Value = serde_json::from_str(json).context("wingbeat's output is not JSON")?;
+    let Some([case]) = report["cases"].as_array().map(Vec::as_slice) else {
+        bail!("wingbeat did not measure exactly one program with one input");
+    };
+    if let Some(reason) = case["latency"]["unavailable"].as_str() {
+        bail!("wingbeat measured nothing: {reason}");
+    }
+    let measured = &case["latency"]["measured"];
+    let needed = |name: &str| measured[name].as_f64().with_context(|| format!("no {name}"));
+    let (floor_ns, median_ns) = (needed("floor_ns")?, needed("median_ns")?);
+    Ok(Time { floor_ns, median_ns, net_ns: measured["net_ns"].as_f64() })
+}
+
+/// Lengths of programs: the first is about as short as a run can be.
+const LENGTHS: [(&str, f64); 3] = [("10 ns", 10.0), ("50 ns", 50.0), ("1 µs", 1000.0)];
+
+/// What people pass to bpftool.
+const USUAL_REPEAT: u32 = 1_000_000;
+
+/// bpftool with the usual repeats, and for as long as wingbeat.
+const USUAL: &str = "bpftool, 1000000 runs";
+const LONG: &str = "bpftool, as long";
+
+/// A BPF file system on a folder, unmounted at the end with all that is pinned in it: nothing is left in
+/// `/sys/fs/bpf`.
+struct Pins(PathBuf);
+
+impl Pins {
+    fn mount(dir: PathBuf) -> anyhow::Result<Self> {
+        output(Command::new("mount").args(["-t", "bpf", "none"]).arg(&dir))?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        if let Err(error) = output(Command::new("umount").arg(&self.0)) {
+            eprintln!("warning: {} stays mounted: {error:#}", self.0.display());
+        }
+    }
+}
+
+/// Finds out how long an instruction takes here: nanoseconds of an empty program, and of an instruction.
+fn pace(bed: &Bed) -> anyhow::Result<(f64, f64)> {
+    const INSTRUCTIONS: u64 = 10_000;
+    let trial = bed.file("trial.o");
+    fs::write(&trial, Work::of(INSTRUCTIONS).object()?).context("cannot write an object")?;
+    let Time { median_ns, net_ns, .. } = time(bed, &trial, 2)?;
+    let net_ns = net_ns.filter(|ns| *ns > 0.0).context("the trial took no time")?;
+    Ok((median_ns - net_ns, net_ns / INSTRUCTIONS as f64))
+}
+
+/// Instructions that take this long, with an empty program around them.
+fn instructions(duration_ns: f64, (empty_ns, instruction_ns): (f64, f64)) -> u64 {
+    ((duration_ns - empty_ns) / instruction_ns).round() as u64
+}
+
+/// Runs that fill the time.
+fn repeat(seconds: u32, duration_ns: f64) -> u32 {
+    ((f64::from(seconds) * 1e9 / duration_ns.max(1.0)) as u32).max(USUAL_REPEAT)
+}
+
+fn measure_spread(args: &SpreadArgs, bed: &Bed, results: &mut Results) -> anyhow::Result<()> {
+    let bpftool = find("bpftool")?;
+    results.origin.tools = vec![described("bpftool")];
+    let pace = pace(bed)?;
+    let pins = Pins::mount(bed.fresh("bpf")?)?;
+    let packet = bed.file("packet");
+    fs::write(&packet, [0; 64]).context("cannot write a packet")?;
+    let mut targets = Vec::new();
+    for (index, (case, duration_ns)) in LENGTHS.into_iter().enumerate() {
+        let (object, pin) = (bed.file(&format!("{index}.o")), pins.0.join(format!("p{index}")));
+        let work = Work::of(instructions(duration_ns, pace));
+        fs::write(&object, work.object()?).context("cannot write an object")?;
+        output(Command::new(&bpftool).args(["prog", "load"]).args([&object, &pin]))?;
+        targets.push((case, object, pin, repeat(args.seconds, duration_ns.max(pace.0))));
+    }
+    let cpus = cpus()?;
+    let (cpu, others) = cpus.split_last().context("no CPU")?;
+    let spin = |cpu: &usize| {
         let mut command = Command::new("taskset");
         command.args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]);
-        let child = command.stdin(Stdio::null()).spawn().context("cannot start a load")?;
-        Ok(Self(child))
+        Running::connected(&mut command, Stdio::null(), Stdio::null(), &bed.file("messages"))
+    };
+    let _load = others.first().map(spin).transpose()?;
+    if others.is_empty() {
+        results.origin.notes.push("There is only one CPU: no other was busy.".to_owned());
+    }
+    let by_bpftool = |pin: &Path, repeat: u32| {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &cpu.to_string()]).arg(&bpftool).args(["-j", "prog", "run", "pinned"]);
+        command.arg(pin).arg("data_in").arg(&packet).args(["repeat", &repeat.to_string()]);
+        bpftool_ns(&output(&mut command)?)
+    };
+    for round in 0..args.rounds {
+        for (case, object, pin, long_repeat) in targets.iter().filter(|_| !is_stopped()) {
+            let run = |tool: &str, ns| Run::new((case, tool), round, [("ns", ns)]);
+            let usual = by_bpftool(pin, USUAL_REPEAT).map(|ns| run(USUAL, ns));
+            results.add((case, USUAL), round, usual);
+            let ours = time(bed, object, args.seconds).map(|it| {
+                let both = [("floor_ns", it.floor_ns), ("median_ns", it.median_ns)];
+                Run::new((case, WINGBEAT), round, both)
+            });
+            results.add((case, WINGBEAT), round, ours);
+            let long = by_bpftool(pin, *long_repeat).map(|ns| run(LONG, ns));
+            results.add((case, LONG), round, long);
+        }
+    }
+    Ok(())
+}
+
+fn bpftool_ns(json: &str) -> anyhow::Result<f64> {
+    let report: Value = serde_json::from_str(json)
+        .with_context(|| format!("bpftool's output is not JSON: {json}"))?;
+    match (report["error"].as_str(), report["duration"].as_f64()) {
+        (Some(error), _) => bail!("bpftool failed: {error}"),
+        (None, duration) => duration.context("bpftool gave no duration"),
     }
 }
 
-impl Drop for Load {
-    fn drop(&mut self) {
-        // It may have ended by the same Ctrl-C as we; then there is nothing to do.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// Heading, tool, figure.
+const SPREADS: [(&str, &str, &str); 4] = [
+    ("wingbeat, floor", WINGBEAT, "floor_ns"),
+    ("wingbeat, median", WINGBEAT, "median_ns"),
+    (USUAL, USUAL, "ns"),
+    (LONG, LONG, "ns"),
+];
+
+fn spread_texts(results: &Results) -> Vec<String> {
+    let mut columns = vec![column("program", |case: &&str| (*case).to_owned())];
+    for (head, tool, figure) in SPREADS {
+        columns.push(column(head, move |case: &&str| {
+            let values = results.runs(case, tool).filter_map(|run| run.get(figure)).collect();
+            deviation(values).map_or(NONE.to_owned(), |it| format!("{it:.2}"))
+        }));
     }
+    let about =
+        "Standard deviation of the reported time of a run, in ns. Goal: at most 0.5 × bpftool's.";
+    let rows = table(results.cases(), &columns);
+    vec![format!("{}\n{about}\n\n{rows}{}", results.origin.text(""), results.failures())]
+}
+
+fn measure_exact(args: &ExactArgs, bed: &Bed, results: &mut Results) -> anyhow::Result<()> {
+    let packet = bed.file("packet.bin");
+    fs::write(&packet, udp_packet()).context("cannot write a packet")?;
+    let input = |run: u32| format!("r{run}={}", packet.display());
+    let mut jobs = Vec::new();
+    for instructions in [0, 50, 10_000] {
+        let (work, file) = (Work::of(instructions), bed.file(&format!("{instructions}.o")));
+        fs::write(&file, work.object()?).context("cannot write an object")?;
+        let name = format!("{} of {} instructions", object::PROGRAM, work.executed());
+        jobs.push((file, object::PROGRAM, name, Some(work.executed())));
+    }
+    jobs.extend(args.program.iter().map(|it| (it.0.clone(), it.1.as_str(), it.1.clone(), None)));
+    for (file, program, case, expected) in jobs {
+        let annotate = |runs: u32| {
+            let mut command = Command::new(&bed.wingbeat);
+            command.args(["--quiet", "annotate", "--json"]).arg(&file).arg(program);
+            output(command.args((0..runs).flat_map(|run| ["--input".to_owned(), input(run)])))
+        };
+        let count = || {
+            let first = annotate(1)?;
+            let (mut loads, mut different) = (1.0, 0.0);
+            while loads < f64::from(args.rounds) && !is_stopped() {
+                loads += 1.0;
+                // Not even the order of lines may differ.
+                different += f64::from(u8::from(annotate(1)? != first));
+            }
+            let one = counts(&first)?.0;
+            for _ in 0..2 {
+                let (sum, runs) = counts(&annotate(args.rounds)?)?;
+                loads += 1.0;
+                different += f64::from(u8::from(sum != one * runs));
+            }
+            let values = [("instructions", one), ("loads", loads), ("different", different)];
+            let mut run = Run::new((&case, WINGBEAT), 0, values);
+            run.values.extend(expected.map(|it| ("expected".to_owned(), it as f64)));
+            Ok(run)
+        };
+        results.add((&case, WINGBEAT), 0, count());
+    }
+    Ok(())
+}
+
+/// Executed instructions and runs of an annotation.
+fn counts(json: &str) -> anyhow::Result<(f64, f64)> {
+    let report: Value = serde_json::from_str(json).context("wingbeat's output is not JSON")?;
+    let count = |name: &str| report[name].as_f64().with_context(|| format!("no {name}"));
+    Ok((count("instructions")?, count("runs")?))
+}
+
+/// A UDP packet of 64 bytes without checksums, so that parsers do not give up at once: Ethernet, IPv4 from 10.0.0.1 to
+/// 10.0.0.2, ports and length.
+fn udp_packet() -> [u8; 64] {
+    let mut packet = [0; 64];
+    packet[12..14].copy_from_slice(&[0x08, 0x00]);
+    packet[14..34]
+        .copy_from_slice(&[0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    packet[34..40].copy_from_slice(&[0x30, 0x39, 0x30, 0x3a, 0, 30]);
+    packet
+}
+
+fn object_and_program(text: &str) -> Result<(PathBuf, String), String> {
+    match text.rsplit_once(':') {
+        Some((object, program)) if !object.is_empty() && !program.is_empty() => {
+            Ok((PathBuf::from(object), program.to_owned()))
+        }
+        _ => Err("expected an object and one of its programs, as in a.o:filter".to_owned()),
+    }
+}
+
+/// Whether all loads gave the same, and what was expected; `None` if nothing was counted.
+fn is_exact(run: &Run) -> Option<bool> {
+    let is_expected = run.get("expected").is_none_or(|it| Some(it) == run.get("instructions"));
+    Some(run.get("different")? == 0.0 && is_expected)
+}
+
+fn exact_texts(results: &Results) -> Vec<String> {
+    let value = |name: &'static str| {
+        move |run: &&Run| run.get(name).map_or(NONE.to_owned(), |value| value.to_string())
+    };
+    let verdict = |run: &&Run| match is_exact(run) {
+        Some(true) => "the same",
+        Some(false) => "**different**",
+        None => "failed",
+    };
+    let rows = table(
+        &results.rows,
+        &[
+            column("program", |run: &&Run| run.case.clone()),
+            column("instructions of a run", value("instructions")),
+            column("loads", value("loads")),
+            column("of them different", value("different")),
+            column("verdict", verdict),
+        ],
+    );
+    vec![format!("{}\n{rows}{}", results.origin.text(""), results.failures())]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::tests::{cells_of, results};
 
     #[test]
-    fn work_follows_the_pace() {
-        let pace = Pace::new(10_000, 1010.0, 1000.0).expect("a pace");
-        assert_eq!(pace, Pace { empty_ns: 10.0, instruction_ns: 0.1 });
-        let check = |ns, expected| assert_eq!(pace.work(ns), Work::of(expected), "{ns} ns");
+    fn times_are_read() {
+        let check = |text: &str, expected: Result<Time, &str>| {
+            let found = time_of(text).map_err(|error| error.to_string());
+            assert_eq!(found, expected.map_err(str::to_owned), "{text}");
+        };
+        let case =
+            r#"{"latency": {"measured": {"floor_ns": 48, "median_ns": 50.5, "net_ns": null}}}"#;
+        let expected = Time { floor_ns: 48.0, median_ns: 50.5, net_ns: None };
+        check(&format!(r#"{{"cases": [{case}]}}"#), Ok(expected));
+        let wrong = "wingbeat did not measure exactly one program with one input";
+        check(&format!(r#"{{"cases": [{case}, {case}]}}"#), Err(wrong));
+        let because = "wingbeat measured nothing: EPERM";
+        check(r#"{"cases": [{"latency": {"unavailable": "EPERM"}}]}"#, Err(because));
+        assert_eq!(counts(r#"{"runs": 100, "instructions": 5500}"#).ok(), Some((5500.0, 100.0)));
+        let bpftool = |text: &str| bpftool_ns(text).map_err(|error| error.to_string());
+        assert_eq!(bpftool(r#"{"retval":2,"duration":34}"#), Ok(34.0));
+        assert_eq!(bpftool(r#"{"error":"no"}"#), Err("bpftool failed: no".to_owned()));
+        assert!(bpftool("usage").is_err());
+    }
+
+    #[test]
+    fn programs_fill_the_time() {
+        let check = |ns, expected| assert_eq!(instructions(ns, (10.0, 0.1)), expected, "{ns} ns");
         check(5.0, 0);
-        check(10.0, 0);
         check(50.0, 400);
-        check(1010.0, 10_000);
-        assert!(Pace::new(10_000, 10.0, 0.0).is_err());
+        assert_eq!(repeat(3, 10.0), 300_000_000);
+        assert_eq!((repeat(1, 1e6), repeat(60, 0.0)), (USUAL_REPEAT, u32::MAX));
+    }
+
+    #[test]
+    fn scatter_is_shown() {
+        let ns = |ns| [("ns", ns)];
+        let ours = |ns| [("floor_ns", ns), ("median_ns", 2.0 * ns)];
+        let found = results(&[
+            ("50 ns", USUAL, 0, &ns(50.0)),
+            ("50 ns", WINGBEAT, 0, &ours(50.0)),
+            ("50 ns", USUAL, 1, &ns(52.0)),
+            ("50 ns", WINGBEAT, 1, &ours(51.0)),
+        ]);
+        let cells = cells_of(&spread_texts(&found)[0]);
+        assert_eq!(cells, [["50 ns", "0.71", "1.41", "1.41", NONE]]);
+    }
+
+    #[test]
+    fn any_difference_counts() {
+        let check = |different, expected, verdict: &str| {
+            let values = [
+                ("instructions", 56.0),
+                ("loads", 102.0),
+                ("different", different),
+                ("expected", expected),
+            ];
+            let cells = cells_of(&exact_texts(&results(&[("p", WINGBEAT, 0, &values)]))[0]);
+            assert_eq!((&*cells[0][1], &*cells[0][4]), ("56", verdict));
+        };
+        check(0.0, 56.0, "the same");
+        check(1.0, 56.0, "**different**");
+        check(0.0, 57.0, "**different**");
+        let found = object_and_program("c:/a.o:filter");
+        assert_eq!(found, Ok((PathBuf::from("c:/a.o"), "filter".to_owned())));
+        assert!(["a.o", ":filter", "a.o:"].iter().all(|it| object_and_program(it).is_err()));
     }
 }

@@ -1,34 +1,24 @@
-//! `cargo xtask peers serve`: how fast a server answers with a large history, over HTTP on loopback, with its data
-//! in SQLite and in PostgreSQL.
+//! `cargo xtask peers serve`: how fast a server answers with a large history, over HTTP on loopback, with
+//! its data in SQLite and in PostgreSQL.
 //!
-//! The history is made up, and the same each time. It comes into the server's store by `wingbeat import`, and
-//! the last reports through the server, which judges them.
+//! The history comes into the store by `wingbeat import`, and the last reports through the server, which
+//! judges them.
 
-mod engines;
 mod history;
-mod posts;
 mod server;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Instant,
-};
+use std::{fs, path::PathBuf, time::Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Args;
-use serde::Serialize;
 
 use self::{
-    engines::{Engine, Stored},
-    history::{Shape, history},
-    server::Server,
+    history::Shape,
+    server::{Server, Store},
 };
 use crate::{
-    comparison::{Common, Origin, Stop, fresh},
-    numbers::Spread,
-    table::{column, show, table},
+    comparison::{Bed, Common, Comparison, Results, Run, is_stopped},
+    numbers::{column, median, table},
 };
 
 /// Project of the table of series, of the comparison and of the large report: a million metrics.
@@ -43,228 +33,243 @@ const POSTED: Shape = Shape { project: "posted", benchmarks: 1000, reports: 100 
 /// Reports of [`LONG`] in one request, which has 4 MiB at most.
 const REPORTS_AT_ONCE: usize = 50;
 
-/// What a page of the console may take, unless less was asked for.
-const PAGE_MS_MAX: f64 = 300.0;
+/// Reports that judge those that are posted as `bencher run`.
+const HISTORY: u32 = 64;
 
 /// How the server is measured.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// A tenth of the history: shows that all works
+    /// A tenth of the history: shows that it works
     #[arg(long)]
     quick: bool,
-    /// Millions of metrics of the largest project
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "quick")]
-    millions: u32,
     /// Where the data lies: one of them, or both, one after the other
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["sqlite", "postgres"])]
-    engines: Vec<Engine>,
-    /// How often each is asked
+    #[arg(long, value_delimiter = ',', default_values = ["sqlite", "postgres"])]
+    #[arg(value_parser = ["sqlite", "postgres"])]
+    engines: Vec<String>,
+    /// How often each request is sent
     #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Bencher's own API server, to post the same reports to
     #[arg(long, value_name = "FILE")]
     bencher_api: Option<PathBuf>,
     #[command(flatten)]
-    common: Common,
+    pub(crate) common: Common,
 }
 
-/// One kind of question, with what it may take.
-#[derive(Debug, Serialize)]
-struct Figure {
-    what: String,
-    /// `ms`, `MB`, `B` or `s`.
-    unit: &'static str,
-    most: Option<f64>,
-    values: Vec<f64>,
-}
-
-pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    let stop = Stop::on_signals()?;
-    let origin = Origin::now();
-    let bencher = args.bencher_api.as_deref().map(existing).transpose()?;
-    let program = args.common.wingbeat()?;
-    let folder = fresh("serve")?;
-    let divisor = if args.quick { 10 } else { 1 };
-    let [large, long, posted] = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
-    let large = Shape { reports: large.reports * args.millions, ..large };
-    let shapes = [large, long, posted];
-    let metrics: u64 =
-        shapes.iter().map(|it| u64::from(it.benchmarks) * u64::from(it.reports)).sum();
-    let mut results = Vec::new();
-    for engine in &args.engines {
-        let stored = Stored::new(*engine, &folder)?;
-        // Bencher's server is measured once.
-        let bencher = bencher.clone().filter(|_| results.is_empty());
-        let bencher = bencher.map(|program| (program, folder.join("bencher")));
-        results
-            .push((*engine, figures(&program, &stored, &shapes, bencher.as_ref(), args.rounds)?));
-    }
-    let text = format!(
-        "{}\n{}\nOf {metrics} metrics in the store; median of {} rounds (smallest to largest).\n",
-        origin.text(""),
-        lines(&results),
-        args.rounds
-    );
-    // A larger history has a table of its own.
-    let name = match args.millions {
-        1 => "serve".to_owned(),
-        millions => format!("serve {millions}"),
-    };
-    args.common.finish(&name, &results, &text, &stop)
-}
+pub(crate) const COMPARISON: Comparison<ServeArgs> = Comparison {
+    name: "serve",
+    root: None,
+    needs: &[],
+    measure,
+    texts,
+    pages: &[("peers serve", "docs/peers.md")],
+};
 
 /// What is measured with one engine.
-fn figures(
-    program: &Path,
-    stored: &Stored,
-    shapes: &[Shape; 3],
-    bencher: Option<&(PathBuf, PathBuf)>,
+struct Measurement<'a> {
+    results: &'a mut Results,
+    engine: &'static str,
     rounds: u32,
-) -> anyhow::Result<Vec<Figure>> {
-    let [large, _, posted] = *shapes;
-    let mut figures = Vec::new();
-    let empty = Server::wingbeat(program, &stored.place("empty")?)?;
-    figures.push(memory("memory at rest, without results", &empty)?);
-    drop(empty);
-
-    let place = stored.place("data")?;
-    let begin = Instant::now();
-    let imported = server::import(program, &place, |to| history(&[large, posted], to))?;
-    let seconds = begin.elapsed().as_secs_f64();
-    eprintln!("{imported} metrics are there after {seconds:.1} s");
-    let size = stored.bytes(&place)? as f64 / imported as f64;
-    let mut one = |what: &str, unit, value| {
-        figures.push(Figure { what: what.to_owned(), unit, most: None, values: vec![value] });
-    };
-    one("`wingbeat import`, a million metrics", "s", seconds * 1e6 / imported as f64);
-    one("size of a metric with its verdict", "B", size);
-    let server = Server::wingbeat(program, &place)?;
-    figures.push(memory("memory at rest, with the history", &server)?);
-    figures.extend(questions(&server, shapes, rounds)?);
-    figures.push(memory("memory at rest, after all of this", &server)?);
-    figures.extend(posts::figures(&server, bencher, &POSTED, rounds)?);
-    Ok(figures)
 }
 
-/// The whole path of a program that was named.
-fn existing(program: &Path) -> anyhow::Result<PathBuf> {
-    let found = fs::canonicalize(program).with_context(|| {
-        format!("cannot find {}: build Bencher's API server first", program.display())
-    })?;
-    anyhow::ensure!(found.is_file(), "{} is no file", found.display());
-    Ok(found)
+impl Measurement<'_> {
+    /// A row: what, in which unit, and how much it may be.
+    fn add(&mut self, what: &str, unit: &str, most: Option<f64>, values: &[f64]) {
+        for (round, &value) in (0..).zip(values) {
+            let limit = most.map(|most| ("at_most", most));
+            let run =
+                Run::new((what, self.engine), round, [(unit, value)].into_iter().chain(limit));
+            self.results.add((what, self.engine), round, Ok(run));
+        }
+    }
+
+    /// Times requests, each of which takes the next of something.
+    fn time<T>(
+        &mut self,
+        what: &str,
+        most: Option<f64>,
+        mut next: impl FnMut() -> T,
+        ask: impl Fn(T) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        // What is read for the first time is in memory afterwards.
+        ask(next())?;
+        let mut values = Vec::new();
+        for _ in 0..self.rounds {
+            let it = next();
+            let begin = Instant::now();
+            ask(it)?;
+            values.push(begin.elapsed().as_secs_f64() * 1000.0);
+        }
+        self.add(what, "ms", most, &values);
+        Ok(())
+    }
 }
 
-/// Sends the newest reports through the server, and asks it what people and programs ask.
-fn questions(server: &Server, shapes: &[Shape; 3], rounds: u32) -> anyhow::Result<Vec<Figure>> {
-    let [large, long, posted] = shapes;
-    let mut figures = Vec::new();
-    // A query answers with the metrics that came through the server alone: others have no UUIDs.
-    for lines in (0..long.reports).collect::<Vec<_>>().chunks(REPORTS_AT_ONCE) {
-        let lines: Vec<_> = lines.iter().map(|number| long.judged(*number)).collect();
+fn measure(args: &ServeArgs, bed: &Bed, results: &mut Results) -> anyhow::Result<()> {
+    let bencher = args.bencher_api.as_ref().map(|file| {
+        fs::canonicalize(file).with_context(|| format!("cannot find {}", file.display()))
+    });
+    let mut bencher = bencher.transpose()?;
+    let divisor = if args.quick { 10 } else { 1 };
+    let [large, long, posted] = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
+    let metrics: u64 = [large, long, posted].into_iter().map(Shape::metrics).sum();
+    results.origin.notes.push(format!("{metrics} metrics in the store."));
+    let imported = (large.metrics() + posted.metrics()) as f64;
+    for engine in args.engines.iter().filter(|_| !is_stopped()) {
+        let store = match engine.as_str() {
+            "sqlite" => Store::sqlite(bed.file("data"))?,
+            _ => Store::postgres()?,
+        };
+        let mut to = Measurement { results, engine: store.name(), rounds: args.rounds };
+        let messages = bed.file(&format!("{engine}-messages"));
+        let begin = Instant::now();
+        server::import(&bed.wingbeat, &store, &messages, |to| {
+            large.write(to).and_then(|()| posted.write(to))
+        })?;
+        let took_s = begin.elapsed().as_secs_f64();
+        to.add("`wingbeat import`, a million metrics", "s", None, &[took_s * 1e6 / imported]);
+        let size = store.bytes()? / imported;
+        to.add("size of a metric with its verdict", "B", None, &[size]);
+        let server = Server::wingbeat(&bed.wingbeat, &store, &messages)?;
+        requests(&mut to, &server, [large, long, posted])?;
+        let memory_mb = server.ticks_and_mb()?.1;
+        to.add("memory at rest, after all of this", "MB", Some(40.0), &[memory_mb]);
+        as_bencher_run(&mut to, &server, "wingbeat serve")?;
+        if let Some(program) = bencher.take() {
+            let theirs = Server::bencher(&program, &bed.fresh("bencher")?)?;
+            as_bencher_run(&mut to, &theirs, "Bencher's API server")?;
+        }
+    }
+    Ok(())
+}
+
+/// Sends the newest reports through the server, and asks what people and programs ask.
+fn requests(
+    to: &mut Measurement<'_>,
+    server: &Server,
+    [large, long, posted]: [Shape; 3],
+) -> anyhow::Result<()> {
+    // A query answers only with metrics that came through the server: others have no UUIDs.
+    for numbers in (0..long.reports).collect::<Vec<_>>().chunks(REPORTS_AT_ONCE) {
+        let lines: Vec<_> = numbers.iter().map(|number| long.judged(*number)).collect();
         server.post("/v1/reports", &lines.join("\n"))?;
     }
-    // Through the server: the registry learns the names, and the rows of the series are made.
-    let newest: Vec<_> = (0..2).map(|number| large.after(number)).collect();
-    for document in newest.iter().map(|(_, line)| line).chain([&long.after(0).1]) {
+    let [before, after] = [large.after(0), large.after(1)];
+    for document in [&before.1, &after.1, &long.after(0).1] {
         server.post("/v1/reports", document)?;
     }
     server.wait_until_idle()?;
-
-    let mut number = 0;
-    let mut post = || {
-        number += 1;
-        server.post("/v1/reports", &posted.after(number).1).map(drop)
-    };
-    post()?;
-    server.wait_until_idle()?;
+    let Shape { benchmarks, reports, .. } = posted;
     let what = format!(
-        "post a report of {} metrics as `wingbeat run`, judged by {} reports",
-        posted.benchmarks, posted.reports
+        "post a report of {benchmarks} metrics as `wingbeat run`, judged by {reports} reports"
     );
-    figures.push(measure(&what, None, rounds, &mut post)?);
-    server.wait_until_idle()?;
-
-    let query = perf_query(server, long)?;
-    let mut get = |what: String, most: f64, path: &str| {
-        figures.push(measure(&what, Some(most), rounds, &mut || server.get(path).map(drop))?);
-        anyhow::Ok(())
+    let mut number = 0;
+    let mut next = || {
+        number += 1;
+        posted.after(number).1
     };
-    let (points, answer) = (long.benchmarks * long.reports, server.get(&query)?);
-    let found = answer.matches("\"iteration\"").count();
-    anyhow::ensure!(found as u64 >= u64::from(points), "the query has {found} of {points} points");
-    let (series, size) = (long.benchmarks, answer.len() as f64 / 1e6);
-    let what = format!("query {series} series of {} points: {size:.0} MB", long.reports);
-    get(what, 50.0, &query)?;
-    let [(before, _), (after, _)] = &newest[..] else { anyhow::bail!("two reports") };
-    let of_large = format!("/perf/{}", large.project);
-    let series = large.benchmarks;
-    get(
-        format!("compare {series} series"),
-        200.0,
-        &format!("{of_large}/compare/{before}..{after}"),
-    )?;
-    get(format!("table of {series} series"), 200.0, &of_large)?;
-    let plot = format!("{of_large}/plot?benchmark=group_07%3A%3Abenchmark_0007");
-    get("plot of one series".to_owned(), PAGE_MS_MAX, &plot)?;
-    get("list of reports".to_owned(), PAGE_MS_MAX, &format!("{of_large}/reports"))?;
-    get("list of alerts".to_owned(), PAGE_MS_MAX, &format!("{of_large}/alerts"))?;
-    let report = format!("{of_large}/reports/{after}");
-    get(format!("page of a report of {series} metrics, to the last byte"), 1000.0, &report)?;
+    let post = |document: String| server.post("/v1/reports", &document);
+    post(next())?;
     server.wait_until_idle()?;
-    Ok(figures)
-}
-
-fn measure(
-    what: &str,
-    most: Option<f64>,
-    rounds: u32,
-    ask: &mut dyn FnMut() -> anyhow::Result<()>,
-) -> anyhow::Result<Figure> {
-    // What is read for the first time is in memory afterwards.
-    ask()?;
-    let mut values = Vec::new();
-    for _ in 0..rounds {
-        let begin = Instant::now();
-        ask()?;
-        values.push(begin.elapsed().as_secs_f64() * 1000.0);
+    to.time(&what, None, next, post)?;
+    server.wait_until_idle()?;
+    let query = perf_query(server, long)?;
+    let answer = server.get(&query)?;
+    let points = answer.matches("\"iteration\"").count() as u64;
+    ensure!(points >= long.metrics(), "the query has {points} of {} points", long.metrics());
+    let Shape { benchmarks, reports, .. } = long;
+    let size_mb = answer.len() as f64 / 1e6;
+    let of = format!("/perf/{}", large.project);
+    let series = large.benchmarks;
+    let report = format!("page of a report of {series} metrics, to the last byte");
+    let pages = [
+        (format!("query {benchmarks} series of {reports} points: {size_mb:.0} MB"), 50.0, query),
+        (
+            format!("compare {series} series"),
+            200.0,
+            format!("{of}/compare/{}..{}", before.0, after.0),
+        ),
+        (format!("table of {series} series"), 200.0, of.clone()),
+        (
+            "plot of one series".to_owned(),
+            300.0,
+            format!("{of}/plot?benchmark=group_07%3A%3Abenchmark_0007"),
+        ),
+        (report, 1000.0, format!("{of}/reports/{}", after.0)),
+    ];
+    for (what, most_ms, path) in pages {
+        to.time(&what, Some(most_ms), || (), |()| server.get(&path).map(drop))?;
     }
-    eprintln!("{what}: {values:.1?} ms");
-    Ok(Figure { what: what.to_owned(), unit: "ms", most, values })
+    server.wait_until_idle()
 }
 
-fn memory(what: &str, server: &Server) -> anyhow::Result<Figure> {
-    let values = vec![server.resident_mb()?];
-    Ok(Figure { what: what.to_owned(), unit: "MB", most: Some(40.0), values })
+/// Posts reports as `bencher run` sends them.
+fn as_bencher_run(to: &mut Measurement<'_>, server: &Server, name: &str) -> anyhow::Result<()> {
+    let mut number = 0;
+    let mut next = || {
+        number += 1;
+        POSTED.bencher_run(number, HISTORY).to_string()
+    };
+    let post = |body: String| server.post("/v0/run", &body);
+    (1..HISTORY).try_for_each(|_| post(next()))?;
+    server.wait_until_idle()?;
+    let metrics = POSTED.benchmarks;
+    let what = format!("post a report of {metrics} metrics as `bencher run`, by a t-test: {name}");
+    to.time(&what, None, next, post)
 }
 
 /// The address of the query of all series of a project.
-fn perf_query(server: &Server, shape: &Shape) -> anyhow::Result<String> {
+fn perf_query(server: &Server, shape: Shape) -> anyhow::Result<String> {
     let mut parts = Vec::new();
     for kind in ["branches", "testbeds", "benchmarks", "measures"] {
         let path = format!("/v0/projects/{}/{kind}?per_page=255", shape.project);
         let list: Vec<serde_json::Value> = serde_json::from_str(&server.get(&path)?)
-            .with_context(|| format!("{path} is no list"))?;
-        let uuids: Vec<_> = list.iter().filter_map(|thing| thing["uuid"].as_str()).collect();
-        anyhow::ensure!(!uuids.is_empty(), "{path} is empty");
+            .with_context(|| format!("{path} is not a list"))?;
+        let uuids: Vec<_> = list.iter().filter_map(|item| item["uuid"].as_str()).collect();
+        ensure!(!uuids.is_empty(), "{path} is empty");
         parts.push(format!("{kind}={}", uuids.join("%2C")));
     }
     Ok(format!("/v0/projects/{}/perf?{}", shape.project, parts.join("&")))
 }
 
-fn lines(results: &[(Engine, Vec<Figure>)]) -> String {
-    let Some((_, first)) = results.first() else { return String::new() };
-    let shown = |figure: &Figure| {
-        show(Spread::of(figure.values.iter().copied()), 1.0, 1, &format!(" {}", figure.unit))
+fn texts(results: &Results) -> Vec<String> {
+    let unit_of = |case: &str| {
+        let runs = results.rows.iter().filter(|run| run.case == case);
+        let mut units = runs.flat_map(|run| run.values.keys()).filter(|name| *name != "at_most");
+        units.next().map_or("", String::as_str)
     };
-    let mut columns = vec![column("what", |figure: &&Figure| figure.what.clone())];
-    for (engine, figures) in results {
-        columns.push(column(engine.name(), move |asked: &&Figure| {
-            figures.iter().find(|it| it.what == asked.what).map_or_else(String::new, shown)
+    let engines = results.tools();
+    let mut columns = vec![column("what", |case: &&str| (*case).to_owned())];
+    for &engine in &engines {
+        columns.push(column(engine, move |case: &&str| {
+            let unit = unit_of(case);
+            let spread = results.spread(case, engine, unit);
+            spread.map_or_else(String::new, |_| format!("{} {unit}", median(spread, (1.0, 1, ""))))
         }));
     }
-    columns.push(column("is to take at most", |figure: &&Figure| {
-        figure.most.map_or_else(String::new, |most| format!("{most} {}", figure.unit))
+    columns.push(column("is to take at most", |case: &&str| {
+        let most = engines.iter().find_map(|engine| results.spread(case, engine, "at_most"));
+        most.map_or_else(String::new, |most| format!("{} {}", most.median, unit_of(case)))
     }));
-    table(first, &columns)
+    let rounds = results.rows.iter().map(|run| run.round + 1).max().unwrap_or(0);
+    let origin = results.origin.text(&format!("; median of {rounds} rounds"));
+    vec![format!("{origin}\n{}{}", table(results.cases(), &columns), results.failures())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::{cells_of, results};
+
+    #[test]
+    fn a_column_for_each_engine() {
+        let found = results(&[
+            ("plot", "SQLite", 0, &[("ms", 10.0), ("at_most", 300.0)]),
+            ("plot", "SQLite", 1, &[("ms", 20.04), ("at_most", 300.0)]),
+            ("size", "PostgreSQL", 0, &[("B", 330.0)]),
+        ]);
+        let cells = cells_of(&texts(&found)[0]);
+        assert_eq!(cells, [["plot", "15.0 ms", "", "300 ms"], ["size", "", "330.0 B", ""]]);
+    }
 }

@@ -1,52 +1,39 @@
-//! `cargo xtask peers unwind`: are stacks whole, and the same as others see them?
+//! `cargo xtask peers unwind`: are stacks complete, and the same as others see them?
 //!
 //! wingbeat, perf and samply walk the stacks of programs as they are: built without frame pointers, or
-//! stripped. perf copies the stack and walks it afterwards by the files' tables with no limit of time, so
-//! it is what the others are compared with. Each tool has a run of its own, so that a small difference
-//! is chance.
+//! stripped. perf copies the stack and walks it afterwards by the files' tables without a limit of time,
+//! so the others are compared with it. Each tool has a run of its own, so that a small difference is
+//! chance.
 
-mod cost;
-mod figures;
-mod functions;
-mod kernel;
 mod stacks;
-mod target;
-mod text;
-mod tools;
 
 use std::{
+    fs::{self, File},
+    io::BufReader,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use flate2::read::GzDecoder;
+use wingbeat_steps::command::repository;
 
-use self::{
-    figures::{Figures, Seen},
-    functions::Functions,
-    target::Target,
-    text::text,
-    tools::{Job, PERF, Run, Tool, WINGBEAT},
-};
+use self::stacks::{Functions, Place, Seen, Stacks, of_firefox, of_perf};
 use crate::{
-    comparison::{Common, Origin, Stop, build, chosen, fresh, kept, need_root, out},
-    table::NONE,
+    child::{Running, Usage, create, run, text_of},
+    comparison::{Bed, Common, Comparison, Results, Run, WINGBEAT, chosen, is_stopped},
+    numbers::{Unit, column, median, table},
+    samplers::{Summary, perf_samples, samply_lost},
+    tools::{DATA, Program, Setting, described, find},
 };
-
-/// The name that stands for the row about the kernel among the targets.
-const KERNEL: &str = "kernel";
-
-/// How often wingbeat samples unless it is told: of all processes, nobody asks for more.
-const DEFAULT_HZ: u32 = 99;
-
-const NOT_INSTALLED: &str = "not installed";
 
 /// How stack walks are compared.
 #[derive(Debug, Args)]
 pub(crate) struct UnwindArgs {
-    /// Runs of each tool on each target
+    /// Runs of each tool on each program
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -54,192 +41,521 @@ pub(crate) struct UnwindArgs {
     #[arg(long, value_name = "HZ", default_value_t = 999)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=50_000))]
     hz: u32,
-    /// Only these tools; `wingbeat` counts as one
+    /// Only these tools: wingbeat, perf, samply
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// Only these targets; `kernel` is the time that a sample takes in the kernel
+    /// Only these programs, such as git and rustc: the names in crates/eval/data.toml
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     target: Vec<String>,
-    /// Keep what earlier runs measured on other targets, and show it too
-    #[arg(long)]
-    add: bool,
+    /// Only the time that a sample takes in the kernel
+    #[arg(long, conflicts_with_all = ["only", "target"])]
+    kernel: bool,
     #[command(flatten)]
-    common: Common,
+    pub(crate) common: Common,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Record {
-    origin: Origin,
-    rounds: u32,
+pub(crate) const COMPARISON: Comparison<UnwindArgs> = Comparison {
+    name: "unwind",
+    root: Some("profilers"),
+    needs: &["bash", "setarch"],
+    measure,
+    texts,
+    pages: &[("peers unwind", "docs/peers.md")],
+};
+
+const PERF: &str = "perf";
+const SAMPLY: &str = "samply";
+const KERNEL: &str = "kernel";
+
+/// A sampler, and how it samples a program.
+type Sampler = (&'static str, fn(&Job<'_>) -> anyhow::Result<Sampled>);
+
+/// perf before samply, which is compared with it.
+const SAMPLERS: [Sampler; 3] = [(WINGBEAT, wingbeat), (PERF, perf), (SAMPLY, samply)];
+
+/// Samples per second of all processes: nobody asks for more there.
+const ALL_HZ: u32 = 99;
+
+/// Time for a tool that watches all processes to begin.
+const SET_UP: Duration = Duration::from_millis(500);
+
+/// Runs `$0` and leaves in `$1` what it took: bash counts finer than other shells.
+const TIMED: &str = r#"sh -c "$0"; status=$?; times > "$1"; exit $status"#;
+
+/// A run to make.
+struct Job<'a> {
+    program: &'a Program,
+    /// With the program's files.
+    folder: &'a Path,
     hz: u32,
-    /// Each with its version, and what was run.
-    tools: Vec<String>,
-    rows: Vec<Row>,
-    kernel: Vec<Kernel>,
+    wingbeat: &'a Path,
+    /// For the tool's files.
+    out: PathBuf,
 }
 
-/// A tool on a target, over the rounds.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Row {
-    target: String,
-    tool: String,
-    /// Why there are no figures, or fewer.
-    note: Option<String>,
-    figures: Vec<Figures>,
+/// Cost of a run: CPU time of all, and memory of the tool; and CPU time of the target with all that it waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Cost {
+    usage: Usage,
+    target_ns: u64,
 }
 
-/// Time in the kernel by one way to walk.
-#[derive(Debug, Serialize, Deserialize)]
-struct Kernel {
-    unwind: String,
-    ns: Vec<f64>,
+/// What a tool made of a run.
+struct Sampled {
+    stacks: Stacks,
+    /// Where the tool counts them.
+    complete: Option<f64>,
+    cost: Cost,
+    /// `samples`, `lost`, `bytes_per_sample`; `later_s`: CPU time after the recording; `recording_memory_mb`.
+    values: Vec<(&'static str, f64)>,
 }
 
-/// What all runs share.
-struct Bed<'a> {
-    args: &'a UnwindArgs,
-    tools: Vec<Tool>,
-    wingbeat: PathBuf,
-    stop: Stop,
+impl Job<'_> {
+    fn file(&self, name: &str) -> PathBuf {
+        self.out.join(name)
+    }
+
+    /// Runs the program under a command that takes it as its last words.
+    ///
+    /// Libraries lie at the same addresses in all processes: perf 6.1 mistakes those of the process that
+    /// forked for those of the program that it became, and loses every second of such stacks.
+    fn launch(&self, under: &Command) -> anyhow::Result<Cost> {
+        let times = self.file("times");
+        let mut command = Command::new("setarch");
+        command.arg("-R").arg(under.get_program()).args(under.get_args());
+        command.args(["bash", "-c", TIMED, &self.program.run]).arg(&times);
+        command.current_dir(self.folder).env("REPOSITORY", repository());
+        let out = create(&self.file("output"))?;
+        let messages = self.file("messages");
+        let running = Running::connected(&mut command, Stdio::null(), out.into(), &messages)?;
+        // The kernel's maximum at the end would be the target's where that takes more.
+        let status = PathBuf::from(format!("/proc/{}/status", running.pid()));
+        let mut rss_max_bytes = 0;
+        while !running.ends_within(Duration::from_millis(10))? {
+            rss_max_bytes = rss_max_of(&text_of(&status)).unwrap_or(0).max(rss_max_bytes);
+        }
+        let usage = Usage { rss_max_bytes, ..running.finish()? };
+        let target_ns = times_ns(&text_of(&times)).context("the target left no times")?;
+        Ok(Cost { usage, target_ns })
+    }
 }
 
-pub(crate) fn run(args: &UnwindArgs) -> anyhow::Result<ExitCode> {
-    need_root("profilers need", "unwind …")?;
-    let tools = chosen(&tools::ALL, "tool", |tool| tool.name, &args.only)?;
-    let names: Vec<_> = target::ALL.iter().map(|it| it.name).chain([KERNEL]).collect();
-    let names = chosen(&names, "target", |name| name, &args.target)?;
-    let stop = Stop::on_signals()?;
-    let bed = Bed { args, tools, wingbeat: args.common.wingbeat()?, stop };
-    let mut record = Record {
-        origin: Origin::now(),
-        rounds: args.rounds,
-        hz: args.hz,
-        tools: bed.tools.iter().map(Tool::sentence).collect(),
-        rows: Vec::new(),
-        kernel: Vec::new(),
+fn rss_max_of(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// The sum of `0m1.234s 0m0.010s`, a line for the shell and one for its children.
+fn times_ns(text: &str) -> Option<u64> {
+    let time = |word: &str| {
+        let (minutes, seconds) = word.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
     };
-    for target in target::ALL.iter().filter(|it| names.contains(&it.name)) {
-        if !bed.stop.is_asked() {
-            record.rows.extend(bed.rows(target)?);
-        }
-    }
-    if names.contains(&KERNEL) && !bed.stop.is_asked() {
-        record.kernel = bed.kernel()?;
-    }
-    if args.add {
-        record.add(kept(&out("")?.join("unwind.json"))?);
-    }
-    args.common.finish("unwind", &record, &text(&record), &bed.stop)
+    let sum_s: f64 = text.split_whitespace().map(time).sum::<Option<f64>>()?;
+    (!text.is_empty()).then(|| (sum_s * 1e9).round() as u64)
 }
 
-impl Record {
-    /// What an earlier run has of targets that this one lacks.
-    fn add(&mut self, earlier: Self) {
-        let has = |row: &Row| self.rows.iter().any(|mine| mine.target == row.target);
-        let more: Vec<_> = earlier.rows.into_iter().filter(|row| !has(row)).collect();
-        self.rows.extend(more);
-        let place = |row: &Row| target::ALL.iter().position(|it| it.name == row.target);
-        self.rows.sort_by_key(place);
-        if self.kernel.is_empty() {
-            self.kernel = earlier.kernel;
-        }
-    }
+fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
+    let opened = File::open(file).with_context(|| format!("{} was not written", file.display()))?;
+    Ok(BufReader::new(opened))
 }
 
-/// What stands in the place of figures; what begins otherwise is too long for that.
-fn not_installed(program: &str) -> String {
-    format!("{NOT_INSTALLED}: {program}")
+fn wingbeat(job: &Job<'_>) -> anyhow::Result<Sampled> {
+    let (profile, summary) = (job.file("profile.json"), job.file("summary.json"));
+    let mut command = Command::new(job.wingbeat);
+    command.args(["profile", "--quiet", "--unwind", "auto", "-F", &job.hz.to_string(), "-o"]);
+    command.arg(&profile).arg("--summary-json").arg(&summary);
+    let cost = if job.program.all {
+        let watcher = Running::start(command.arg("--all"), &job.file("messages"))?;
+        thread::sleep(SET_UP);
+        let cost = job.launch(&Command::new("env"));
+        watcher.interrupt()?;
+        let (watched, cost) = (watcher.finish()?, cost?);
+        Cost { usage: cost.usage.then(watched), ..cost }
+    } else {
+        job.launch(command.arg("--"))?
+    };
+    let summary = Summary::read(&summary)?;
+    let complete = summary.number("/stacks/complete")?;
+    let all = summary.sum("/stacks", &["complete", "truncated", "broken"])?;
+    Ok(Sampled {
+        stacks: of_firefox(open(&profile)?, Place::Address)?,
+        complete: (all > 0.0).then_some(complete / all),
+        cost,
+        values: vec![
+            ("samples", summary.number("/ticks/sampled")?),
+            ("lost", summary.number("/ticks/lost")?),
+            ("bytes_per_sample", summary.number("/bytes_per_sample")?),
+            ("later_s", summary.sum("/own/cpu_time_ns", &["symbolize", "write"])? / 1e9),
+            ("recording_memory_mb", summary.number("/own/rss_max_record_bytes")? / 1e6),
+        ],
+    })
 }
 
-impl Bed<'_> {
-    /// All tools on a target. What cannot be is said in its row, and ends nothing.
-    fn rows(&self, target: &Target) -> anyhow::Result<Vec<Row>> {
-        let name = target.name.to_owned();
-        let without = |why: String| {
-            let (target, tool) = (name.clone(), NONE.to_owned());
-            vec![Row { target, tool, note: Some(why), ..Row::default() }]
-        };
-        if let Some(lacks) = target.lacks() {
-            return Ok(without(not_installed(lacks)));
-        }
+fn perf(job: &Job<'_>) -> anyhow::Result<Sampled> {
+    let (data, text) = (job.file("perf.data"), job.file("script.txt"));
+    let mut record = Command::new("perf");
+    record.args(["record", "--quiet", "--call-graph", "dwarf,65528", "-e", "cpu-clock"]);
+    // Buffers for a thousand copies of a stack.
+    record.args(["-m", "64M", "-F", &job.hz.to_string(), "-o"]).arg(&data).arg("--");
+    let cost = job.launch(&record)?;
+    let mut script = Command::new("perf");
+    script.args(["script", "--no-inline", "--max-stack", "1024", "-F", "pid,ip,sym,dso", "-i"]);
+    let printed = run(script.arg(&data), create(&text)?.into(), &job.file("messages"))?;
+    let (samples, lost) = perf_samples(&data, "cpu-clock")?;
+    let bytes = fs::metadata(&data).context("perf left no recording")?.len() as f64;
+    let stacks = of_perf(open(&text)?)?;
+    // Some hundred megabytes.
+    fs::remove_file(&data).context("cannot remove perf's recording")?;
+    Ok(Sampled {
+        stacks,
+        complete: None,
+        cost: Cost { usage: cost.usage.then(printed), ..cost },
+        values: vec![
+            ("samples", samples),
+            ("lost", lost),
+            ("bytes_per_sample", bytes / samples.max(1.0)),
+            // It also walks then.
+            ("later_s", printed.cpu_ns as f64 / 1e9),
+        ],
+    })
+}
+
+fn samply(job: &Job<'_>) -> anyhow::Result<Sampled> {
+    let _lowered = Setting::for_samply()?;
+    let profile = job.file("profile.json.gz");
+    let mut command = Command::new(SAMPLY);
+    command.args(["record", "--save-only", "--no-open", "--rate", &job.hz.to_string(), "-o"]);
+    let cost = job.launch(command.arg(&profile).arg("--"))?;
+    let stacks = of_firefox(BufReader::new(GzDecoder::new(open(&profile)?)), Place::Relative)?;
+    let memory_mb = cost.usage.rss_max_bytes as f64 / 1e6;
+    let lost = samply_lost(&text_of(&job.file("messages")));
+    let values = vec![("lost", lost), ("recording_memory_mb", memory_mb)];
+    Ok(Sampled { stacks, complete: None, cost, values })
+}
+
+fn measure(args: &UnwindArgs, bed: &Bed, results: &mut Results) -> anyhow::Result<()> {
+    let mut samplers = chosen(&SAMPLERS, |it| it.0, &args.only)?;
+    let programs = chosen(&DATA.unwind, |it| &it.name, &args.target)?;
+    let peers = samplers.iter().filter(|it| it.0 != WINGBEAT);
+    results.origin.tools = peers.map(|it| described(it.0)).collect();
+    samplers.retain(|it| it.0 == WINGBEAT || find(it.0).is_ok());
+    for program in programs.into_iter().filter(|_| !args.kernel) {
         let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
-        if let Err(error) = target.make(folder.path()) {
-            return Ok(without(format!("cannot be made: {error:#}")));
-        }
-        let row = |tool: &Tool| Row {
-            target: name.clone(),
-            tool: tool.name.to_owned(),
-            note: tool.lacks().map(not_installed),
-            ..Row::default()
-        };
-        let tools = self.tools.iter().filter(|tool| !target.with_all || tool.name == WINGBEAT);
-        let mut rows: Vec<Row> = tools.map(row).collect();
-        for round in 0..self.args.rounds {
-            if let Err(error) = self.round(target, folder.path(), round, &mut rows) {
-                let failed = format!("failed alone: {error:#}");
-                rows.iter_mut().for_each(|row| row.note = Some(failed.clone()));
+        let tools = samplers.iter().filter(|it| !program.all || it.0 == WINGBEAT);
+        let tools: Vec<&Sampler> = tools.copied().collect();
+        let made = program.make(folder.path());
+        for round in 0..args.rounds {
+            let hz = if program.all { ALL_HZ } else { args.hz };
+            let wingbeat = bed.wingbeat.as_path();
+            let job = |tool: &str| {
+                let out = bed.fresh(&format!("{}-{tool}", program.name))?;
+                anyhow::Ok(Job { program, folder: folder.path(), hz, wingbeat, out })
+            };
+            let outcome = match &made {
+                Ok(()) => compare(&tools, job, round, results),
+                Err(error) => Err(anyhow::anyhow!("{error:#}")),
+            };
+            if let Err(error) = outcome {
+                results.add((&program.name, WINGBEAT), round, Err(error));
+                break;
             }
         }
-        Ok(rows)
+    }
+    if args.kernel || args.target.is_empty() {
+        for round in 0..args.rounds {
+            for walk in ["auto", "frame-pointer"] {
+                let run = kernel_ns(bed, walk, args.hz);
+                let run = run.map(|ns| Run::new((KERNEL, walk), round, [("kernel_ns", ns)]));
+                results.add((KERNEL, walk), round, run);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The program alone, then under each tool.
+fn compare<'a>(
+    tools: &[&Sampler],
+    job: impl Fn(&str) -> anyhow::Result<Job<'a>>,
+    round: u32,
+    results: &mut Results,
+) -> anyhow::Result<()> {
+    let alone = job("alone")?;
+    let case = alone.program.name.as_str();
+    let cost = alone.launch(&Command::new("env")).context("without a tool")?;
+    let mut functions = Functions::default();
+    let mut seen: Vec<(&str, Sampled, Seen)> = Vec::new();
+    for (tool, sample) in tools.iter().copied().filter(|_| !is_stopped()) {
+        match sample(&job(tool)?) {
+            Ok(sampled) => {
+                let found = Seen::of(&sampled.stacks, &mut functions);
+                seen.push((tool, sampled, found));
+            }
+            Err(error) => results.add((case, tool), round, Err(error)),
+        }
+    }
+    let theirs = seen.iter().find(|it| it.0 == PERF).map(|it| it.2.clone());
+    for (tool, sampled, found) in &seen {
+        let mut run = figures((case, tool), round, sampled, found, &cost);
+        run.values.insert("hz".to_owned(), alone.hz.into());
+        let theirs = theirs.as_ref().filter(|_| *tool != PERF);
+        let depths = theirs.and_then(|it| it.complete_and_depth()).zip(found.complete_and_depth());
+        let gap = depths.map(|(theirs, ours)| ours.1 - theirs.1);
+        run.values.extend(gap.map(|gap| ("depth_from_perf".to_owned(), gap)));
+        if let Some((gap, function)) =
+            theirs.and_then(|it| found.largest_difference(it, &functions))
+        {
+            run.values.insert("share_from_perf".to_owned(), gap);
+            run.note = Some(function.chars().take(40).collect());
+        }
+        results.add((case, tool), round, Ok(run));
+    }
+    Ok(())
+}
+
+/// The figures of a run of a tool, given the cost of the program alone.
+fn figures(place: (&str, &str), round: u32, run: &Sampled, seen: &Seen, alone: &Cost) -> Run {
+    let Sampled { complete, cost, values, .. } = run;
+    let mut figures = Run::new(place, round, values.iter().copied());
+    let own = complete.or_else(|| Some(seen.complete_and_depth()?.0));
+    let samples = *figures.values.entry("samples".to_owned()).or_insert(seen.samples as f64);
+    // CPU time beyond the target's is also in the run alone: that of shells, and of exits.
+    let beyond_s = |it: &Cost| it.usage.cpu_ns.saturating_sub(it.target_ns) as f64 / 1e9;
+    let own_s = (beyond_s(cost) - beyond_s(alone)).max(0.0);
+    let recording_s = (own_s - figures.get("later_s").unwrap_or(0.0)).max(0.0);
+    let per_10k = |seconds: f64| (samples > 0.0).then_some(seconds / samples * 1e4);
+    let slowdown = cost.target_ns as f64 / alone.target_ns.max(1) as f64 - 1.0;
+    let more = [
+        ("complete", own),
+        ("depth", seen.complete_and_depth().map(|it| it.1)),
+        ("slowdown", Some(slowdown)),
+        ("own_s_per_10k", per_10k(own_s)),
+        ("recording_s_per_10k", per_10k(recording_s)),
+        ("memory_mb", Some(cost.usage.rss_max_bytes as f64 / 1e6)),
+    ];
+    let more = more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    figures.values.extend(more);
+    figures
+}
+
+/// Nanoseconds in the kernel for a sample of stacks of 26 frames, by the kernel's account of the program that perf
+/// events run.
+fn kernel_ns(bed: &Bed, walk: &str, hz: u32) -> anyhow::Result<f64> {
+    let _statistics = Setting::for_run_times()?;
+    let summary = bed.file("summary.json");
+    let mut command = Command::new(&bed.wingbeat);
+    command.args(["profile", "--quiet", "--unwind", walk, "-F", &hz.to_string(), "-o"]);
+    command.arg(bed.file("stacks.folded")).arg("--summary-json").arg(&summary).arg("--");
+    // Two seconds or so.
+    command.arg(bed.work()?).args(["deep", "120000", "19", "19"]);
+    let running = Running::start(&mut command, &bed.file("messages"))?;
+    let folder = format!("/proc/{}/fdinfo", running.pid());
+    let mut last = None;
+    while !running.ends_within(Duration::from_millis(20))? {
+        let files = fs::read_dir(&folder).into_iter().flatten().flatten();
+        last = files.filter_map(|file| run_time_of(&text_of(&file.path()))).next().or(last);
+    }
+    running.finish()?;
+    let (time_ns, runs) = last.context("wingbeat ran no eBPF program")?;
+    // It also runs at ticks that are not the target's, and then takes next to no time.
+    let summary = Summary::read(&summary)?;
+    let ticks = summary.sum("/ticks", &["sampled", "idle", "other", "lost"])?;
+    let sampled = summary.number("/ticks/sampled")?;
+    ensure!(sampled > 0.0, "wingbeat took no samples");
+    Ok(time_ns / runs * ticks / sampled)
+}
+
+/// Run time in nanoseconds and runs of a program of type `BPF_PROG_TYPE_PERF_EVENT`.
+fn run_time_of(fdinfo: &str) -> Option<(f64, f64)> {
+    let field = |name: &str| {
+        let mut lines = fdinfo.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(found, _)| *found == name)?.1.trim().parse::<f64>().ok()
+    };
+    let runs = field("run_cnt").filter(|&runs| runs > 0.0)?;
+    (field("prog_type")? == 7.0).then_some((field("run_time_ns")?, runs))
+}
+
+const PERCENT: Unit = (100.0, 2, "");
+const SECONDS: Unit = (1.0, 2, "");
+
+/// Heading, tool, figure.
+const COLUMNS: [(&str, &str, &str, Unit); 7] = [
+    ("complete, wingbeat", WINGBEAT, "complete", PERCENT),
+    ("perf", PERF, "complete", PERCENT),
+    ("samply", SAMPLY, "complete", PERCENT),
+    ("own CPU, wingbeat", WINGBEAT, "own_s_per_10k", SECONDS),
+    ("of it recording", WINGBEAT, "recording_s_per_10k", SECONDS),
+    ("perf", PERF, "own_s_per_10k", SECONDS),
+    ("samply, recording", SAMPLY, "recording_s_per_10k", SECONDS),
+];
+
+/// What wingbeat is to reach: in words, the figure with its unit, and its limits. A limit may be samply's figure.
+/// Differences from perf count where perf's own stacks are complete, but for 2 %.
+struct Goal {
+    what: &'static str,
+    figure: &'static str,
+    unit: Unit,
+    limits: fn(&Results, &str) -> Option<(f64, f64)>,
+}
+
+const GOALS: [Goal; 5] = [
+    Goal {
+        what: "99.5 % complete stacks",
+        figure: "complete",
+        unit: PERCENT,
+        limits: |_, _| Some((0.995, 1.0)),
+    },
+    Goal {
+        what: "mean depth within 0.5 frames of perf's, where perf's stacks are complete",
+        figure: "depth_from_perf",
+        unit: (1.0, 2, ""),
+        limits: |results, case| where_perf_can(results, case, 0.5),
+    },
+    Goal {
+        what: "the ten largest functions within 2 points of perf's",
+        figure: "share_from_perf",
+        unit: (100.0, 1, ""),
+        limits: |results, case| where_perf_can(results, case, 0.02),
+    },
+    Goal {
+        what: "CPU time of recording at most samply's",
+        figure: "recording_s_per_10k",
+        unit: SECONDS,
+        limits: |results, case| at_most_samply(results, case, "recording_s_per_10k"),
+    },
+    Goal {
+        what: "memory at most samply's, MB",
+        figure: "memory_mb",
+        unit: (1.0, 0, ""),
+        limits: |results, case| at_most_samply(results, case, "memory_mb"),
+    },
+];
+
+fn where_perf_can(results: &Results, case: &str, most: f64) -> Option<(f64, f64)> {
+    let complete = results.spread(case, PERF, "complete")?.median;
+    (complete >= 0.98).then_some((-most, most))
+}
+
+fn at_most_samply(results: &Results, case: &str, figure: &str) -> Option<(f64, f64)> {
+    Some((0.0, results.spread(case, SAMPLY, figure)?.median))
+}
+
+impl Goal {
+    /// The cases that miss it, with their figures; "" if none does.
+    fn missed(&self, results: &Results) -> String {
+        let missed = results.cases().into_iter().filter_map(|case| {
+            let spread = results.spread(case, WINGBEAT, self.figure)?;
+            let (least, most) = (self.limits)(results, case)?;
+            let is_missed = !(least..=most).contains(&spread.median);
+            is_missed.then(|| format!("{case} ({})", median(Some(spread), self.unit)))
+        });
+        let missed: Vec<String> = missed.collect();
+        if missed.is_empty() {
+            String::new()
+        } else {
+            format!("- {}: {}\n", self.what, missed.join(", "))
+        }
+    }
+}
+
+fn texts(results: &Results) -> Vec<String> {
+    let rounds = results.rows.iter().map(|run| run.round + 1).max().unwrap_or(0);
+    let hz = results.rows.iter().filter_map(|run| run.get("hz")).fold(0.0, f64::max);
+    let mut columns = vec![column("target", |case: &&str| (*case).to_owned())];
+    for (head, tool, figure, unit) in COLUMNS {
+        let cell = move |case: &&str| median(results.spread(case, tool, figure), unit);
+        columns.push(column(head, cell));
+    }
+    let has_figures = |case: &&str| results.spread(case, WINGBEAT, "samples").is_some();
+    let rows = table(results.cases().into_iter().filter(has_figures), &columns);
+    let missed: String = GOALS.iter().map(|goal| goal.missed(results)).collect();
+    let missed = if missed.is_empty() { missed } else { format!("Missed goals:\n\n{missed}") };
+    let kernel = |walk| results.spread(KERNEL, walk, "kernel_ns");
+    let kernel = kernel("auto").zip(kernel("frame-pointer")).map(|(tables, pointers)| {
+        let [tables, pointers] = [tables, pointers].map(|it| it.median / 1e3);
+        format!(
+            "In the kernel, a stack of 26 frames takes {tables:.1} µs with tables, {pointers:.1} µs with frame \
+             pointers.\n"
+        )
+    });
+    let origin = results.origin.text(&format!("; {rounds} rounds at {hz} Hz, median"));
+    let about = "Complete stacks in %, CPU time in seconds per 10,000 samples.\n".to_owned();
+    let mut parts =
+        vec![origin, about, rows, missed, kernel.unwrap_or_default(), results.failures()];
+    parts.retain(|part| !part.is_empty());
+    vec![parts.join("\n")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::{cells_of, results};
+
+    #[test]
+    fn costs_are_read() {
+        let check = |text: &str, expected| assert_eq!(times_ns(text), expected, "{text}");
+        check("0m0.001s 0m0.002s\n1m1.500s 0m0.010s\n", Some(61_513_000_000));
+        check("1.5 0.1\n", None);
+        check("", None);
+        assert_eq!(rss_max_of("VmPeak:\t 9 kB\nVmHWM:\t    12 kB\n"), Some(12 << 10));
+        let text = "pos:\t0\nprog_type:\t7\nrun_time_ns:\t900\nrun_cnt:\t3\n";
+        assert_eq!(run_time_of(text), Some((900.0, 3.0)));
+        assert_eq!(run_time_of(&text.replace("\t7", "\t17")), None);
     }
 
-    /// The target alone, then under each tool.
-    fn round(
-        &self,
-        target: &Target,
-        folder: &Path,
-        round: u32,
-        rows: &mut [Row],
-    ) -> anyhow::Result<()> {
-        let hz = if target.with_all { DEFAULT_HZ } else { self.args.hz };
-        let wingbeat = self.wingbeat.as_path();
-        let job = |tool: &str| {
-            let out = fresh(&format!("unwind-{}-{tool}", target.name))?;
-            anyhow::Ok(Job { target: *target, folder, hz, wingbeat, out })
+    #[test]
+    fn own_time_is_without_the_target_s() {
+        let cost = |cpu_ns, target_ns| Cost {
+            usage: Usage { cpu_ns, rss_max_bytes: 5_000_000 },
+            target_ns,
         };
-        let alone = job("alone")?.launch(&Command::new("env"))?;
-        let mut functions = Functions::default();
-        let mut seen: Vec<(&mut Row, Run, Seen)> = Vec::new();
-        for row in rows {
-            let Some(tool) = self.tools.iter().find(|tool| tool.name == row.tool) else { continue };
-            if tool.lacks().is_some() || self.stop.is_asked() {
-                continue;
-            }
-            match (tool.run)(&job(tool.name)?) {
-                Ok(run) => {
-                    let place = format!("round {}, {}", round + 1, target.name);
-                    eprintln!("{place}, {}: {} samples", tool.name, run.samples);
-                    let known: Vec<_> =
-                        run.stacks.frames.iter().map(|frame| functions.of(frame)).collect();
-                    let found = Seen::of(&run.stacks, &known, |it| functions.is_root(it));
-                    seen.push((row, run, found));
-                }
-                Err(_) if self.stop.is_asked() => {}
-                Err(error) => row.note = Some(format!("failed: {error:#}")),
-            }
-        }
-        let perf = seen.iter().position(|(row, ..)| row.tool == PERF);
-        let theirs = perf.map(|perf| seen[perf].2.clone());
-        for (row, run, found) in seen {
-            row.figures.push(Figures::of(&run, &found, theirs.as_ref(), &alone, &functions));
-        }
-        Ok(())
+        let values = vec![("samples", 1e4), ("later_s", 4.0)];
+        let cost_s = |cpu: u64, target: u64| cost(cpu * 1_000_000_000, target * 1_000_000_000);
+        let sampled =
+            Sampled { stacks: Stacks::default(), complete: None, cost: cost_s(130, 110), values };
+        let run = figures(("c", "t"), 0, &sampled, &Seen::default(), &cost_s(103, 100));
+        let found =
+            ["own_s_per_10k", "recording_s_per_10k", "memory_mb", "complete"].map(|it| run.get(it));
+        assert_eq!(found, [Some(17.0), Some(13.0), Some(5.0), None]);
+        assert!((run.get("slowdown").expect("a time") - 0.1).abs() < 1e-9);
     }
 
-    fn kernel(&self) -> anyhow::Result<Vec<Kernel>> {
-        let workload = build(&["wingbeat-workloads"])?.join("work-deep");
-        let _statistics = kernel::Statistics::kept()?;
-        let mut found = ["auto", "frame-pointer"]
-            .map(|unwind| Kernel { unwind: unwind.to_owned(), ns: Vec::new() });
-        for _ in 0..self.args.rounds {
-            for way in &mut found {
-                let (wingbeat, hz) = (&self.wingbeat, self.args.hz);
-                let ns = kernel::ns_per_sample(wingbeat, &workload, &way.unwind, hz);
-                let Some(ns) = self.stop.unless_asked(ns)? else { return Ok(found.into()) };
-                eprintln!("kernel part, {}: {ns:.0} ns per sample", way.unwind);
-                way.ns.push(ns);
-            }
-        }
-        Ok(found.into())
+    #[test]
+    fn a_program_is_measured() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let launch = |run: &str| {
+            let program = Program { run: run.to_owned(), ..Program::default() };
+            let (folder, out) = (dir.path(), dir.path().to_owned());
+            let job = Job { program: &program, folder, hz: 9, wingbeat: folder, out };
+            job.launch(&Command::new("env"))
+        };
+        let cost = launch("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done").expect("it runs");
+        assert!(cost.target_ns > 0 && cost.usage.cpu_ns >= cost.target_ns / 2, "{cost:?}");
+        assert!(cost.usage.rss_max_bytes > 0 && launch("exit 3").is_err(), "{cost:?}");
+    }
+
+    #[test]
+    fn goals_count_where_perf_can_measure() {
+        let ours = [
+            ("samples", 9.0),
+            ("complete", 0.99),
+            ("depth_from_perf", -0.75),
+            ("share_from_perf", 0.01),
+        ];
+        let perf = |complete| [("complete", complete)];
+        let found = results(&[
+            ("git", WINGBEAT, 0, &ours),
+            ("git", PERF, 0, &perf(0.99)),
+            ("go", WINGBEAT, 0, &ours),
+            ("go", PERF, 0, &perf(0.5)),
+            ("gone", WINGBEAT, 0, &[]),
+        ]);
+        let text = &texts(&found)[0];
+        assert_eq!(cells_of(text)[0][..4], ["git", "99.00", "99.00", "–"]);
+        let expected = "- 99.5 % complete stacks: git (99.00), go (99.00)\n- mean depth within 0.5 frames of perf's, \
+            where perf's stacks are complete: git (−0.75)\n";
+        assert!(text.contains(expected), "{text}");
+        assert!(text.ends_with("- gone, wingbeat: .\n"), "{text}");
     }
 }

@@ -1,133 +1,630 @@
-//! Does it work on objects that nobody here wrote? Each is measured by `wingbeat bench` as a user
-//! would, and loaded by libbpf beside that, program by program.
+//! Does it work on objects that nobody here wrote? Each is measured by `wingbeat bench`, and loaded by
+//! libbpf, with veristat, program by program.
 
-mod carve;
-mod files;
-mod measured;
-mod packages;
-mod reason;
-mod record;
-mod text;
-mod veristat;
-
-use std::{fs, path::PathBuf, process::ExitCode, time::Duration};
-
-use anyhow::{Context as _, bail};
-use clap::Args;
-
-use self::{
-    files::Object,
-    record::{Record, Tried},
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::LazyLock,
+    time::Duration,
 };
-use super::Bed;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use object::{
+    Endianness,
+    elf::{EM_BPF, ET_REL, FileHeader64, SHT_NOBITS},
+    read::elf::{FileHeader as _, SectionHeader as _},
+};
+use regex_lite::Regex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use wingbeat_bpf_build::Toolchain;
+use wingbeat_bpf_loader::spec::Spec;
+use wingbeat_steps::folders::{below, sorted};
+
+use super::wingbeat_bench;
 use crate::{
-    comparison::{Common, Origin, Stop, kept, out},
-    tools::find,
+    child::{Ended, Running, create, output, text_of},
+    comparison::{Bed, Common, Comparison, Results, is_stopped},
+    numbers::{column, distinct, table},
+    tools::DATA,
 };
 
 /// Which objects are tried, and for how long.
 #[derive(Debug, Args)]
 pub(crate) struct ObjectsArgs {
     /// A folder with objects of one origin, or one whose folders are origins
-    #[arg(long = "folder", value_name = "[NAME=]DIR", required_unless_present_any = ["apt", "from"])]
-    folders: Vec<String>,
-    /// Also take the objects of Debian's packages; they are downloaded, not installed
+    #[arg(long, value_name = "[NAME=]DIR", required_unless_present_any = ["apt", "from"])]
+    folder: Vec<String>,
+    /// Also the objects in Debian's packages, which are downloaded, not installed
     #[arg(long)]
     apt: bool,
-    /// Time for each object, as wingbeat gets it
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
-    time: Duration,
-    /// When an object that has not ended is stopped
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
-    limit: Duration,
-    /// The veristat to compare with [default: the one in PATH]
-    #[arg(long, value_name = "FILE")]
-    veristat: Option<PathBuf>,
-    /// Make the tables of figures that were kept, and try nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["folders", "apt"])]
-    from: Option<PathBuf>,
+    /// Seconds for each object
+    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=600))]
+    time: u32,
+    /// Seconds after which an object that has not ended is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    limit: u32,
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
 }
 
-/// Tries all objects one after the other, and prints the tables.
-pub(super) fn run(args: &ObjectsArgs) -> anyhow::Result<ExitCode> {
-    if let Some(file) = &args.from {
-        return finish(args, &kept(file)?, &Stop::on_signals()?);
-    }
-    let veristat = args.veristat.clone().map_or_else(|| find("veristat"), Ok)?;
-    let bed = Bed::new(&args.common)?;
-    let mut origin = Origin::now();
+pub(super) const COMPARISON: Comparison<ObjectsArgs, Tried> = Comparison {
+    name: "bench objects",
+    root: Some("eBPF programs"),
+    needs: &["veristat"],
+    measure,
+    texts,
+    pages: &[("peers bench objects", "docs/objects.md")],
+};
+
+/// An object that was tried.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Tried {
+    origin: String,
+    name: String,
+    time_s: f64,
+    limit_s: f64,
+    /// What became of its programs here.
+    programs: BTreeMap<String, Fate>,
+    /// Why wingbeat had no result at all.
+    failure: Option<String>,
+    wall_s: f64,
+    is_late: bool,
+    /// Whether libbpf loads each program; empty if it cannot open the object.
+    libbpf: BTreeMap<String, bool>,
+}
+
+/// What became of a program; the best of its cases.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Fate {
+    /// It was not loaded, or did not run: why.
+    Refused(String),
+    /// It was loaded and run, and no time could be taken: why.
+    Untimed(String),
+    /// It was loaded; only its event can run it.
+    Verified,
+    Timed,
+}
+
+fn measure(args: &ObjectsArgs, bed: &Bed, results: &mut Results<Tried>) -> anyhow::Result<()> {
     let mut folders = Vec::new();
     if args.apt {
-        let (found, notes) = packages::folders()?;
-        folders.extend(found);
-        origin.notes.extend(notes);
+        folders.extend(packages(&mut results.origin.notes)?);
     }
-    for argument in &args.folders {
-        folders.extend(files::folders(argument)?);
+    for argument in &args.folder {
+        folders.extend(named_folders(argument)?);
     }
-    let objects = files::objects(&folders)?;
-    if objects.is_empty() {
-        bail!("there are no files *.o in these folders");
-    }
-    let mut record = Record {
-        origin,
-        time_s: args.time.as_secs_f64(),
-        limit_s: args.limit.as_secs_f64(),
-        tried: Vec::new(),
-    };
-    for Object { origin, name, file } in &objects {
-        let wingbeat = measured::measure(&bed.wingbeat, file, args.time, args.limit)?;
-        let libbpf = veristat::load(&veristat, file, args.limit)?;
-        // Ctrl-C reaches the tools as well: what they say then is not about the object.
-        if bed.stop.is_asked() {
+    let objects = objects(&folders)?;
+    ensure!(!objects.is_empty(), "there are no files *.o in these folders");
+    for (origin, name, file) in objects {
+        let mut tried = Tried {
+            origin,
+            name,
+            time_s: args.time.into(),
+            limit_s: args.limit.into(),
+            ..Tried::default()
+        };
+        tried.bench(bed, &file, Some(args.time))?;
+        // What was not reached is tried again with the time that wingbeat takes by itself.
+        let is_unreached =
+            |fate: &Fate| matches!(fate, Fate::Refused(why) if why.contains("the time ran out"));
+        if tried.programs.values().any(is_unreached) {
+            let mut again = tried.clone();
+            again.bench(bed, &file, None)?;
+            tried.programs = again.programs;
+        }
+        let mut veristat = Command::new("veristat");
+        veristat.args(["-o", "csv", "-e", "prog,verdict"]).arg(&file);
+        tried.libbpf = loaded(&outputs(bed, &mut veristat, args.limit)?.0);
+        // Ctrl-C reaches the tools as well.
+        if is_stopped() {
             break;
         }
-        let tried = Tried { origin: origin.clone(), name: name.clone(), wingbeat, libbpf };
-        eprintln!("{}", text::progress(&tried, record.time_s));
-        record.tried.push(tried);
+        let [_, programs, timed, verified, refused, ..] = tried.counts();
+        let Tried { origin, name, wall_s, .. } = &tried;
+        eprintln!(
+            "{origin}/{name}: {programs} programs, {timed} timed, {verified} verified, {refused} refused, {wall_s:.1} s"
+        );
+        results.rows.push(tried);
     }
-    finish(args, &record, &bed.stop)
+    Ok(())
 }
 
-/// Prints the page's table, and writes all others to a file beside the figures.
-fn finish(args: &ObjectsArgs, record: &Record, stop: &Stop) -> anyhow::Result<ExitCode> {
-    let file = out("")?.join("bench-objects.md");
-    fs::write(&file, text::details(record))
-        .with_context(|| format!("cannot write {}", file.display()))?;
-    eprintln!("wrote all tables to {}", file.display());
-    args.common.finish("bench objects", record, &text::page(record), stop)
+/// Runs a command for so long at most: its output, its messages, and how it ended.
+fn outputs(
+    bed: &Bed,
+    command: &mut Command,
+    limit_s: u32,
+) -> anyhow::Result<(String, String, Ended)> {
+    let (stdout, stderr) = (bed.file("stdout"), bed.file("stderr"));
+    fs::write(&stderr, "").context("cannot write messages")?;
+    let out = create(&stdout)?;
+    let mut running = Running::connected(command, Stdio::null(), out.into(), &stderr)?;
+    let ended = running.end(Duration::from_secs(limit_s.into()))?;
+    Ok((text_of(&stdout), running.messages(), ended))
 }
 
-/// A time as wingbeat takes it, in seconds or milliseconds.
-fn time(text: &str) -> Result<Duration, String> {
-    let parts = match text.strip_suffix("ms") {
-        Some(number) => (number, 1),
-        None => (text.strip_suffix('s').unwrap_or(text), 1000),
+/// What veristat says of each program.
+fn loaded(csv: &str) -> BTreeMap<String, bool> {
+    let rows = csv.lines().skip(1).filter_map(|line| line.rsplit_once(','));
+    rows.map(|(program, verdict)| (program.to_owned(), verdict == "success")).collect()
+}
+
+impl Tried {
+    fn bench(&mut self, bed: &Bed, object: &Path, time_s: Option<u32>) -> anyhow::Result<()> {
+        let mut command = wingbeat_bench(bed)?;
+        command.args(time_s.map(|it| format!("--time={it}s"))).arg(object);
+        let (stdout, stderr, ended) = outputs(bed, &mut command, self.limit_s as u32)?;
+        (self.wall_s, self.is_late) = (ended.wall.as_secs_f64(), ended.is_late);
+        if stdout.trim().is_empty() {
+            let line = stderr.lines().find(|line| !line.trim().is_empty());
+            let line = line.unwrap_or("it printed nothing");
+            let failure = without_path(line.trim_start_matches("error: "), object);
+            let spec = Spec::read(object).ok();
+            let names =
+                spec.iter().flat_map(|spec| spec.programs().iter().map(|it| it.name.clone()));
+            self.programs = names.map(|name| (name, Fate::Refused(failure.clone()))).collect();
+            self.failure = Some(failure);
+            return Ok(());
+        }
+        self.programs = fates(&stdout).with_context(|| format!("of {}", object.display()))?;
+        for fate in self.programs.values_mut() {
+            if let Fate::Refused(reason) | Fate::Untimed(reason) = fate {
+                *reason = without_path(reason, object);
+            }
+        }
+        Ok(())
+    }
+
+    /// Its programs, those that either knows, with what became of them here.
+    fn all(&self) -> BTreeMap<&str, Fate> {
+        let unknown = self.failure.as_deref().unwrap_or("wingbeat finds no such program in it");
+        let theirs = self.libbpf.keys();
+        let mut programs: BTreeMap<&str, Fate> =
+            theirs.map(|name| (name.as_str(), Fate::Refused(unknown.to_owned()))).collect();
+        programs.extend(self.programs.iter().map(|(name, fate)| (name.as_str(), fate.clone())));
+        programs
+    }
+
+    /// The programs that libbpf loads and wingbeat refuses, and why.
+    fn refused_here_alone(&self) -> impl Iterator<Item = (&str, String)> {
+        self.all().into_iter().filter_map(|(name, fate)| match fate {
+            Fate::Refused(reason) if self.libbpf.get(name) == Some(&true) => Some((name, reason)),
+            _ => None,
+        })
+    }
+
+    /// The counts of [`COUNTS`].
+    fn counts(&self) -> [usize; 8] {
+        let all = self.all();
+        let count = |is: fn(&Fate) -> bool| all.values().filter(|fate| is(fate)).count();
+        [
+            1,
+            all.len(),
+            count(|fate| *fate == Fate::Timed),
+            count(|fate| matches!(fate, Fate::Verified | Fate::Untimed(_))),
+            count(|fate| matches!(fate, Fate::Refused(_))),
+            self.libbpf.values().filter(|&&loads| loads).count(),
+            self.refused_here_alone().count(),
+            usize::from(!self.is_late && self.wall_s <= self.time_s + 1.0),
+        ]
+    }
+}
+
+/// A message without the place of the object on this machine.
+fn without_path(message: &str, object: &Path) -> String {
+    let object = object.display().to_string();
+    message.replace(&format!("{object}: "), "").replace(&object, "the object")
+}
+
+/// Reads the JSON of `wingbeat bench`, which docs/bench.md describes.
+fn fates(json: &str) -> anyhow::Result<BTreeMap<String, Fate>> {
+    let report: Value = serde_json::from_str(json).context("wingbeat's output is not JSON")?;
+    let rows = |name: &str| report[name].as_array().with_context(|| format!("no {name}"));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut programs: BTreeMap<String, Fate> = BTreeMap::new();
+    let mut put = |name: &str, fate: Fate| {
+        let best = programs.entry(name.to_owned()).or_insert_with(|| fate.clone());
+        *best = fate.max(best.clone());
     };
-    let number: u32 = parts.0.parse().map_err(|_| "expected a time such as 2s or 500ms")?;
-    match number {
-        0 => Err("expected more than nothing".to_owned()),
-        number => Ok(Duration::from_millis(u64::from(number) * parts.1)),
+    for case in rows("cases")? {
+        let latency = &case["latency"];
+        let fate = match latency["measured"]["samples_ns"].as_array().map(Vec::len) {
+            Some(0) => Fate::Untimed("there are no samples".to_owned()),
+            Some(_) => Fate::Timed,
+            None => Fate::Untimed(text(&latency["unavailable"])),
+        };
+        put(&text(&case["program"]), fate);
     }
+    for row in rows("verified")? {
+        put(&text(&row["name"]), Fate::Verified);
+    }
+    for row in rows("failures")?.iter().chain(rows("skipped")?) {
+        // `PROGRAM/INPUT`, where it is a case that failed.
+        let name = text(&row["name"]);
+        put(name.split('/').next().unwrap_or(&name), Fate::Refused(text(&row["reason"])));
+    }
+    Ok(programs)
+}
+
+/// A folder with objects of an origin.
+type Folder = (String, PathBuf);
+
+/// The folders of an argument: `NAME=DIR`, or a folder whose folders are the origins.
+fn named_folders(argument: &str) -> anyhow::Result<Vec<Folder>> {
+    if let Some((origin, dir)) = argument.split_once('=') {
+        return Ok(vec![(origin.to_owned(), dir.into())]);
+    }
+    let dirs = sorted(Path::new(argument))?.into_iter().filter(|dir| dir.is_dir());
+    Ok(dirs.map(|dir| (file_name(&dir), dir)).collect())
+}
+
+/// All object files below the folders with origin and name; of those with the same content the first.
+fn objects(folders: &[Folder]) -> anyhow::Result<Vec<(String, String, PathBuf)>> {
+    let mut objects = Vec::new();
+    // Reading all of them at once would take some hundred megabytes: only sizes are kept.
+    let mut by_size: HashMap<usize, Vec<PathBuf>> = HashMap::new();
+    for (origin, dir) in folders {
+        let files = below(dir)?.into_iter();
+        for file in files.filter(|file| file.extension().is_some_and(|it| it == "o")) {
+            let content =
+                fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let known = by_size.entry(content.len()).or_default();
+            if !known.iter().any(|known| fs::read(known).is_ok_and(|other| other == content)) {
+                known.push(file.clone());
+                let name = file.strip_prefix(dir).unwrap_or(&file).display().to_string();
+                objects.push((origin.clone(), name, file));
+            }
+        }
+    }
+    Ok(objects)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Packages of Debian 12 and later that carry eBPF objects.
+const PACKAGES: [&str; 7] = [
+    "libbpf-tools",
+    "libxdp1",
+    "xdp-tools",
+    "xdp-tests",
+    "golang-github-cilium-ebpf-dev",
+    "ir-keytable",
+    "pcp",
+];
+
+/// Folders with the objects of packages, in the cache. Their versions, and the packages that cannot be had, are notes.
+fn packages(notes: &mut Vec<String>) -> anyhow::Result<Vec<Folder>> {
+    let cache = Toolchain::cache_dir().join("objects");
+    fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
+    let (mut folders, mut versions) = (Vec::new(), Vec::new());
+    for package in PACKAGES {
+        match unpacked(&cache, package) {
+            Ok(dir) => {
+                versions.push(format!("{package} {}", text_of(&dir.join("version")).trim()));
+                folders.push((package.to_owned(), dir));
+            }
+            Err(error) => notes.push(format!("The package {package} was left out: {error:#}.")),
+        }
+    }
+    ensure!(!folders.is_empty(), "no package: run `apt-get update`\n{}", notes.join("\n"));
+    notes.push(format!("Debian's packages: {}.", versions.join(", ")));
+    Ok(folders)
+}
+
+/// The objects of a package, from the cache or from apt. Nothing is installed.
+fn unpacked(cache: &Path, package: &str) -> anyhow::Result<PathBuf> {
+    let dir = cache.join(package);
+    if dir.is_dir() {
+        return Ok(dir);
+    }
+    eprintln!("downloading {package}");
+    let draft = tempfile::tempdir_in(cache).context("cannot create a temporary folder")?;
+    output(Command::new("apt-get").args(["download", "-q", package]).current_dir(draft.path()))?;
+    let files = below(draft.path())?;
+    let deb = files.first().context("apt-get downloaded nothing")?;
+    let (root, objects) = (draft.path().join("root"), draft.path().join("objects"));
+    output(Command::new("dpkg-deb").arg("--extract").args([deb, &root]))?;
+    ensure!(carve(&root, &objects)? > 0, "this version of it has no eBPF objects");
+    let version = output(Command::new("dpkg-deb").arg("--field").arg(deb).arg("Version"))?;
+    fs::write(objects.join("version"), version).context("cannot write the version")?;
+    fs::rename(&objects, &dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// Writes the objects in all files below `root` into a new folder, and counts them.
+fn carve(root: &Path, into: &Path) -> anyhow::Result<usize> {
+    fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
+    let mut names: HashMap<String, usize> = HashMap::new();
+    for file in below(root)? {
+        let bytes = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        for image in images(&bytes) {
+            let name = file_name(&file);
+            let stem = name.strip_suffix(".o").unwrap_or(&name);
+            // Others may have the same name: of the same file, or of another folder.
+            let count = names.entry(stem.to_owned()).or_default();
+            *count += 1;
+            let number = if *count == 1 { String::new() } else { format!("-{count}") };
+            fs::write(into.join(format!("{stem}{number}.o")), image).context("cannot write")?;
+        }
+    }
+    Ok(names.values().sum())
+}
+
+const MAGIC: &[u8] = b"\x7fELF";
+
+/// The eBPF object files in `bytes`: programs of libbpf carry theirs as an array.
+///
+/// Those of the other byte order are left out: this kernel does not take them.
+fn images(bytes: &[u8]) -> Vec<&[u8]> {
+    let (mut images, mut rest) = (Vec::new(), bytes);
+    while let Some(at) = rest.windows(MAGIC.len()).position(|window| window == MAGIC) {
+        rest = &rest[at..];
+        let length = length(rest);
+        images.extend(length.map(|length| &rest[..length]));
+        // An executable that carries objects begins with the same bytes.
+        rest = &rest[length.unwrap_or(MAGIC.len())..];
+    }
+    images
+}
+
+/// The length of the object file that begins here: up to the end of its last part.
+fn length(bytes: &[u8]) -> Option<usize> {
+    let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
+    let endian = header.endian().ok().filter(|&endian| endian == Endianness::default())?;
+    if header.e_machine(endian) != EM_BPF || header.e_type(endian) != ET_REL {
+        return None;
+    }
+    let sections = header.section_headers(endian, bytes).ok().filter(|it| !it.is_empty())?;
+    let table = header.e_shoff(endian).checked_add(size_of_val(sections) as u64)?;
+    let mut contents = sections.iter().filter(|section| section.sh_type(endian) != SHT_NOBITS);
+    let end = contents.try_fold(table, |end, section| {
+        Some(end.max(section.sh_offset(endian).checked_add(section.sh_size(endian))?))
+    })?;
+    usize::try_from(end).ok().filter(|&end| end <= bytes.len())
+}
+
+/// The columns, and what [`Tried::counts`] counts.
+const COUNTS: [&str; 8] = [
+    "objects",
+    "programs",
+    "timed",
+    "verified only",
+    "refused",
+    "libbpf loads",
+    "loaded by libbpf but refused here",
+    "ended within the time",
+];
+
+/// The row of an origin: packages of crates.io share one, and so do the folders of samples.
+fn row_of(origin: &str) -> &str {
+    let prefix = origin.split_once('-').map(|(prefix, _)| prefix);
+    prefix.filter(|prefix| ["crate", "samples"].contains(prefix)).unwrap_or(origin)
+}
+
+fn texts(results: &Results<Tried>) -> Vec<String> {
+    let rows = &results.rows;
+    let mut names = distinct(rows.iter().map(|it| row_of(&it.origin)));
+    names.extend((names.len() > 1).then_some("all"));
+    let sum = |name: &str| {
+        let of_row = rows.iter().filter(|it| name == "all" || row_of(&it.origin) == name);
+        of_row.fold([0; 8], |sums: [usize; 8], it| {
+            let more = it.counts();
+            std::array::from_fn(|index| sums[index] + more[index])
+        })
+    };
+    let mut columns = vec![column("origin", |name: &&str| (*name).to_owned())];
+    columns.extend(
+        COUNTS.iter().enumerate().map(|(at, head)| column(*head, move |name: &&str| sum(name)[at])),
+    );
+    let (time_s, limit_s) = rows.first().map_or((0.0, 0.0), |it| (it.time_s, it.limit_s));
+    let about = format!(
+        "Each object was measured for {time_s} s, and ended within the time if it took 1 s more at most. One that had \
+         not ended after {limit_s} s was stopped; one of which a program was not reached was tried once more without \
+         `--time`."
+    );
+    let page = format!("{}\n{about}\n\n{}", results.origin.text(""), table(names, &columns));
+    vec![page, format!("Why programs are refused:\n\n{}", reasons(rows)), refused_here_alone(rows)]
+}
+
+fn reasons(rows: &[Tried]) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for fate in rows.iter().flat_map(|it| it.all().into_values()) {
+        if let Fate::Refused(reason) | Fate::Untimed(reason) = fate {
+            *counts.entry(group(&reason)).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, programs)| std::cmp::Reverse(*programs));
+    type Row = (String, usize);
+    let columns = [column("reason", |it: &Row| it.0.clone()), column("programs", |it: &Row| it.1)];
+    table(counts, &columns)
+}
+
+static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let rules = DATA.reason.iter();
+    // A test compiles them.
+    rules.filter_map(|it| Some((Regex::new(&it.pattern).ok()?, it.text.as_str()))).collect()
+});
+
+/// A message in few words, so that a thousand of them make some dozen groups.
+fn group(message: &str) -> String {
+    for (pattern, text) in PATTERNS.iter() {
+        if let Some(found) = pattern.captures(message) {
+            let mut group = String::new();
+            found.expand(text, &mut group);
+            return group;
+        }
+    }
+    message.lines().next().unwrap_or_default().chars().take(70).collect()
+}
+
+/// The programs that only wingbeat refuses, those of an object with the same reason together.
+fn refused_here_alone(rows: &[Tried]) -> String {
+    let mut lines = String::new();
+    for tried in rows {
+        let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (program, reason) in tried.refused_here_alone() {
+            // The name of the program is mostly all that differs.
+            let name = Regex::new(&format!(r"\b{}\b", regex_lite::escape(program)));
+            let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+            let reason = name.map(|it| it.replace_all(&reason, "PROGRAM").into_owned());
+            reasons.entry(reason.unwrap_or_default()).or_default().push(program);
+        }
+        for (reason, programs) in reasons {
+            let programs = programs.join("`, `");
+            lines += &format!("- {}/{}, `{programs}`: {reason}\n", tried.origin, tried.name);
+        }
+    }
+    let lines = if lines.is_empty() { "None.\n".to_owned() } else { lines };
+    format!("Loaded by libbpf and refused here:\n\n{lines}")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::object::Work, *};
+    use crate::comparison::{Origin, tests::cells_of};
+
+    fn written(dir: &Path, files: &[(&str, &[u8])]) {
+        for (name, content) in files {
+            let file = dir.join(name);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+            fs::write(file, content).expect("a file");
+        }
+    }
 
     #[test]
-    fn times_are_read() {
-        let check = |text: &str, expected: Option<u64>| {
-            assert_eq!(time(text).ok(), expected.map(Duration::from_millis), "{text}");
+    fn objects_are_found_wherever_they_lie() {
+        let [small, large] = [5, 500].map(|work| Work::of(work).object().expect("an object"));
+        let [small, large] = [&*small, &*large];
+        let check = |parts: &[&[u8]], expected: &[&[u8]]| {
+            let bytes = parts.concat();
+            assert_eq!(images(&bytes), expected, "{} bytes", bytes.len());
         };
-        check("2s", Some(2000));
-        check("500ms", Some(500));
-        check("3", Some(3000));
-        check("0s", None);
-        check("-1s", None);
-        check("1h", None);
-        check("", None);
+        check(&[], &[]);
+        check(&[b"text\x7fEL", small, &[0; 13], large, b"\x7fELF"], &[small, large]);
+        // A program for another machine, with an object in it.
+        check(&[MAGIC, &[2, 1, 1], &[0; 60], large, &[1; 100]], &[large]);
+        check(&[&large[..large.len() - 1]], &[]);
+        check(&[&small[..70], large], &[large]);
+        // Byte order, type, machine; a section table outside of the file.
+        for (at, value) in [(5, 2), (16, 2), (18, 62), (46, 1)] {
+            let mut changed = small.to_vec();
+            changed[at] = value;
+            check(&[&changed], &[]);
+        }
+    }
+
+    #[test]
+    fn each_content_counts_once() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let (root, into) = (dir.path().join("root"), dir.path().join("in/carved"));
+        let object = Work::of(5).object().expect("an object");
+        let twice = object.repeat(2);
+        written(
+            &root,
+            &[("sbin/tool", &twice), ("lib/a.o", &object), ("lib/b/a.o", b""), ("none", b"")],
+        );
+        assert_eq!(carve(&root, &into).expect("it is readable"), 3);
+        written(
+            &dir.path().join("in"),
+            &[("other/x.o", b"two"), ("other/y.o", b"six"), ("other/z", b"")],
+        );
+        let text = dir.path().join("in").display().to_string();
+        let found = objects(&named_folders(&text).expect("folders")).expect("objects");
+        let found: Vec<_> = found.iter().map(|it| (&*it.0, &*it.1)).collect();
+        assert_eq!(found, [("carved", "a.o"), ("other", "x.o"), ("other", "y.o")]);
+        let named = named_folders(&format!("mine={text}"));
+        assert_eq!(named.ok(), Some(vec![("mine".to_owned(), text.into())]));
+    }
+
+    #[test]
+    fn the_best_case_of_a_program_counts() {
+        let json = r#"{"cases": [{"program": "a", "latency": {"measured": {"samples_ns": [1.5]}}},
+            {"program": "a", "latency": {"unavailable": "no time"}},
+            {"program": "e", "latency": {"measured": {"samples_ns": []}}}],
+            "failures": [{"name": "a/x", "reason": "r"}, {"name": "b", "reason": "s"}],
+            "skipped": [{"name": "c", "reason": "t"}], "verified": [{"name": "c"}]}"#;
+        let expected = [
+            ("a", Fate::Timed),
+            ("b", Fate::Refused("s".to_owned())),
+            ("c", Fate::Verified),
+            ("e", Fate::Untimed("there are no samples".to_owned())),
+        ];
+        let expected = expected.map(|(name, fate)| (name.to_owned(), fate));
+        assert_eq!(fates(json).ok(), Some(expected.into()));
+        assert!(fates("{}").is_err());
+        let csv = "prog_name,verdict\na,success\nb,failure\n\n";
+        assert_eq!(loaded(csv), [("a".to_owned(), true), ("b".to_owned(), false)].into());
+        let check = |message: &str, expected: &str| {
+            assert_eq!(without_path(message, Path::new("a/b.o")), expected);
+        };
+        check("a/b.o: cannot link x: y", "cannot link x: y");
+        check("a/b.o is damaged", "the object is damaged");
+    }
+
+    #[test]
+    fn origins_are_summed_and_refusals_are_listed() {
+        let refused =
+            |name: &str| Fate::Refused(format!("the verifier rejects {name}:\n  R1 | bad"));
+        let fates =
+            [("a", Fate::Timed), ("b", refused("b")), ("c", refused("c")), ("d", Fate::Verified)];
+        let tried = |origin: &str| Tried {
+            origin: origin.to_owned(),
+            name: "x.o".to_owned(),
+            time_s: 1.0,
+            wall_s: 2.0,
+            programs: fates.iter().map(|(name, fate)| ((*name).to_owned(), fate.clone())).collect(),
+            libbpf: ["a", "b", "c", "e"].map(|name| (name.to_owned(), name != "e")).into(),
+            ..Tried::default()
+        };
+        let late =
+            Tried { is_late: true, failure: Some("x.o is damaged".to_owned()), ..Tried::default() };
+        let rows = vec![tried("crate-a"), tried("pcp"), tried("crate-b-0.1"), late];
+        let texts = texts(&Results { origin: Origin::default(), rows });
+        let found: Vec<String> = cells_of(&texts[0]).iter().map(|row| row.join(" ")).collect();
+        let expected = [
+            "crate 2 10 2 2 6 6 4 2",
+            "pcp 1 5 1 1 3 3 2 1",
+            " 1 0 0 0 0 0 0 0",
+            "all 4 15 3 3 9 9 6 3",
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(cells_of(&texts[1])[0], ["rejected by the verifier", "6"]);
+        let line = "- pcp/x.o, `b`, `c`: the verifier rejects PROGRAM: R1 | bad\n";
+        assert!(texts[2].contains(line), "{}", texts[2]);
+    }
+
+    #[test]
+    fn messages_fall_into_groups() {
+        assert_eq!(PATTERNS.len(), DATA.reason.len());
+        let check = |message: &str, expected: &str| assert_eq!(group(message), expected);
+        let event = "programs of type tracing cannot be run on demand: only the event itself runs \
+                     them; and the verifier has no figures: ";
+        check(
+            &format!("{event}cannot load a: this kernel forbids programs of this kind"),
+            "forbidden by this kernel (EPERM)",
+        );
+        check(
+            &format!("{event}this kernel has no LSM hook x, which its section lsm/x asks for"),
+            "no such LSM hook in this kernel",
+        );
+        check(
+            "the verifier rejects a: cannot use helper bpf_b#46\n  x",
+            "its type may not call bpf_b",
+        );
+        check(
+            &format!("{event}cannot create map m (array): Invalid argument (os error 22)"),
+            "the kernel refuses its array map (error 22)",
+        );
+        check(event, "only its event runs it");
+        check(&"ä".repeat(100), &"ä".repeat(70));
     }
 }

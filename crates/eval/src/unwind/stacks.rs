@@ -1,21 +1,24 @@
-//! User stacks as the tools tell them, frame by frame, each a place in a file. Text in, stacks out.
+//! User stacks as the tools write them, and the function of each frame: the tools name functions
+//! differently, but the table of unwind rules in each file has the start of each.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    fs,
     io::{BufRead, Read},
 };
 
 use anyhow::Context as _;
+use object::{Object as _, ObjectSection as _, ObjectSegment as _};
 use serde_json::Value;
 
-/// Where code lies in its file, in the tool's own way of counting.
+/// Where code lies in its file, as the tool counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     /// Bytes from the start of the file: perf.
     Offset(u64),
-    /// As the file's own headers count: wingbeat.
+    /// As the file's headers count: wingbeat.
     Address(u64),
-    /// From the lowest address that the headers name: samply.
+    /// From the lowest address in the headers: samply.
     Relative(u64),
     /// In no file.
     Nowhere,
@@ -23,38 +26,33 @@ pub(super) enum Place {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Frame {
-    pub(super) file: String,
-    pub(super) place: Place,
-    pub(super) name: String,
+    file: String,
+    place: Place,
+    name: String,
 }
 
-/// Stacks of frames that really are on the stack: inlined functions have none of their own.
+/// Stacks without the kernel's frames, and without inlined functions, which have no frame of their own.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Stacks {
-    pub(super) frames: Vec<Frame>,
-    /// Positions in `frames`, innermost first, without the kernel's; and how many samples had them.
-    pub(super) stacks: Vec<(Vec<usize>, u64)>,
+    frames: Vec<Frame>,
+    /// Positions in `frames`, innermost first, and the samples with this stack.
+    stacks: Vec<(Vec<usize>, u64)>,
 }
 
 /// Reads `perf script --no-inline -F pid,ip,sym,dso`: a line for each sample, then one for each frame.
 pub(super) fn of_perf(script: impl BufRead) -> anyhow::Result<Stacks> {
-    let mut found = Stacks::default();
-    let mut known = HashMap::new();
+    let (mut found, mut known) = (Stacks::default(), HashMap::new());
     for line in script.split(b'\n') {
         let line = line.context("cannot read what perf printed")?;
         let line = String::from_utf8_lossy(&line);
         let Some(frame) = line.strip_prefix('\t') else {
-            if !line.trim().is_empty() {
-                found.stacks.push((Vec::new(), 1));
-            }
+            found.stacks.extend((!line.trim().is_empty()).then(|| (Vec::new(), 1)));
             continue;
         };
         if let (Some(frame), Some((stack, _))) = (perf_frame(frame), found.stacks.last_mut()) {
             let next = known.len();
             stack.push(*known.entry(frame.clone()).or_insert(next));
-            if known.len() > next {
-                found.frames.push(frame);
-            }
+            found.frames.extend((known.len() > next).then_some(frame));
         }
     }
     Ok(found)
@@ -67,27 +65,23 @@ fn perf_frame(line: &str) -> Option<Frame> {
     let address = u64::from_str_radix(address, 16).ok()?;
     let (name, file) = rest.trim_end().strip_suffix(')')?.rsplit_once(" (")?;
     let place = if file.starts_with('/') { Place::Offset(address) } else { Place::Nowhere };
-    let frame = || Frame { file: file.to_owned(), place, name: name.to_owned() };
-    (address >> 63 == 0).then(frame)
+    (address >> 63 == 0).then(|| Frame { file: file.to_owned(), place, name: name.to_owned() })
 }
 
-/// Reads a profile for the Firefox Profiler.
-///
-/// samply names nothing in it, and counts from the lowest address of the file: `place` says how.
+/// Reads a profile for the Firefox Profiler; `place` says how its addresses count.
 pub(super) fn of_firefox(json: impl Read, place: fn(u64) -> Place) -> anyhow::Result<Stacks> {
     let profile: Value =
-        serde_json::from_reader(json).context("this is no profile for the Firefox Profiler")?;
+        serde_json::from_reader(json).context("not a profile for the Firefox Profiler")?;
     let mut found = Stacks::default();
     for thread in profile["threads"].as_array().into_iter().flatten() {
         let thread = Thread { profile: &profile, thread };
         // A frame's position in `frames`, where it is one of those that count.
-        let count = thread.column("/frameTable/func").len();
-        let frames: Vec<Option<usize>> = (0..count)
-            .map(|index| {
-                found.frames.push(thread.frame(index, place)?);
-                Some(found.frames.len() - 1)
-            })
-            .collect();
+        let mut frames: Vec<Option<usize>> = Vec::new();
+        for index in 0..thread.column("/frameTable/func").len() {
+            let frame = thread.frame(index, place);
+            frames.push(frame.is_some().then_some(found.frames.len()));
+            found.frames.extend(frame);
+        }
         let weights = thread.column("/samples/weight");
         for (index, stack) in thread.column("/samples/stack").iter().enumerate() {
             let weight = weights.get(index).map_or(Some(1), Value::as_u64).unwrap_or(0);
@@ -126,8 +120,7 @@ impl<'a> Thread<'a> {
     /// A frame, unless it is inlined, or of the kernel.
     fn frame(&self, index: usize, place: fn(u64) -> Place) -> Option<Frame> {
         let category = self.number("/frameTable/category", index);
-        let category =
-            category.map(|category| &self.profile["meta"]["categories"][category]["name"]);
+        let category = category.map(|it| &self.profile["meta"]["categories"][it]["name"]);
         let is_kernel = category.is_some_and(|name| name == "Kernel" || name == "BPF");
         if is_kernel || self.number("/frameTable/inlineDepth", index).unwrap_or(0) > 0 {
             return None;
@@ -147,6 +140,162 @@ impl<'a> Thread<'a> {
     }
 }
 
+/// The functions that no other function called: the starts of processes and threads.
+const ROOTS: [&str; 7] =
+    ["_start", "_dl_start_user", "clone", "__clone", "clone3", "__clone3", "thread_start"];
+
+const VDSO: &str = "[vdso]";
+
+/// A function, by its file and its start; by a name where that is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Function {
+    At(String, u64),
+    Named(String),
+}
+
+/// The files and functions that were seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Functions {
+    files: HashMap<String, Option<File>>,
+    names: HashMap<Function, String>,
+    roots: HashSet<Function>,
+}
+
+/// What a file says about its code.
+#[derive(Debug, Default)]
+struct File {
+    /// Starts of functions, in order.
+    starts: Vec<u64>,
+    entry: u64,
+    /// Offset in the file, size, and address.
+    segments: Vec<(u64, u64, u64)>,
+}
+
+impl Functions {
+    /// The function of a frame; remembers its first name.
+    fn of(&mut self, frame: &Frame) -> Function {
+        let file = self.files.entry(frame.file.clone()).or_insert_with(|| File::read(&frame.file));
+        let function = match file.as_ref().map(|file| (file, file.start(frame.place))) {
+            Some((file, Some(start))) => {
+                let function = Function::At(frame.file.clone(), start);
+                if file.start(Place::Address(file.entry)) == Some(start) {
+                    self.roots.insert(function.clone());
+                }
+                function
+            }
+            Some((_, None)) => Function::Named(frame.name.clone()),
+            None if frame.file == VDSO => Function::Named(VDSO.to_owned()),
+            // Made while the program ran: perf and wingbeat cannot divide it alike.
+            None => Function::Named("[code in no file]".to_owned()),
+        };
+        if ROOTS.contains(&frame.name.as_str()) {
+            self.roots.insert(function.clone());
+        }
+        self.names.entry(function.clone()).or_insert_with(|| frame.name.clone());
+        function
+    }
+}
+
+impl File {
+    fn read(path: &str) -> Option<Self> {
+        let data = path.starts_with('/').then(|| fs::read(path).ok())??;
+        let file = object::File::parse(&*data).ok()?;
+        let header = file.section_by_name(".eh_frame_hdr");
+        let starts = header.and_then(|it| starts(it.address(), it.data().ok()?));
+        let segments =
+            file.segments().map(|it| (it.file_range().0, it.file_range().1, it.address()));
+        let segments = segments.collect();
+        Some(Self { starts: starts.unwrap_or_default(), entry: file.entry(), segments })
+    }
+
+    /// The start of the function at a place.
+    fn start(&self, place: Place) -> Option<u64> {
+        let address = match place {
+            Place::Address(address) => address,
+            Place::Relative(distance) => {
+                let base = self.segments.iter().map(|it| it.2.saturating_sub(it.0)).min();
+                distance + base?
+            }
+            Place::Offset(at) => {
+                let mut segments = self.segments.iter();
+                let holds = segments.find(|it| (it.0..it.0 + it.1).contains(&at));
+                at - holds?.0 + holds?.2
+            }
+            Place::Nowhere => return None,
+        };
+        let after = self.starts.partition_point(|&start| start <= address);
+        self.starts.get(after.checked_sub(1)?).copied()
+    }
+}
+
+/// The first addresses in a table as linkers make it: of pairs of distances from the table, in order.
+fn starts(address: u64, table: &[u8]) -> Option<Vec<u64>> {
+    let (header, pairs) = table.split_at_checked(12)?;
+    // Version 1, any pointer of four bytes, the count as a number, pairs of signed distances.
+    let [1, _, 0x03, 0x3b, ..] = header else { return None };
+    let count = u32::from_le_bytes(header[8..].try_into().ok()?) as usize;
+    let distance = |pair: &[u8]| Some(i32::from_le_bytes(pair[..4].try_into().ok()?));
+    let pairs = pairs.chunks_exact(8).take(count);
+    pairs.map(|pair| address.checked_add_signed(distance(pair)?.into())).collect()
+}
+
+/// So many functions with most total time are compared.
+const COMPARED: usize = 10;
+
+/// What a tool saw of user code.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// Samples with a user stack.
+    pub(super) samples: u64,
+    /// Of these, those whose stack begins where a process or a thread begins.
+    rooted: u64,
+    frames: u64,
+    /// Samples with this function anywhere on the stack.
+    totals: HashMap<Function, u64>,
+}
+
+impl Seen {
+    pub(super) fn of(stacks: &Stacks, functions: &mut Functions) -> Self {
+        let known: Vec<Function> = stacks.frames.iter().map(|it| functions.of(it)).collect();
+        let mut seen = Self::default();
+        for (stack, samples) in &stacks.stacks {
+            let Some(&outermost) = stack.last() else { continue };
+            seen.samples += samples;
+            seen.frames += samples * stack.len() as u64;
+            seen.rooted += samples * u64::from(functions.roots.contains(&known[outermost]));
+            for function in stack.iter().map(|&frame| &known[frame]).collect::<HashSet<_>>() {
+                *seen.totals.entry(function.clone()).or_default() += samples;
+            }
+        }
+        seen
+    }
+
+    /// The share of complete stacks, and the mean depth.
+    pub(super) fn complete_and_depth(&self) -> Option<(f64, f64)> {
+        let of_samples = |count: u64| count as f64 / self.samples as f64;
+        (self.samples > 0).then(|| (of_samples(self.rooted), of_samples(self.frames)))
+    }
+
+    /// The largest difference in the share of samples, among the functions that have most total time with the other.
+    pub(super) fn largest_difference(
+        &self,
+        other: &Self,
+        functions: &Functions,
+    ) -> Option<(f64, String)> {
+        let share = |of: &Self, function: &Function| {
+            of.totals.get(function).map_or(0.0, |&total| total as f64 / of.samples as f64)
+        };
+        let mut most: Vec<_> = other.totals.iter().collect();
+        most.sort_by(|(a, a_total), (b, b_total)| b_total.cmp(a_total).then(a.cmp(b)));
+        let gaps = most.into_iter().take(COMPARED);
+        let gaps =
+            gaps.map(|(function, _)| (share(self, function) - share(other, function), function));
+        let worst = gaps.max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()));
+        let (gap, function) = worst.filter(|_| self.samples > 0)?;
+        Some((gap, functions.names.get(function).cloned().unwrap_or_default()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,23 +306,17 @@ mod tests {
     }
 
     #[test]
-    fn perf_frames_are_read() {
+    fn stacks_of_perf() {
         let check = |line: &str, expected: Option<(&str, Place, &str)>| {
             let found = perf_frame(line);
             let found = found.as_ref().map(|it| (it.file.as_str(), it.place, it.name.as_str()));
             assert_eq!(found, expected, "{line}");
         };
         let offset = Place::Offset(0x1b);
-        check("   1b main (/bin/a)", Some(("/bin/a", offset, "main")));
         check("1b a::operator() (x) (/bin/a)", Some(("/bin/a", offset, "a::operator() (x)")));
         check("1b [unknown] ([unknown])", Some(("[unknown]", Place::Nowhere, "[unknown]")));
         check("ffffffffffffffff [unknown] ([unknown])", None);
-        check("ffffffff821f26e7 do_it ([kernel.kallsyms])", None);
         check("nonsense", None);
-    }
-
-    #[test]
-    fn stacks_of_perf() {
         let text = "  7 \n\t 1 a (/x)\n\t 2 b (/x)\n\n  7 \n\tffffffff821f26e7 k (m)\n\t 2 b (/x)\n\n 8 \n\n";
         let found = of_perf(text.as_bytes()).expect("text");
         assert_eq!(shown(&found), [(vec!["a", "b"], 1), (vec!["b"], 1), (vec![], 1)]);
@@ -194,5 +337,51 @@ mod tests {
         let (file, name) = ("/x".to_owned(), "main".to_owned());
         assert_eq!(found.frames, [Frame { file, place: Place::Address(16), name }]);
         assert!(of_firefox(&b"?"[..], Place::Address).is_err());
+    }
+
+    #[test]
+    fn starts_are_found_however_a_tool_counts() {
+        let segments = vec![(0, 0x100, 0x40_0000), (0x200, 0x1000, 0x40_1000)];
+        let file = File { starts: vec![0x40_1000, 0x40_1040], entry: 0x40_1000, segments };
+        let check = |place, expected| assert_eq!(file.start(place), expected, "{place:?}");
+        check(Place::Address(0x40_1040), Some(0x40_1040));
+        check(Place::Address(0x40_0fff), None);
+        check(Place::Offset(0x241), Some(0x40_1040));
+        check(Place::Offset(0x1200), None);
+        check(Place::Nowhere, None);
+        let head = [1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0, 2, 0, 0, 0];
+        let pairs = [0xf0, 0xff, 0xff, 0xff, 9, 9, 9, 9, 0x10, 0, 0, 0, 9, 9, 9, 9];
+        let table = [&head[..], &pairs].concat();
+        assert_eq!(starts(0x1000, &table), Some(vec![0xff0, 0x1010]));
+        assert_eq!(starts(0x1000, &head[..11]), None);
+    }
+
+    #[test]
+    fn depth_completeness_and_differences() {
+        let mut functions = Functions::default();
+        let mut seen = |stacks: &[(&str, u64)]| {
+            let mut made = Stacks::default();
+            for (stack, samples) in stacks {
+                let first = made.frames.len();
+                made.frames.extend(stack.split_whitespace().map(|name| Frame {
+                    // A file without a table.
+                    file: "/proc/self/exe".to_owned(),
+                    place: Place::Nowhere,
+                    name: name.to_owned(),
+                }));
+                made.stacks.push(((first..made.frames.len()).collect(), *samples));
+            }
+            Seen::of(&made, &mut functions)
+        };
+        assert_eq!(
+            seen(&[("b a _start", 3), ("a", 1), ("", 5)]).complete_and_depth(),
+            Some((0.75, 2.5))
+        );
+        let (none, theirs) = (seen(&[]), seen(&[("b a _start", 50), ("a a _start", 50)]));
+        let ours = seen(&[("b a _start", 25), ("a _start", 75)]);
+        assert_eq!(none.complete_and_depth(), None);
+        let gap = ours.largest_difference(&theirs, &functions);
+        assert_eq!(gap, Some((-0.25, "b".to_owned())));
+        assert_eq!(none.largest_difference(&theirs, &functions), None);
     }
 }
