@@ -4,24 +4,10 @@
 mod object;
 mod objects;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
-};
-
-use anyhow::{Context as _, bail};
-use clap::{Args, Subcommand};
 use rustix::thread::{CpuSet, sched_getaffinity};
-use serde_json::Value;
 
 use self::object::Work;
-use crate::{
-    child::{Running, output},
-    comparison::{Bed, Common, Comparison, Results, Run, WINGBEAT, is_stopped},
-    numbers::{NONE, column, deviation, table},
-    tools::{described, find},
-};
+use crate::prelude::*;
 
 /// Which promise is tested.
 #[derive(Debug, Subcommand)]
@@ -51,10 +37,6 @@ impl Bench {
 /// How the scatter is compared.
 #[derive(Debug, Args)]
 pub(crate) struct SpreadArgs {
-    /// Measurements by each tool
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
-    rounds: u32,
     /// Seconds of each measurement by wingbeat, and of each long one by bpftool
     #[arg(long, value_name = "SECONDS", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=60))]
@@ -66,10 +48,6 @@ pub(crate) struct SpreadArgs {
 /// How exactness is tested.
 #[derive(Debug, Args)]
 pub(crate) struct ExactArgs {
-    /// Loads of each program with one run, and runs in each of two more loads
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
-    rounds: u32,
     /// A program of another object, such as that of the example
     #[arg(long, value_name = "OBJECT:PROGRAM", value_parser = object_and_program)]
     program: Vec<(PathBuf, String)>,
@@ -80,6 +58,7 @@ pub(crate) struct ExactArgs {
 const SPREAD: Comparison<SpreadArgs> = Comparison {
     name: "bench spread",
     root: Some("eBPF programs"),
+    rounds: (20, 2),
     needs: &["bpftool", "taskset"],
     measure: measure_spread,
     texts: spread_texts,
@@ -89,6 +68,7 @@ const SPREAD: Comparison<SpreadArgs> = Comparison {
 const EXACT: Comparison<ExactArgs> = Comparison {
     name: "bench exact",
     root: Some("eBPF programs"),
+    rounds: (100, 10),
     needs: &[],
     measure: measure_exact,
     texts: exact_texts,
@@ -99,12 +79,12 @@ const EXACT: Comparison<ExactArgs> = Comparison {
 fn cpus() -> anyhow::Result<Vec<usize>> {
     let allowed = sched_getaffinity(None).context("cannot ask for the allowed CPUs")?;
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
-    anyhow::ensure!(!cpus.is_empty(), "no CPU is allowed");
+    ensure!(!cpus.is_empty(), "no CPU is allowed");
     Ok(cpus)
 }
 
 /// `wingbeat bench` for its JSON, on the last CPU.
-fn wingbeat_bench(bed: &Bed) -> anyhow::Result<Command> {
+fn wingbeat_bench(bed: &Bed<'_>) -> anyhow::Result<Command> {
     let cpu = cpus()?.last().copied().unwrap_or(0).to_string();
     let mut command = Command::new(&bed.wingbeat);
     command.args(["--quiet", "bench", "--format", "json", "--cpu", &cpu]);
@@ -120,7 +100,7 @@ struct Time {
     net_ns: Option<f64>,
 }
 
-fn time(bed: &Bed, object: &Path, seconds: u32) -> anyhow::Result<Time> {
+fn time(bed: &Bed<'_>, object: &Path, seconds: u32) -> anyhow::Result<Time> {
     let mut command = wingbeat_bench(bed)?;
     time_of(&output(command.arg(object).args(["--time", &format!("{seconds}s")]))?)
 }
@@ -169,10 +149,9 @@ impl Drop for Pins {
 }
 
 /// Finds out how long an instruction takes here: nanoseconds of an empty program, and of an instruction.
-fn pace(bed: &Bed) -> anyhow::Result<(f64, f64)> {
+fn pace(bed: &Bed<'_>) -> anyhow::Result<(f64, f64)> {
     const INSTRUCTIONS: u64 = 10_000;
-    let trial = bed.file("trial.o");
-    fs::write(&trial, Work::of(INSTRUCTIONS).object()?).context("cannot write an object")?;
+    let trial = bed.write("trial.o", &Work::of(INSTRUCTIONS).object()?)?;
     let Time { median_ns, net_ns, .. } = time(bed, &trial, 2)?;
     let net_ns = net_ns.filter(|ns| *ns > 0.0).context("the trial took no time")?;
     Ok((median_ns - net_ns, net_ns / INSTRUCTIONS as f64))
@@ -188,18 +167,17 @@ fn repeat(seconds: u32, duration_ns: f64) -> u32 {
     ((f64::from(seconds) * 1e9 / duration_ns.max(1.0)) as u32).max(USUAL_REPEAT)
 }
 
-fn measure_spread(args: &SpreadArgs, bed: &Bed, results: &mut Results) -> anyhow::Result<()> {
+fn measure_spread(args: &SpreadArgs, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<()> {
     let bpftool = find("bpftool")?;
     results.origin.tools = vec![described("bpftool")];
     let pace = pace(bed)?;
     let pins = Pins::mount(bed.fresh("bpf")?)?;
-    let packet = bed.file("packet");
-    fs::write(&packet, [0; 64]).context("cannot write a packet")?;
+    let packet = bed.write("packet", &[0; 64])?;
     let mut targets = Vec::new();
     for (index, (case, duration_ns)) in LENGTHS.into_iter().enumerate() {
-        let (object, pin) = (bed.file(&format!("{index}.o")), pins.0.join(format!("p{index}")));
         let work = Work::of(instructions(duration_ns, pace));
-        fs::write(&object, work.object()?).context("cannot write an object")?;
+        let object = bed.write(&format!("{index}.o"), &work.object()?)?;
+        let pin = pins.0.join(format!("p{index}"));
         output(Command::new(&bpftool).args(["prog", "load"]).args([&object, &pin]))?;
         targets.push((case, object, pin, repeat(args.seconds, duration_ns.max(pace.0))));
     }
@@ -220,7 +198,7 @@ fn measure_spread(args: &SpreadArgs, bed: &Bed, results: &mut Results) -> anyhow
         command.arg(pin).arg("data_in").arg(&packet).args(["repeat", &repeat.to_string()]);
         bpftool_ns(&output(&mut command)?)
     };
-    for round in 0..args.rounds {
+    for round in 0..bed.rounds {
         for (case, object, pin, long_repeat) in targets.iter().filter(|_| !is_stopped()) {
             let run = |tool: &str, ns| Run::new((case, tool), round, [("ns", ns)]);
             let usual = by_bpftool(pin, USUAL_REPEAT).map(|ns| run(USUAL, ns));
@@ -263,19 +241,18 @@ fn spread_texts(results: &Results) -> Vec<String> {
         }));
     }
     let about =
-        "Standard deviation of the reported time of a run, in ns. Goal: at most 0.5 × bpftool's.";
-    let rows = table(results.cases(), &columns);
-    vec![format!("{}\n{about}\n\n{rows}{}", results.origin.text(""), results.failures())]
+        "Standard deviation of the reported time of a run, in ns. Goal: at most 0.5 × bpftool's.\n";
+    let parts = [about.to_owned(), table(results.cases(), &columns), results.failures()];
+    vec![results.page("", parts)]
 }
 
-fn measure_exact(args: &ExactArgs, bed: &Bed, results: &mut Results) -> anyhow::Result<()> {
-    let packet = bed.file("packet.bin");
-    fs::write(&packet, udp_packet()).context("cannot write a packet")?;
+fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<()> {
+    let packet = bed.write("packet.bin", &udp_packet())?;
     let input = |run: u32| format!("r{run}={}", packet.display());
     let mut jobs = Vec::new();
     for instructions in [0, 50, 10_000] {
-        let (work, file) = (Work::of(instructions), bed.file(&format!("{instructions}.o")));
-        fs::write(&file, work.object()?).context("cannot write an object")?;
+        let work = Work::of(instructions);
+        let file = bed.write(&format!("{instructions}.o"), &work.object()?)?;
         let name = format!("{} of {} instructions", object::PROGRAM, work.executed());
         jobs.push((file, object::PROGRAM, name, Some(work.executed())));
     }
@@ -289,14 +266,14 @@ fn measure_exact(args: &ExactArgs, bed: &Bed, results: &mut Results) -> anyhow::
         let count = || {
             let first = annotate(1)?;
             let (mut loads, mut different) = (1.0, 0.0);
-            while loads < f64::from(args.rounds) && !is_stopped() {
+            while loads < f64::from(bed.rounds) && !is_stopped() {
                 loads += 1.0;
                 // Not even the order of lines may differ.
                 different += f64::from(u8::from(annotate(1)? != first));
             }
             let one = counts(&first)?.0;
             for _ in 0..2 {
-                let (sum, runs) = counts(&annotate(args.rounds)?)?;
+                let (sum, runs) = counts(&annotate(bed.rounds)?)?;
                 loads += 1.0;
                 different += f64::from(u8::from(sum != one * runs));
             }
@@ -362,7 +339,7 @@ fn exact_texts(results: &Results) -> Vec<String> {
             column("verdict", verdict),
         ],
     );
-    vec![format!("{}\n{rows}{}", results.origin.text(""), results.failures())]
+    vec![results.page("", [rows, results.failures()])]
 }
 
 #[cfg(test)]
@@ -371,7 +348,7 @@ mod tests {
     use crate::comparison::tests::{cells_of, results};
 
     #[test]
-    fn times_are_read() {
+    fn outputs_are_read() {
         let check = |text: &str, expected: Result<Time, &str>| {
             let found = time_of(text).map_err(|error| error.to_string());
             assert_eq!(found, expected.map_err(str::to_owned), "{text}");
@@ -388,49 +365,31 @@ mod tests {
         let bpftool = |text: &str| bpftool_ns(text).map_err(|error| error.to_string());
         assert_eq!(bpftool(r#"{"retval":2,"duration":34}"#), Ok(34.0));
         assert_eq!(bpftool(r#"{"error":"no"}"#), Err("bpftool failed: no".to_owned()));
-        assert!(bpftool("usage").is_err());
+        assert_eq!((instructions(5.0, (10.0, 0.1)), instructions(50.0, (10.0, 0.1))), (0, 400));
+        assert_eq!((repeat(3, 10.0), repeat(1, 1e6)), (300_000_000, USUAL_REPEAT));
+        let found = object_and_program("c:/a.o:filter");
+        assert_eq!(found, Ok((PathBuf::from("c:/a.o"), "filter".to_owned())));
+        assert!(["a.o", ":filter", "a.o:"].iter().all(|it| object_and_program(it).is_err()));
     }
 
     #[test]
-    fn programs_fill_the_time() {
-        let check = |ns, expected| assert_eq!(instructions(ns, (10.0, 0.1)), expected, "{ns} ns");
-        check(5.0, 0);
-        check(50.0, 400);
-        assert_eq!(repeat(3, 10.0), 300_000_000);
-        assert_eq!((repeat(1, 1e6), repeat(60, 0.0)), (USUAL_REPEAT, u32::MAX));
-    }
-
-    #[test]
-    fn scatter_is_shown() {
-        let ns = |ns| [("ns", ns)];
+    fn scatter_and_differences_are_shown() {
         let ours = |ns| [("floor_ns", ns), ("median_ns", 2.0 * ns)];
         let found = results(&[
-            ("50 ns", USUAL, 0, &ns(50.0)),
+            ("50 ns", USUAL, 0, &[("ns", 50.0)]),
             ("50 ns", WINGBEAT, 0, &ours(50.0)),
-            ("50 ns", USUAL, 1, &ns(52.0)),
+            ("50 ns", USUAL, 1, &[("ns", 52.0)]),
             ("50 ns", WINGBEAT, 1, &ours(51.0)),
         ]);
         let cells = cells_of(&spread_texts(&found)[0]);
         assert_eq!(cells, [["50 ns", "0.71", "1.41", "1.41", NONE]]);
-    }
-
-    #[test]
-    fn any_difference_counts() {
         let check = |different, expected, verdict: &str| {
-            let values = [
-                ("instructions", 56.0),
-                ("loads", 102.0),
-                ("different", different),
-                ("expected", expected),
-            ];
+            let values = [("instructions", 56.0), ("different", different), ("expected", expected)];
             let cells = cells_of(&exact_texts(&results(&[("p", WINGBEAT, 0, &values)]))[0]);
-            assert_eq!((&*cells[0][1], &*cells[0][4]), ("56", verdict));
+            assert_eq!(cells[0][1..], ["56", NONE, &different.to_string(), verdict]);
         };
         check(0.0, 56.0, "the same");
         check(1.0, 56.0, "**different**");
         check(0.0, 57.0, "**different**");
-        let found = object_and_program("c:/a.o:filter");
-        assert_eq!(found, Ok((PathBuf::from("c:/a.o"), "filter".to_owned())));
-        assert!(["a.o", ":filter", "a.o:"].iter().all(|it| object_and_program(it).is_err()));
     }
 }

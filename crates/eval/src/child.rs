@@ -1,21 +1,15 @@
 //! Child processes: one runner for all. What still runs is killed when its runner goes out of scope.
 
-use std::{
-    ffi::OsStr,
-    fs::{self, File},
-    io,
-    path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
-    time::{Duration, Instant},
-};
+use std::process::{Child, ChildStdin, ExitStatus};
 
-use anyhow::{Context as _, ensure};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
 };
 use wait4::Wait4 as _;
+
+use crate::prelude::*;
 
 /// How long a program may take to begin, and to end. The slowest takes half a minute to start.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
@@ -128,7 +122,7 @@ impl Running {
             let name = &self.name;
             if self.ends_within(Duration::from_millis(20))? {
                 let said = self.messages();
-                anyhow::bail!("{name} ended before {what}: {}", last_line(&said));
+                bail!("{name} ended before {what}: {}", last_line(&said));
             }
             let limit_s = LIMIT.as_secs();
             ensure!(self.begin.elapsed() < LIMIT, "{name}: no sign within {limit_s} s that {what}");
@@ -212,8 +206,8 @@ pub(crate) fn pipeline(
 /// Runs a program for its standard output, and for its messages.
 pub(crate) fn both_outputs(command: &mut Command) -> anyhow::Result<(String, String)> {
     let name = name_of(command);
-    let said = command.stdin(Stdio::null()).output();
-    let said = said.with_context(|| format!("cannot start {name}"))?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let said = command.output().with_context(|| format!("cannot start {name}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&said.stdout), text(&said.stderr));
     let all = format!("{stdout}{stderr}");
@@ -242,8 +236,8 @@ fn appended(file: &Path) -> anyhow::Result<File> {
 }
 
 fn name_of(command: &Command) -> String {
-    let name = Path::new(command.get_program()).file_name().unwrap_or(OsStr::new("?"));
-    name.to_string_lossy().into_owned()
+    let name = Path::new(command.get_program()).file_name();
+    name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn last_line(text: &str) -> &str {
@@ -262,27 +256,18 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_is_paid_for_as_a_whole() {
+    fn programs_are_paid_for_and_quoted() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (messages, count) = (dir.path().join("messages"), dir.path().join("count"));
-        let output = File::create(&count).expect("a file");
         let mut chain = [shell("exec seq 500000"), shell("exec wc -l")];
-        let usage = pipeline(&mut chain, output, &messages).expect("it works");
+        let usage = pipeline(&mut chain, create(&count).expect("a file"), &messages);
+        let usage = usage.expect("it works");
         assert_eq!(text_of(&count).trim(), "500000");
         assert!(usage.cpu_ns > 0 && usage.rss_max_bytes > 0, "{usage:?}");
-        let more = Usage { cpu_ns: 1, rss_max_bytes: 10 };
-        let less = Usage { cpu_ns: 2, rss_max_bytes: 7 };
-        assert_eq!(more.then(less), Usage { cpu_ns: 3, rss_max_bytes: 10 });
-        assert_eq!(more.beside(less), Usage { cpu_ns: 3, rss_max_bytes: 17 });
-    }
-
-    #[test]
-    fn failures_quote_the_last_line() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
         let mut command = shell("echo one >&2; echo two >&2; echo >&2; exit 4");
         let expected = "sh failed (exit status: 4): two";
-        let error = run(&mut command, Stdio::null(), &dir.path().join("messages"));
-        assert_eq!(error.expect_err("it exits with 4").to_string(), expected);
+        let error = run(&mut command, Stdio::null(), &messages).expect_err("it exits with 4");
+        assert_eq!(error.to_string(), expected);
         assert_eq!(output(&mut command).expect_err("it exits with 4").to_string(), expected);
     }
 

@@ -3,28 +3,21 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
+    env,
     sync::{
         Arc, LazyLock,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use anyhow::{Context as _, bail, ensure};
-use clap::Args;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use wingbeat_steps::{
     command::{Rights, cargo, repository},
     conditions, folders, marked,
     steps::Steps,
 };
 
-use crate::{
-    numbers::{Spread, distinct},
-    tools,
-};
+use crate::prelude::*;
 
 /// Where runs leave everything, below the repository's root.
 const OUT: &str = "target/peers";
@@ -43,9 +36,11 @@ pub(crate) struct Comparison<A, T = Run> {
     pub(crate) name: &'static str,
     /// What needs root.
     pub(crate) root: Option<&'static str>,
+    /// Rounds, and rounds with --quick.
+    pub(crate) rounds: (u32, u32),
     /// Programs without which nothing is measured.
     pub(crate) needs: &'static [&'static str],
-    pub(crate) measure: fn(&A, &Bed, &mut Results<T>) -> anyhow::Result<()>,
+    pub(crate) measure: fn(&A, &Bed<'_>, &mut Results<T>) -> anyhow::Result<()>,
     /// The texts for `pages`, in their order; more are only printed.
     pub(crate) texts: fn(&Results<T>) -> Vec<String>,
     /// The pages that show the texts, and the names of the marks there.
@@ -55,6 +50,18 @@ pub(crate) struct Comparison<A, T = Run> {
 /// Flags of all comparisons.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
+    /// Less of all: shows that it works, not how fast it is
+    #[arg(long)]
+    quick: bool,
+    /// How often each is measured [default: by the comparison, fewer with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
+    /// Only these tools, or engines
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only these workloads, programs or targets
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    case: Vec<String>,
     /// Folder with the wingbeat to test [default: a release build of this tree]
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
@@ -70,11 +77,13 @@ pub(crate) struct Common {
 }
 
 /// What a measurement works with.
-pub(crate) struct Bed {
+pub(crate) struct Bed<'a> {
     pub(crate) wingbeat: PathBuf,
     /// For files that stay until the next run of the same comparison.
-    pub(crate) folder: PathBuf,
-    programs: Option<PathBuf>,
+    folder: PathBuf,
+    pub(crate) quick: bool,
+    pub(crate) rounds: u32,
+    common: &'a Common,
 }
 
 /// What was measured.
@@ -140,13 +149,15 @@ impl<A, T: Serialize + DeserializeOwned> Comparison<A, T> {
             bail!("{what} need root: run `{command} {name} …`, or become root");
         }
         for tool in *needs {
-            tools::find(tool)?;
+            find(tool)?;
         }
         let (file_name, folder) = (name.replace(' ', "-"), repository().join(OUT));
-        let wingbeat = common.program("wingbeat", "wingbeat")?;
+        let wingbeat = program(common.programs.as_deref(), "wingbeat", "wingbeat")?;
         let runs = folder.join("runs").join(&file_name);
         folders::fresh(&runs)?;
-        let bed = Bed { wingbeat, folder: runs, programs: common.programs.clone() };
+        let usual = if common.quick { self.rounds.1 } else { self.rounds.0 };
+        let rounds = common.rounds.unwrap_or(usual);
+        let bed = Bed { wingbeat, folder: runs, quick: common.quick, rounds, common };
         let mut results = Results { origin: Origin::now(), rows: Vec::new() };
         let outcome = (self.measure)(args, &bed, &mut results);
         let file = common.out.clone();
@@ -159,26 +170,38 @@ impl<A, T: Serialize + DeserializeOwned> Comparison<A, T> {
     }
 }
 
-impl Common {
-    /// A program in the folder that was named, or in a release build of its package.
-    fn program(&self, package: &str, name: &str) -> anyhow::Result<PathBuf> {
-        if let Some(folder) = &self.programs {
-            let file = folder.join(name);
-            return fs::canonicalize(&file)
-                .with_context(|| format!("cannot find {}", file.display()));
-        }
-        let mut command = cargo();
-        command.args(["build", "--release", "-p", package, "--bin", name]);
-        Steps::default().run(&mut command)?;
-        Ok(repository().join("target/release").join(name))
+/// A program in the folder that was named, or in a release build of its package.
+fn program(folder: Option<&Path>, package: &str, name: &str) -> anyhow::Result<PathBuf> {
+    if let Some(folder) = folder {
+        let file = folder.join(name);
+        return fs::canonicalize(&file).with_context(|| format!("cannot find {}", file.display()));
     }
+    Steps::default().run(cargo().args(["build", "--release", "-p", package, "--bin", name]))?;
+    Ok(repository().join("target/release").join(name))
 }
 
-impl Bed {
+impl Bed<'_> {
     /// The program whose workloads profilers watch.
     pub(crate) fn work(&self) -> anyhow::Result<PathBuf> {
-        let programs = self.programs.clone();
-        Common { programs, out: None, from: None, update: false }.program("wingbeat-eval", "work")
+        program(self.common.programs.as_deref(), "wingbeat-eval", "work")
+    }
+
+    /// Those of these tools that were asked for.
+    pub(crate) fn tools<T>(
+        &self,
+        all: &'static [T],
+        name: fn(&T) -> &str,
+    ) -> anyhow::Result<Vec<&'static T>> {
+        chosen(all, name, &self.common.only)
+    }
+
+    /// Those of these cases that were asked for.
+    pub(crate) fn cases<T>(
+        &self,
+        all: &'static [T],
+        name: fn(&T) -> &str,
+    ) -> anyhow::Result<Vec<&'static T>> {
+        chosen(all, name, &self.common.case)
     }
 
     /// An empty folder.
@@ -190,6 +213,13 @@ impl Bed {
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// Writes a file.
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<PathBuf> {
+        let file = self.file(name);
+        fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(file)
     }
 }
 
@@ -234,6 +264,10 @@ impl Results {
         distinct(self.rows.iter().map(|run| run.tool.as_str()))
     }
 
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rows.iter().map(|run| run.round + 1).max().unwrap_or(0)
+    }
+
     pub(crate) fn runs(&self, case: &str, tool: &str) -> impl Iterator<Item = &Run> {
         self.rows.iter().filter(move |run| run.case == case && run.tool == tool)
     }
@@ -262,7 +296,7 @@ impl Results {
 impl Origin {
     fn now() -> Self {
         let arguments: Vec<String> = env::args().skip(1).collect();
-        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load = text_of(Path::new("/proc/loadavg"));
         let load = load.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
         let busy = load.filter(|load| *load > LOAD_MAX).map(|load| {
             format!(
@@ -280,31 +314,27 @@ impl Origin {
         }
     }
 
-    /// The sentence above the tables with more about how it was measured, the tools, and the notes.
-    pub(crate) fn text(&self, more: &str) -> String {
-        let tools = self.tools.join(", ");
-        let tools = if tools.is_empty() { tools } else { format!("\n{tools}.\n") };
-        let notes: String = self.notes.iter().map(|note| format!("\n- {note}\n")).collect();
-        format!("{}{tools}{notes}", self.line(more))
-    }
-
+    /// The sentence above the tables, with more about how it was measured.
     pub(crate) fn line(&self, more: &str) -> String {
         let Self { date, machine, command, .. } = self;
         format!("Measured on {date} with `{command}`: {machine}{more}.\n")
     }
 }
 
-/// How often something was measured.
-pub(crate) fn of_rounds(rounds: u32) -> String {
-    match rounds {
-        1 => "; one round".to_owned(),
-        rounds => format!("; {rounds} rounds, median (min to max)"),
+impl<T> Results<T> {
+    /// That sentence, the tools, the notes, and other parts, but for empty ones.
+    pub(crate) fn page(&self, more: &str, parts: impl IntoIterator<Item = String>) -> String {
+        let Origin { tools, notes, .. } = &self.origin;
+        let tools = if tools.is_empty() { String::new() } else { tools.join(", ") + ".\n" };
+        let notes = notes.iter().map(|note| format!("- {note}\n"));
+        let all = [self.origin.line(more), tools].into_iter().chain(notes).chain(parts);
+        all.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
     }
 }
 
 /// Without the arguments that say where files lie.
 fn measuring(arguments: &[String]) -> Vec<&str> {
-    const FILES: [&str; 3] = ["--bencher-api", "--out", "--programs"];
+    const FILES: [&str; 2] = ["--out", "--programs"];
     let mut rest = arguments.iter().map(String::as_str);
     let mut kept = Vec::new();
     while let Some(argument) = rest.next() {
@@ -340,7 +370,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
 }
 
 /// Those with these names, in their order; all if there are none.
-pub(crate) fn chosen<'a, T>(
+fn chosen<'a, T>(
     all: &'a [T],
     name: fn(&T) -> &str,
     names: &[String],
@@ -371,7 +401,7 @@ pub(crate) mod tests {
         Results { origin: Origin::default(), rows: rows.collect() }
     }
 
-    /// The cells of each row of a text's tables, without the headings.
+    /// The cells of each row of a text's table, without the heading.
     pub(crate) fn cells_of(text: &str) -> Vec<Vec<String>> {
         let lines = text.lines().filter(|line| line.starts_with('|')).skip(2);
         let row = |line: &str| {
@@ -381,7 +411,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_command_is_kept_without_files() {
+    fn names_and_files_of_the_command_line() {
         let check = |text: &str, expected: &str| {
             let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
             assert_eq!(measuring(&words).join(" "), expected);
@@ -389,38 +419,24 @@ pub(crate) mod tests {
         check("profile --update --out a.json --hz 99", "profile --hz 99");
         check("profile --out=a.json --quick", "profile --quick");
         check("serve --programs", "serve");
-        check("bench objects --programs p --folder a=b", "bench objects --folder a=b");
+        let chosen = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let found = chosen(&["a", "b", "c"], |name| name, &names);
+            found.map(|it| it.into_iter().copied().collect()).map_err(|error| error.to_string())
+        };
+        assert_eq!(chosen(&["d"]), Err("\"d\" is unknown: choose from a, b, c".to_owned()));
+        assert_eq!((chosen(&[]), chosen(&["c", "a"])), (Ok("abc".to_owned()), Ok("ac".to_owned())));
     }
 
     #[test]
     fn results_are_kept_and_compared_round_by_round() {
-        let mut kept = results(&[
-            ("c", "a", 0, &[("x_s", 1.0)]),
-            ("c", "a", 1, &[("x_s", 3.0)]),
-            ("c", "b", 1, &[("x_s", 5.0)]),
-        ]);
+        let mut kept = results(&[("c", "a", 1, &[("x_s", 3.0)]), ("c", "b", 1, &[("x_s", 5.0)])]);
         kept.rows.push(Run::failed(("c", "b"), 0, "it burns.\n".to_owned()));
         let json = serde_json::to_string(&kept).expect("JSON");
         let found: Results = serde_json::from_str(&json).expect("the same");
         assert_eq!(found.rows, kept.rows);
-        let spread = found.spread("c", "a", "x_s");
-        assert_eq!(crate::numbers::show(spread, (10.0, 0, " s")), "20 s (10 to 30)");
-        assert_eq!(found.beside(&found.rows[1], "b"), Some(&found.rows[2]));
+        assert_eq!(found.beside(&found.rows[0], "b"), Some(&found.rows[1]));
         assert_eq!((found.cases(), found.tools()), (vec!["c"], vec!["a", "b"]));
         assert_eq!(found.failures(), "- c, b: it burns.\n");
-    }
-
-    #[test]
-    fn unknown_names_are_refused() {
-        let chosen = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-            let found = chosen(&["a", "b", "c"], |name| name, &names);
-            found
-                .map(|it| it.into_iter().copied().collect::<String>())
-                .map_err(|error| error.to_string())
-        };
-        assert_eq!(chosen(&["d"]), Err("\"d\" is unknown: choose from a, b, c".to_owned()));
-        assert_eq!(chosen(&[]), Ok("abc".to_owned()));
-        assert_eq!(chosen(&["c", "a"]), Ok("ac".to_owned()));
     }
 }

@@ -7,14 +7,31 @@ mod heap;
 mod numbers;
 mod profile;
 mod run;
-mod samplers;
 mod serve;
 mod tools;
 mod unwind;
 
-use std::process::ExitCode;
+/// What all comparisons use.
+mod prelude {
+    pub(crate) use std::{
+        fs::{self, File},
+        io::{self, BufReader, BufWriter, Read, Write},
+        path::{Path, PathBuf},
+        process::{Command, ExitCode, Stdio},
+        thread,
+        time::{Duration, Instant},
+    };
+
+    pub(crate) use anyhow::{Context as _, bail, ensure};
+    pub(crate) use clap::{Args, Subcommand};
+    pub(crate) use serde::{Deserialize, Serialize};
+    pub(crate) use serde_json::{Value, json};
+
+    pub(crate) use crate::{child::*, comparison::*, numbers::*, tools::*};
+}
 
 use clap::Parser;
+use prelude::*;
 
 /// Compares wingbeat with other tools, and with its goals.
 ///
@@ -27,9 +44,9 @@ use clap::Parser;
     bin_name = "cargo xtask peers",
     disable_help_subcommand = true,
     after_help = "Examples:\n  \
-        cargo xtask peers profile --quick                 4 minutes: shows that it works, not how fast it is\n  \
-        cargo xtask peers profile --update                also writes the tables into docs/peers.md and README.md\n  \
-        cargo xtask peers heap --from target/peers/heap.json     the tables of an earlier run"
+        cargo xtask peers profile --quick               4 minutes: shows that it works, not how fast it is\n  \
+        cargo xtask peers profile --update              also writes the tables into docs/peers.md and README.md\n  \
+        cargo xtask peers heap --from target/peers/heap.json      the tables of an earlier run"
 )]
 enum Peers {
     /// Cost and sample counts of `wingbeat profile`, with perf and samply; half an hour
@@ -37,26 +54,26 @@ enum Peers {
     /// Stacks of programs without frame pointers, with perf and samply
     Unwind(unwind::UnwindArgs),
     /// Sums and cost of `wingbeat heap`, with DHAT, heaptrack and memleak-bpfcc
-    Heap(heap::HeapArgs),
+    Heap(Common),
     /// Times, counts and loading of `wingbeat bench`, with bpftool and libbpf
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Response times of `wingbeat serve`, with their goals; without root
-    Serve(serve::ServeArgs),
+    Serve(Common),
     /// False failures of `wingbeat run`; without root
     #[command(subcommand)]
-    Run(run::Run),
+    Run(run::Runs),
 }
 
 fn main() -> ExitCode {
     let peers = Peers::parse();
-    let code = comparison::watch_signals().and_then(|()| match &peers {
+    let code = watch_signals().and_then(|()| match &peers {
         Peers::Profile(args) => Ok(profile::COMPARISON.run(args, &args.common)?.0),
         Peers::Unwind(args) => Ok(unwind::COMPARISON.run(args, &args.common)?.0),
-        Peers::Heap(args) => Ok(heap::COMPARISON.run(args, &args.common)?.0),
+        Peers::Heap(args) => Ok(heap::COMPARISON.run(args, args)?.0),
         Peers::Bench(which) => which.run(),
-        Peers::Serve(args) => Ok(serve::COMPARISON.run(args, &args.common)?.0),
-        Peers::Run(run::Run::Aa(args)) => Ok(run::AA.run(args, &args.common)?.0),
+        Peers::Serve(args) => Ok(serve::COMPARISON.run(args, args)?.0),
+        Peers::Run(run::Runs::Aa(args)) => Ok(run::AA.run(args, args)?.0),
     });
     code.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

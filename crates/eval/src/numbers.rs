@@ -23,13 +23,6 @@ impl Spread {
         let sample = Sample::new(values.into_iter().collect()).ok()?;
         Some(Self { median: sample.median(), min: sample.min(), max: sample.max() })
     }
-
-    /// `median (min to max)`, or only the median when the three read the same.
-    pub(crate) fn show(self, unit: Unit) -> String {
-        let [median, min, max] = [self.median, self.min, self.max].map(|it| number(it, unit));
-        let range = if min == max { String::new() } else { format!(" ({min} to {max})") };
-        format!("{median}{}{range}", unit.2)
-    }
 }
 
 /// A number without its unit.
@@ -42,9 +35,12 @@ pub(crate) fn number(value: f64, (factor, places, _): Unit) -> String {
     }
 }
 
-/// A figure with its range.
+/// `median (min to max)`, or only the median when the three read the same.
 pub(crate) fn show(spread: Option<Spread>, unit: Unit) -> String {
-    spread.map_or_else(|| NONE.to_owned(), |spread| spread.show(unit))
+    let Some(Spread { median, min, max }) = spread else { return NONE.to_owned() };
+    let [median, min, max] = [median, min, max].map(|it| number(it, unit));
+    let range = if min == max { String::new() } else { format!(" ({min} to {max})") };
+    format!("{median}{}{range}", unit.2)
 }
 
 /// The median alone.
@@ -126,16 +122,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_with_their_range() {
-        let check = |values: &[f64], places, unit, expected: &str| {
-            assert_eq!(show(Spread::of(values.iter().copied()), (1.0, places, unit)), expected);
+    fn figures_and_tables() {
+        let check = |values: &[f64], unit, expected: &str| {
+            assert_eq!(show(Spread::of(values.iter().copied()), unit), expected);
         };
-        check(&[1.012, 0.99, 1.0], 2, "", "1.00 (0.99 to 1.01)");
-        check(&[1.0, 3.0], 1, " %", "2.0 % (1.0 to 3.0)");
-        check(&[0.999, 1.0, 1.001], 2, "", "1.00");
-        check(&[-0.44, -0.04, 0.2], 1, " %", "0.0 % (−0.4 to 0.2)");
-        check(&[], 1, "", NONE);
-        check(&[1.0, f64::NAN], 1, "", NONE);
+        check(&[1.012, 0.99, 1.0], (1.0, 2, ""), "1.00 (0.99 to 1.01)");
+        check(&[0.999, 1.0, 1.001], (1.0, 2, ""), "1.00");
+        check(&[-0.0044, -0.0004, 0.002], (100.0, 1, " %"), "0.0 % (−0.4 to 0.2)");
+        check(&[1.0, f64::NAN], (1.0, 1, ""), NONE);
+        type Row = (&'static str, u32);
+        let columns = [column("a", |row: &Row| row.0), column("b", |row: &Row| row.1)];
+        let text = table([("x|", 22)], &columns);
+        assert_eq!(text, "| a   | b   |\n| --- | --- |\n| x\\| | 22  |\n");
+        assert_eq!(table([], &columns), "");
     }
 
     #[test]
@@ -147,20 +146,9 @@ mod tests {
             let found = share.interval().map(|(low, high)| (round(low), round(high)));
             assert_eq!((found, share.at_most(0.005)), (interval, at_most), "{share:?}");
         };
-        let open = "open: too few cases";
-        check(0, 0, None, open);
+        check(0, 0, None, "open: too few cases");
         check(5, 10, Some((0.237, 0.763)), "**missed**");
-        check(0, 320, Some((0.0, 0.012)), open);
+        check(0, 320, Some((0.0, 0.012)), "open: too few cases");
         check(0, 800, Some((0.0, 0.005)), "reached");
-        check(1, 800, Some((0.0, 0.007)), open);
-    }
-
-    #[test]
-    fn cells_follow_the_columns() {
-        type Row = (&'static str, u32);
-        let columns = [column("a", |row: &Row| row.0), column("b", |row: &Row| row.1)];
-        let text = table([("x|", 22)], &columns);
-        assert_eq!(text, "| a   | b   |\n| --- | --- |\n| x\\| | 22  |\n");
-        assert_eq!(table([], &columns), "");
     }
 }

@@ -4,49 +4,18 @@
 //! the tools take turns on the same workloads, round after round, each next to a run alone.
 //! docs/peers.md explains the figures.
 
-use std::{
-    fs::{self, File},
-    io::{BufReader, Read},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
-
-use anyhow::Context as _;
-use clap::Args;
 use flate2::bufread::GzDecoder;
 use rustix::time::{ClockId, clock_gettime};
-use serde::Deserialize;
 
-use crate::{
-    child::{Usage, create, pipeline, run, text_of},
-    comparison::{
-        ALONE, Bed, Common, Comparison, Results, Run, WINGBEAT, chosen, is_stopped, of_rounds,
-        read_json,
-    },
-    numbers::{NONE, Spread, Unit, column, distinct, show, table},
-    samplers::{Summary, perf_samples, samply_lost},
-    tools::{Setting, described, find, version_of},
-};
+use crate::prelude::*;
 
 /// How CPU profiles are compared.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
-    /// One round of one second, at 999 and 9999 Hz: shows that it works, not how fast it is
-    #[arg(long)]
-    quick: bool,
-    /// Rounds over all workloads, frequencies and tools [default: 5, or 1 with --quick]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: Option<u32>,
-    /// Samples per second [default: 99,999,9999, or 999,9999 with --quick]
+    /// Samples per second [default: 99,999,9999; with --quick 999,9999]
     #[arg(long, value_name = "HZ", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=50_000))]
     hz: Vec<u32>,
-    /// Only these tools: wingbeat, perf, samply
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    only: Vec<String>,
-    /// Only these workloads: deep, threads, forks, deep-26
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    workload: Vec<String>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -54,52 +23,33 @@ pub(crate) struct ProfileArgs {
 pub(crate) const COMPARISON: Comparison<ProfileArgs> = Comparison {
     name: "profile",
     root: Some("profilers"),
+    rounds: (5, 1),
     needs: &[],
     measure,
     texts,
     pages: &[("peers profile", "docs/peers.md"), ("peers summary", "README.md")],
 };
 
-/// A profiler, from start to a written output.
-struct Sampler {
-    name: &'static str,
-    /// Programs that have to be in `PATH`; the first has the version.
-    needs: &'static [&'static str],
-    sample: fn(&Job<'_>) -> anyhow::Result<Values>,
-}
-
 const PERF: &str = "perf";
 const SAMPLY: &str = "samply";
 
-const SAMPLERS: [Sampler; 3] = [
-    Sampler { name: WINGBEAT, needs: &[], sample: wingbeat },
-    Sampler {
-        name: PERF,
-        needs: &["perf", "inferno-collapse-perf", "inferno-flamegraph"],
-        sample: perf,
-    },
-    Sampler { name: SAMPLY, needs: &["samply"], sample: samply },
+/// A profiler from start to a written output: its name, the programs that it needs, of which the first has the version.
+struct Sampler(&'static str, &'static [&'static str], fn(&Job<'_>) -> anyhow::Result<Values>);
+
+static SAMPLERS: [Sampler; 3] = [
+    Sampler(WINGBEAT, &[], wingbeat),
+    Sampler(PERF, &["perf", "inferno-collapse-perf", "inferno-flamegraph"], perf),
+    Sampler(SAMPLY, &["samply"], samply),
 ];
 
-struct Workload {
-    name: &'static str,
-    /// Arguments of `work` before and after the amount of work.
-    mode: &'static str,
-    frames: &'static [&'static str],
-    /// The only frequency and the only tools that it is for.
-    only: Option<(u32, [&'static str; 2])>,
-}
+/// Its name, its arguments before and after the amount of work, and its only frequency.
+struct Workload(&'static str, &'static str, &'static [&'static str], Option<u32>);
 
-const WORKLOADS: [Workload; 4] = [
-    Workload { name: "deep", mode: "deep", frames: &[], only: None },
-    Workload { name: "threads", mode: "threads", frames: &[], only: None },
-    Workload { name: "forks", mode: "forks", frames: &[], only: None },
-    Workload {
-        name: "deep-26",
-        mode: "deep",
-        frames: &["19", "19"],
-        only: Some((999, [WINGBEAT, PERF])),
-    },
+static WORKLOADS: [Workload; 4] = [
+    Workload("deep", "deep", &[], None),
+    Workload("threads", "threads", &[], None),
+    Workload("forks", "forks", &[], None),
+    Workload("deep-26", "deep", &["19", "19"], Some(999)),
 ];
 
 /// Named figures of a run.
@@ -130,23 +80,16 @@ impl Job<'_> {
         self.folder.join(name)
     }
 
-    fn messages(&self) -> PathBuf {
-        self.file("messages")
-    }
-
     /// Runs the target alone, or under a command that takes it as its last words.
     fn launch(&self, under: Option<Command>) -> anyhow::Result<(Target, Usage)> {
-        let mut command = match under {
-            Some(mut command) => {
-                command.arg("--").arg(self.work);
-                command
-            }
-            None => Command::new(self.work),
-        };
-        command.arg(self.workload.mode).arg(self.units.to_string()).args(self.workload.frames);
+        let is_alone = under.is_none();
+        let mut command = under.unwrap_or_else(|| Command::new(self.work));
+        command.args((!is_alone).then_some(self.work));
+        let Workload(_, mode, frames, _) = self.workload;
+        command.arg(mode).arg(self.units.to_string()).args(*frames);
         let report = self.file("target.json");
         command.env("WINGBEAT_WORK_REPORT", &report);
-        let usage = run(&mut command, Stdio::null(), &self.messages())?;
+        let usage = run(&mut command, Stdio::null(), &self.file("messages"))?;
         Ok((read_json(&report).context("the target left no report")?, usage))
     }
 }
@@ -168,16 +111,14 @@ fn wingbeat(job: &Job<'_>) -> anyhow::Result<Values> {
     let summary = job.file("summary.json");
     let mut command = Command::new(job.wingbeat);
     command.args(["profile", "--quiet", "--frequency", &job.hz.to_string(), "--output"]);
-    command.arg(job.file("flamegraph.svg")).arg("--summary-json").arg(&summary);
+    command.arg(job.file("flamegraph.svg")).arg("--summary-json").arg(&summary).arg("--");
     let (target, usage) = job.launch(Some(command))?;
     let mut values = costs(job.hz, target, usage);
     let summary = Summary::read(&summary)?;
-    let own_ns = summary.sum("/own/cpu_time_ns", &["record", "symbolize", "write"])?;
     values.extend([
         ("samples", summary.number("/ticks/sampled")?),
         ("lost", summary.number("/ticks/lost")?),
         ("bytes_per_sample", summary.number("/bytes_per_sample")?),
-        ("own_account_s", own_ns / 1e9),
     ]);
     Ok(values)
 }
@@ -190,14 +131,14 @@ fn perf(job: &Job<'_>) -> anyhow::Result<Values> {
     let data = job.file("perf.data");
     let mut record = Command::new("perf");
     record.args(["record", "--quiet", "-g", "-e", "cpu-clock", "-F", &job.hz.to_string(), "-o"]);
-    record.arg(&data);
+    record.arg(&data).arg("--");
     let (target, recorded) = job.launch(Some(record))?;
     let mut script = Command::new("perf");
     script.args(["script", "-i"]).arg(&data);
     let draw = ["inferno-collapse-perf", "inferno-flamegraph"].map(Command::new);
     let mut chain: Vec<Command> = [script].into_iter().chain(draw).collect();
     let picture = create(&job.file("flamegraph.svg"))?;
-    let drawn = pipeline(&mut chain, picture, &job.messages())?;
+    let drawn = pipeline(&mut chain, picture, &job.file("messages"))?;
     let mut values = costs(job.hz, target, recorded.then(drawn));
     let (samples, lost) = perf_samples(&data, "cpu-clock")?;
     let bytes = fs::metadata(&data).context("perf left no recording")?.len() as f64;
@@ -208,17 +149,17 @@ fn perf(job: &Job<'_>) -> anyhow::Result<Values> {
 
 /// samply's recording alone, into a file that nobody opens: it names functions in the browser.
 fn samply(job: &Job<'_>) -> anyhow::Result<Values> {
-    let _lowered = Setting::for_samply()?;
+    let _lowered = Unparanoid::new()?;
     let profile = job.file("profile.json.gz");
     let mut command = Command::new("samply");
     command.args(["record", "--save-only", "--no-open", "--rate", &job.hz.to_string()]);
-    command.arg("--output").arg(&profile);
+    command.arg("--output").arg(&profile).arg("--");
     let (target, usage) = job.launch(Some(command))?;
     // The kernel copies up to 32 kB of stack for each sample; the file has no size of that.
     let mut values = costs(job.hz, target, usage);
     let file = File::open(&profile).context("samply left no profile")?;
     let samples = firefox_samples(BufReader::new(GzDecoder::new(BufReader::new(file))))?;
-    values.extend([("samples", samples), ("lost", samply_lost(&text_of(&job.messages())))]);
+    values.extend([("samples", samples), ("lost", samply_lost(&text_of(&job.file("messages"))))]);
     Ok(values)
 }
 
@@ -243,16 +184,16 @@ fn firefox_samples(json: impl Read) -> anyhow::Result<f64> {
     Ok(profile.threads.iter().map(|thread| f64::from(thread.samples.length)).sum())
 }
 
-fn measure(args: &ProfileArgs, bed: &Bed, results: &mut Results) -> anyhow::Result<()> {
-    let mut samplers = chosen(&SAMPLERS, |it| it.name, &args.only)?;
-    let workloads = chosen(&WORKLOADS, |it| it.name, &args.workload)?;
+fn measure(args: &ProfileArgs, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<()> {
+    let mut samplers = bed.tools(&SAMPLERS, |it| it.0)?;
+    let workloads = bed.cases(&WORKLOADS, |it| it.0)?;
     let work = bed.work()?;
     let version = version_of(Command::new(&bed.wingbeat).arg("--version"));
-    let peers = samplers.iter().filter_map(|it| it.needs.first()).map(|name| described(name));
+    let peers = samplers.iter().filter_map(|it| it.1.first()).map(|name| described(name));
     results.origin.tools = [format!("wingbeat {version}")].into_iter().chain(peers).collect();
-    samplers.retain(|it| {
-        let missing = it.needs.iter().find_map(|name| find(name).err());
-        missing.iter().for_each(|error| eprintln!("{} is left out: {error}", it.name));
+    samplers.retain(|Sampler(name, needs, _)| {
+        let missing = needs.iter().find_map(|program| find(program).err());
+        missing.iter().for_each(|error| eprintln!("{name} is left out: {error}"));
         missing.is_none()
     });
     let job = |workload, units, hz, name: &str| {
@@ -260,28 +201,24 @@ fn measure(args: &ProfileArgs, bed: &Bed, results: &mut Results) -> anyhow::Resu
         anyhow::Ok(Job { workload, units, hz, wingbeat, work, folder: bed.fresh(name)? })
     };
     let (trial, _) = job(&WORKLOADS[0], 10_000, 0, "trial")?.launch(None)?;
-    let units = units_for(if args.quick { 1.0 } else { 4.0 }, trial);
-    let usual: &[u32] = if args.quick { &[999, 9999] } else { &[99, 999, 9999] };
+    let units = units_for(if bed.quick { 1.0 } else { 4.0 }, trial);
+    let usual: &[u32] = if bed.quick { &[999, 9999] } else { &[99, 999, 9999] };
     let frequencies = if args.hz.is_empty() { usual } else { &args.hz };
-    for round in 0..args.rounds.unwrap_or(if args.quick { 1 } else { 5 }) {
+    for round in 0..bed.rounds {
+        // Another one begins in each round.
+        let mut turns = samplers.clone();
+        turns.rotate_left(round as usize % samplers.len().max(1));
         for workload in &workloads {
-            for &hz in frequencies {
-                let is_for = |it: &&&Sampler| {
-                    workload.only.is_none_or(|(at, names)| at == hz && names.contains(&it.name))
-                };
-                let mut turns: Vec<&Sampler> = samplers.iter().filter(is_for).copied().collect();
-                if turns.is_empty() || is_stopped() {
-                    continue;
+            for &hz in frequencies.iter().filter(|&&hz| workload.3.is_none_or(|only| only == hz)) {
+                if is_stopped() {
+                    return Ok(());
                 }
-                // Another one begins in each round.
-                let first = round as usize % turns.len();
-                turns.rotate_left(first);
-                let case = format!("{}, {hz} Hz", workload.name);
+                let case = format!("{}, {hz} Hz", workload.0);
                 let name = |tool: &str| format!("{case}, {tool}");
                 let (target, usage) = job(workload, units, hz, &name(ALONE))?.launch(None)?;
                 let alone = Run::new((&case, ALONE), round, costs(hz, target, usage));
                 results.add((&case, ALONE), round, Ok(alone));
-                for Sampler { name: tool, sample, .. } in turns {
+                for Sampler(tool, _, sample) in &turns {
                     let values = job(workload, units, hz, &name(tool)).and_then(|it| sample(&it));
                     let place = (case.as_str(), *tool);
                     results.add(place, round, values.map(|it| Run::new(place, round, it)));
@@ -298,77 +235,60 @@ fn units_for(cpu_s: f64, trial: Target) -> u64 {
     (cpu_s / unit_s / 1000.0).round().clamp(1.0, 1e6) as u64 * 1000
 }
 
-/// A figure of a run.
-type Metric = fn(&Results, &Run) -> Option<f64>;
-
-/// Samples per CPU second of the target ÷ frequency. 1 is right.
-fn rate(_: &Results, run: &Run) -> Option<f64> {
-    Some(run.get("samples")? / run.get("target_s")? / run.get("hz")?)
-}
-
-fn slowdown(results: &Results, run: &Run) -> Option<f64> {
-    Some(run.get("target_s")? / results.beside(run, ALONE)?.get("target_s")? - 1.0)
-}
-
-fn finish_s(_: &Results, run: &Run) -> Option<f64> {
-    run.get("finish_s")
-}
-
-fn memory_mb(_: &Results, run: &Run) -> Option<f64> {
-    run.get("memory_mb")
-}
-
-fn bytes(_: &Results, run: &Run) -> Option<f64> {
-    run.get("bytes_per_sample")
-}
-
-fn lost(_: &Results, run: &Run) -> Option<f64> {
-    let (lost, samples) = (run.get("lost")?, run.get("samples")?);
-    Some(lost / (lost + samples))
-}
-
-/// The tool's own CPU seconds, without the target's.
-fn own_s(results: &Results, run: &Run) -> Option<f64> {
-    // The target's cost after its report, in its exit, shows without a tool.
-    let exits = results.rows.iter().filter_map(|alone| {
-        let is_same = alone.tool == ALONE && workload_of(&alone.case) == workload_of(&run.case);
-        is_same.then(|| Some(alone.get("cpu_s")? - alone.get("target_s")?))?
-    });
-    let exit_s = Spread::of(exits).map_or(0.0, |spread| spread.median);
-    Some(run.get("cpu_s")? - run.get("target_s")? - exit_s)
-}
-
 fn workload_of(case: &str) -> &str {
     case.split(',').next().unwrap_or(case)
 }
 
-/// A tool's own cost as a fixed part and a part for each sample, in one round.
-struct Growth {
-    round: u32,
-    fixed_s: f64,
-    slope_us: f64,
+/// A figure of a run, measured or derived.
+fn figure(results: &Results, run: &Run, name: &str) -> Option<f64> {
+    let of = |name: &str| run.get(name);
+    match name {
+        // 1 is right.
+        "samples ÷ due" => Some(of("samples")? / of("target_s")? / of("hz")?),
+        "slowdown" => Some(of("target_s")? / results.beside(run, ALONE)?.get("target_s")? - 1.0),
+        "lost" => Some(of("lost")? / (of("lost")? + of("samples")?)),
+        // The tool's own CPU seconds: without the target's, and without those of its exit, which shows without a tool.
+        "own_s" => {
+            let exits = results.rows.iter().filter_map(|alone| {
+                let is_same = workload_of(&alone.case) == workload_of(&run.case);
+                let exit_s = alone.get("cpu_s")? - alone.get("target_s")?;
+                (is_same && alone.tool == ALONE).then_some(exit_s)
+            });
+            let exit_s = Spread::of(exits).map_or(0.0, |spread| spread.median);
+            Some(of("cpu_s")? - of("target_s")? - exit_s)
+        }
+        _ => of(name),
+    }
+}
+
+fn spread(results: &Results, case: &str, tool: &str, name: &str) -> Option<Spread> {
+    Spread::of(results.runs(case, tool).filter_map(|run| figure(results, run, name)))
 }
 
 /// The two highest frequencies.
 fn growth_hz(results: &Results) -> Option<(u32, u32)> {
-    let mut all: Vec<u32> =
-        results.rows.iter().filter_map(|it| Some(it.get("hz")? as u32)).collect();
+    let hz = results.rows.iter().filter_map(|it| Some(it.get("hz")? as u32));
+    let mut all: Vec<u32> = hz.collect();
     all.sort_unstable();
     all.dedup();
     if let [.., low, high] = all[..] { Some((low, high)) } else { None }
 }
 
-/// The line through the runs at those frequencies, for each round.
-fn growth(results: &Results, tool: &str, workload: &str) -> Vec<Growth> {
+const FIXED: usize = 0;
+const PER_SAMPLE: usize = 1;
+
+/// A tool's own CPU seconds as a fixed part, and microseconds for each sample: the line through the runs at those
+/// frequencies. With the round of each.
+fn growth(results: &Results, tool: &str, workload: &str) -> Vec<(u32, [f64; 2])> {
     let Some((low, high)) = growth_hz(results) else { return Vec::new() };
     let [low, high] = [low, high].map(|hz| format!("{workload}, {hz} Hz"));
     let of = |few: &Run| {
         let many = results.runs(&high, tool).find(|many| many.round == few.round)?;
         let more = many.get("samples")? - few.get("samples")?;
-        let (few_s, many_s) = (own_s(results, few)?, own_s(results, many)?);
+        let (few_s, many_s) = (figure(results, few, "own_s")?, figure(results, many, "own_s")?);
         let slope_s = (many_s - few_s) / more;
         let fixed_s = few_s - slope_s * few.get("samples")?;
-        (more > 0.0).then_some(Growth { round: few.round, fixed_s, slope_us: slope_s * 1e6 })
+        (more > 0.0).then_some((few.round, [fixed_s, slope_s * 1e6]))
     };
     results.runs(&low, tool).filter_map(of).collect()
 }
@@ -378,256 +298,198 @@ fn growth_ratio(
     results: &Results,
     (tool, other): (&str, &str),
     workload: &str,
-    part: fn(&Growth) -> f64,
+    part: usize,
 ) -> Option<Spread> {
     let others = growth(results, other, workload);
-    Spread::of(growth(results, tool, workload).iter().filter_map(|it| {
-        let other = others.iter().find(|other| other.round == it.round)?;
-        Some(part(it) / part(other))
+    Spread::of(growth(results, tool, workload).iter().filter_map(|(round, it)| {
+        let other = others.iter().find(|(same, _)| same == round)?;
+        Some(it[part] / other.1[part])
     }))
 }
 
-/// Where a figure is to lie.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Bound {
-    AtMost(f64),
-    /// No further from 1 than this.
-    NearOne(f64),
+/// Which figures of wingbeat a goal is about.
+enum About {
+    /// A figure on workloads that begin so.
+    Ours(&'static str, &'static str),
+    /// A figure ÷ perf's in the same round, on forks or on all others.
+    Ratio(&'static str, Option<bool>),
+    /// A figure − perf's in the same round.
+    Difference(&'static str),
+    /// A part of the growth ÷ a peer's.
+    Growth(&'static str, usize),
 }
 
-use Bound::{AtMost, NearOne};
+use About::{Difference, Growth, Ours, Ratio};
 
-impl Bound {
-    fn limits(self) -> (f64, f64) {
-        match self {
-            AtMost(most) => (f64::NEG_INFINITY, most),
-            NearOne(margin) => (1.0 - margin, 1.0 + margin),
-        }
-    }
-
-    /// 0 is reached, 1 is missed but not in all rounds, 2 is missed.
-    fn missed(self, spread: Spread) -> usize {
-        let (least, most) = self.limits();
-        if (least..=most).contains(&spread.median) {
-            0
-        } else if spread.min <= most && spread.max >= least {
-            1
-        } else {
-            2
-        }
-    }
-
-    fn worst(self, figures: Vec<(Spread, String)>) -> Option<(Spread, String)> {
-        let distance = |spread: Spread| match self {
-            AtMost(_) => spread.median,
-            NearOne(_) => (spread.median - 1.0).abs(),
+impl About {
+    /// The figures, with where they were taken.
+    fn figures(&self, results: &Results) -> Vec<(Spread, String)> {
+        let of_perf = |case: &str, name: &str, compare: fn(f64, f64) -> f64| {
+            Spread::of(results.runs(case, WINGBEAT).filter_map(|run| {
+                let theirs = figure(results, results.beside(run, PERF)?, name)?;
+                Some(compare(figure(results, run, name)?, theirs))
+            }))
         };
-        let order = |a: Spread, b: Spread| {
-            let missed = self.missed(a).cmp(&self.missed(b));
-            missed.then(distance(a).total_cmp(&distance(b)))
+        let of = |case: &str| match *self {
+            Ours(name, on) if case.starts_with(on) => spread(results, case, WINGBEAT, name),
+            Ratio(_, Some(on_forks)) if case.starts_with("forks") != on_forks => None,
+            Ratio(name, _) => of_perf(case, name, |ours, theirs| ours / theirs),
+            Difference(name) => of_perf(case, name, |ours, theirs| ours - theirs),
+            _ => None,
         };
-        figures.into_iter().max_by(|(a, _), (b, _)| order(*a, *b))
+        let of_workload = |workload: &str| match *self {
+            Growth(peer, part) => growth_ratio(results, (WINGBEAT, peer), workload, part),
+            _ => None,
+        };
+        let cases = results.cases();
+        let workloads = distinct(cases.iter().map(|case| workload_of(case)));
+        let all = cases.into_iter().map(|case| (of(case), case));
+        let all = all.chain(workloads.into_iter().map(|it| (of_workload(it), it)));
+        all.filter_map(|(spread, place)| Some((spread?, place.to_owned()))).collect()
     }
-}
-
-/// A goal of wingbeat, which is about the worst of its figures.
-struct Goal {
-    what: &'static str,
-    bound: Bound,
-    unit: Unit,
-    /// With where they were taken.
-    figures: fn(&Results) -> Vec<(Spread, String)>,
-}
-
-const fn goal(
-    what: &'static str,
-    bound: Bound,
-    unit: Unit,
-    figures: fn(&Results) -> Vec<(Spread, String)>,
-) -> Goal {
-    Goal { what, bound, unit, figures }
 }
 
 const RATIO: Unit = (1.0, 3, "");
 const PERCENT: Unit = (100.0, 1, " %");
 
+/// Limits of a figure.
+const NEAR_1: (f64, f64) = (0.99, 1.01);
+const fn at_most(most: f64) -> (f64, f64) {
+    (f64::NEG_INFINITY, most)
+}
+
+/// A goal, which is about the worst of its figures: in words, the limits, and the unit.
+struct Goal(&'static str, (f64, f64), Unit, About);
+
 // perf counts from the start of each process, and drops the begun period at its end: half a sample for each process,
 // which on short-lived ones is more than 1 %.
 const GOALS: [Goal; 9] = [
-    goal("samples per CPU second ÷ frequency", NearOne(0.01), RATIO, |it| ours(it, rate, "")),
-    goal("the same ÷ perf's", NearOne(0.01), RATIO, |results| {
-        let all = of_perf(results, rate, |a, b| a / b).into_iter();
-        all.filter(|(_, place)| !place.starts_with("forks")).collect()
-    }),
-    goal("the same ÷ perf's, on forks", NearOne(0.01), RATIO, |results| {
-        let all = of_perf(results, rate, |a, b| a / b).into_iter();
-        all.filter(|(_, place)| place.starts_with("forks")).collect()
-    }),
-    goal("own CPU per sample ÷ perf's chain's", AtMost(0.2), RATIO, |results| {
-        of_growth(results, PERF, |it| it.slope_us)
-    }),
-    goal("own CPU per sample ÷ samply's", AtMost(0.5), RATIO, |results| {
-        of_growth(results, SAMPLY, |it| it.slope_us)
-    }),
-    goal("fixed own CPU ÷ perf's chain's", AtMost(1.0), RATIO, |results| {
-        of_growth(results, PERF, |it| it.fixed_s)
-    }),
-    goal("slowdown − perf's", AtMost(0.0), (100.0, 1, " points"), |results| {
-        of_perf(results, slowdown, |a, b| a - b)
-    }),
-    goal("bytes per sample of 26 frames", AtMost(350.0), (1.0, 0, ""), |results| {
-        ours(results, bytes, "deep-26")
-    }),
-    goal("target's end to file ÷ perf's chain's", AtMost(1.0), RATIO, |results| {
-        of_perf(results, finish_s, |a, b| a / b)
-    }),
+    Goal("samples per CPU second ÷ frequency", NEAR_1, RATIO, Ours("samples ÷ due", "")),
+    Goal("the same ÷ perf's", NEAR_1, RATIO, Ratio("samples ÷ due", Some(false))),
+    Goal("the same ÷ perf's, on forks", NEAR_1, RATIO, Ratio("samples ÷ due", Some(true))),
+    Goal("own CPU per sample ÷ perf's chain's", at_most(0.2), RATIO, Growth(PERF, PER_SAMPLE)),
+    Goal("own CPU per sample ÷ samply's", at_most(0.5), RATIO, Growth(SAMPLY, PER_SAMPLE)),
+    Goal("fixed own CPU ÷ perf's chain's", at_most(1.0), RATIO, Growth(PERF, FIXED)),
+    Goal("slowdown − perf's", at_most(0.0), (100.0, 1, " points"), Difference("slowdown")),
+    Goal(
+        "bytes per sample of 26 frames",
+        at_most(350.0),
+        (1.0, 0, ""),
+        Ours("bytes_per_sample", "deep-26"),
+    ),
+    Goal("target's end to file ÷ perf's chain's", at_most(1.0), RATIO, Ratio("finish_s", None)),
 ];
 
-/// A figure of a tool on a case over the rounds.
-fn spread(results: &Results, case: &str, tool: &str, metric: Metric) -> Option<Spread> {
-    Spread::of(results.runs(case, tool).filter_map(|run| metric(results, run)))
+/// 0 is reached, 1 is missed but not in all rounds, 2 is missed.
+fn missed((least, most): (f64, f64), spread: Spread) -> usize {
+    let is_reached = (least..=most).contains(&spread.median);
+    let is_missed = spread.min > most || spread.max < least;
+    if is_reached { 0 } else { 1 + usize::from(is_missed) }
 }
 
-fn ours(results: &Results, metric: Metric, workload: &str) -> Vec<(Spread, String)> {
-    let cases = results.cases().into_iter().filter(|case| case.starts_with(workload));
-    let all = cases.map(|case| (spread(results, case, WINGBEAT, metric), case.to_owned()));
-    all.filter_map(|(spread, case)| Some((spread?, case))).collect()
-}
-
-/// A figure compared with perf's in the same round.
-fn of_perf(
-    results: &Results,
-    metric: Metric,
-    compare: fn(f64, f64) -> f64,
-) -> Vec<(Spread, String)> {
-    let of = |case: &str| {
-        let pairs = results.runs(case, WINGBEAT).filter_map(|run| {
-            let theirs = metric(results, results.beside(run, PERF)?)?;
-            Some(compare(metric(results, run)?, theirs))
-        });
-        Some((Spread::of(pairs)?, case.to_owned()))
-    };
-    results.cases().into_iter().filter_map(of).collect()
-}
-
-fn of_growth(results: &Results, peer: &str, part: fn(&Growth) -> f64) -> Vec<(Spread, String)> {
-    let workloads = distinct(results.cases().into_iter().map(workload_of));
-    let of = |workload: &str| {
-        let ratio = growth_ratio(results, (WINGBEAT, peer), workload, part)?;
-        Some((ratio, workload.to_owned()))
-    };
-    workloads.into_iter().filter_map(of).collect()
-}
-
-fn texts(results: &Results) -> Vec<String> {
-    let rounds = results.rows.iter().map(|run| run.round + 1).max().unwrap_or(0);
-    let more = of_rounds(rounds);
-    let goals = [results.origin.text(&more), account(results), results.failures(), goals(results)];
-    let goals: Vec<String> = goals.into_iter().filter(|part| !part.is_empty()).collect();
-    let summary = growth_hz(results).map_or_else(String::new, |(low, high)| {
-        format!(
-            "{}\nOn one thread, stacks of 26 to 50 frames; samples at {low} Hz, own CPU time from {low} and \
-             {high} Hz, the rest at {high} Hz:\n\n{}",
-            results.origin.line(&more),
-            summary(results, (low, high))
-        )
-    });
-    vec![goals.join("\n"), summary, figures(results)]
-}
-
-/// A note if wingbeat's own account of its CPU time is not the kernel's.
-fn account(results: &Results) -> String {
-    let gaps = results.rows.iter().filter_map(|run| {
-        let own_s = own_s(results, run)?;
-        Some((run.get("own_account_s")? - own_s).abs() / own_s)
-    });
-    let gap = Spread::of(gaps).map(|gap| gap.max).filter(|gap| *gap > 0.1);
-    gap.map_or_else(String::new, |gap| {
-        let percent = 100.0 * gap;
-        format!("- wingbeat's own account of its CPU time and the kernel's differ by up to {percent:.0} %.\n")
+fn worst(limits: (f64, f64), figures: Vec<(Spread, String)>) -> Option<(Spread, String)> {
+    let distance =
+        |it: Spread| if limits.0.is_finite() { (it.median - 1.0).abs() } else { it.median };
+    figures.into_iter().max_by(|(a, _), (b, _)| {
+        let missed = missed(limits, *a).cmp(&missed(limits, *b));
+        missed.then(distance(*a).total_cmp(&distance(*b)))
     })
 }
 
 fn goals(results: &Results) -> String {
     const VERDICTS: [&str; 3] = ["reached", "missed, but not in all rounds", "**missed**"];
     type Row = (&'static Goal, Option<(Spread, String)>);
-    let limit = |(goal, _): &Row| match goal.bound {
-        AtMost(most) => format!("at most {}{}", most * goal.unit.0, goal.unit.2),
-        NearOne(_) => format!("{} to {}", goal.bound.limits().0, goal.bound.limits().1),
+    let limits = |(Goal(_, (least, most), unit, _), _): &Row| match least.is_finite() {
+        true => format!("{least} to {most}"),
+        false => format!("at most {}{}", most * unit.0, unit.2),
     };
     table(
-        GOALS.iter().map(|goal| (goal, goal.bound.worst((goal.figures)(results)))),
+        GOALS.iter().map(|goal| (goal, worst(goal.1, goal.3.figures(results)))),
         &[
-            column("figure", |(goal, _): &Row| goal.what),
-            column("goal", limit),
-            column("worst", |(goal, it): &Row| show(it.as_ref().map(|it| it.0), goal.unit)),
+            column("figure", |(goal, _): &Row| goal.0),
+            column("goal", limits),
+            column("worst", |(goal, it): &Row| show(it.as_ref().map(|it| it.0), goal.2)),
             column("where", |(_, it): &Row| it.as_ref().map_or(NONE, |it| &it.1).to_owned()),
             column("verdict", |(goal, it): &Row| {
-                it.as_ref().map_or("not measured", |it| VERDICTS[goal.bound.missed(it.0)])
+                it.as_ref().map_or("not measured", |it| VERDICTS[missed(goal.1, it.0)])
             }),
         ],
     )
 }
 
-/// The main figures on one workload.
-fn summary(results: &Results, (low, high): (u32, u32)) -> String {
-    let (low, high) = (format!("deep, {low} Hz"), format!("deep, {high} Hz"));
-    let of = |case: &str, tool: &str, metric: Metric, unit| {
-        show(spread(results, case, tool, metric), unit)
+/// A case with a tool.
+type Row<'a> = (String, &'a str);
+
+/// Heading, figure and unit of columns.
+const FIGURES: [(&str, &str, Unit); 7] = [
+    ("samples ÷ due", "samples ÷ due", RATIO),
+    ("lost", "lost", PERCENT),
+    ("slowdown", "slowdown", PERCENT),
+    ("own CPU, s", "own_s", (1.0, 2, "")),
+    ("end to file, s", "finish_s", (1.0, 2, "")),
+    ("memory, MB", "memory_mb", (1.0, 0, "")),
+    ("bytes per sample", "bytes_per_sample", (1.0, 0, "")),
+];
+
+fn columns<'a>(results: &'a Results, names: &[&str]) -> Vec<Column<'a, Row<'a>>> {
+    let chosen = FIGURES.iter().filter(|it| names.is_empty() || names.contains(&it.1));
+    let column_of = |&(head, name, unit): &(&'static str, &'static str, Unit)| {
+        column(head, move |(case, tool): &Row<'_>| show(spread(results, case, tool, name), unit))
     };
-    let (high, low) = (high.as_str(), low.as_str());
-    let metric =
-        |head, metric: Metric, unit| column(head, move |tool: &&str| of(high, tool, metric, unit));
-    let part = |part: fn(&Growth) -> f64, places| {
-        move |tool: &&str| {
-            let growth = growth(results, tool, "deep");
-            show(Spread::of(growth.iter().map(part)), (1.0, places, ""))
-        }
-    };
-    let over_ours = |tool: &&str| {
-        let ratio = growth_ratio(results, (tool, WINGBEAT), "deep", |it| it.slope_us);
-        show(ratio.filter(|_| *tool != WINGBEAT), (1.0, 1, ""))
-    };
-    let has_growth = |tool: &&str| !growth(results, tool, "deep").is_empty();
-    table(
-        SAMPLERS.iter().map(|it| it.name).filter(has_growth),
-        &[
-            column("tool", |tool: &&str| (*tool).to_owned()),
-            column("samples ÷ due", |tool: &&str| of(low, tool, rate, RATIO)),
-            metric("slowdown", slowdown, PERCENT),
-            column("own CPU, fixed, s", part(|it| it.fixed_s, 2)),
-            column("per sample, µs", part(|it| it.slope_us, 1)),
-            column("÷ wingbeat", over_ours),
-            metric("end to file, s", finish_s, (1.0, 2, "")),
-            metric("memory, MB", memory_mb, (1.0, 0, "")),
-        ],
-    )
+    chosen.map(column_of).collect()
 }
 
-/// All figures of all tools.
-fn figures(results: &Results) -> String {
-    type Row<'a> = (&'a str, &'a str);
-    let rows = results.cases().into_iter().flat_map(|case| {
-        let tools = SAMPLERS.iter().map(move |it| (case, it.name));
-        tools.filter(|(case, tool)| results.runs(case, tool).next().is_some())
-    });
-    let metric = |head, metric: Metric, unit| {
-        column(head, move |(case, tool): &Row<'_>| show(spread(results, case, tool, metric), unit))
+/// The main figures on one workload.
+fn summary(results: &Results, (low, high): (u32, u32)) -> String {
+    const WORKLOAD: &str = "deep";
+    let part = |part: usize, places| {
+        move |(_, tool): &Row<'_>| {
+            let growth = growth(results, tool, WORKLOAD);
+            show(Spread::of(growth.iter().map(|it| it.1[part])), (1.0, places, ""))
+        }
     };
-    table(
-        rows,
-        &[
-            column("workload", |row: &Row<'_>| row.0.to_owned()),
-            column("tool", |row: &Row<'_>| row.1.to_owned()),
-            metric("samples ÷ due", rate, RATIO),
-            metric("lost", lost, PERCENT),
-            metric("slowdown", slowdown, PERCENT),
-            metric("own CPU, s", own_s, (1.0, 2, "")),
-            metric("end to file, s", finish_s, (1.0, 2, "")),
-            metric("memory, MB", memory_mb, (1.0, 0, "")),
-            metric("bytes per sample", bytes, (1.0, 0, "")),
-        ],
-    )
+    let over_ours = |(_, tool): &Row<'_>| {
+        let ratio = growth_ratio(results, (tool, WINGBEAT), WORKLOAD, PER_SAMPLE);
+        show(ratio.filter(|_| *tool != WINGBEAT), (1.0, 1, ""))
+    };
+    let samples = move |(_, tool): &Row<'_>| {
+        show(spread(results, &format!("{WORKLOAD}, {low} Hz"), tool, "samples ÷ due"), RATIO)
+    };
+    let mut all = vec![
+        column("tool", |row: &Row<'_>| row.1.to_owned()),
+        column("samples ÷ due", samples),
+        column("own CPU, fixed, s", part(FIXED, 2)),
+        column("per sample, µs", part(PER_SAMPLE, 1)),
+        column("÷ wingbeat", over_ours),
+    ];
+    all.extend(columns(results, &["finish_s", "memory_mb"]));
+    all.splice(2..2, columns(results, &["slowdown"]));
+    let has_growth = |tool: &&str| !growth(results, tool, WORKLOAD).is_empty();
+    let tools = SAMPLERS.iter().map(|it| it.0).filter(has_growth);
+    table(tools.map(|tool| (format!("{WORKLOAD}, {high} Hz"), tool)), &all)
+}
+
+fn texts(results: &Results) -> Vec<String> {
+    let more = match results.rounds() {
+        1 => "; one round".to_owned(),
+        rounds => format!("; {rounds} rounds, median (min to max)"),
+    };
+    let summary = growth_hz(results).map_or_else(String::new, |(low, high)| {
+        format!(
+            "{}\nOn one thread, stacks of 26 to 50 frames; samples at {low} Hz, own CPU time from {low} and {high} Hz, \
+             the rest at {high} Hz:\n\n{}",
+            results.origin.line(&more),
+            summary(results, (low, high))
+        )
+    });
+    let mut all = vec![
+        column("workload", |row: &Row<'_>| row.0.clone()),
+        column("tool", |row: &Row<'_>| row.1.to_owned()),
+    ];
+    all.extend(columns(results, &[]));
+    let runs = results.rows.iter().filter(|run| run.tool != ALONE && !run.values.is_empty());
+    let figures = table(distinct(runs.map(|run| (run.case.clone(), run.tool.as_str()))), &all);
+    vec![results.page(&more, [results.failures(), goals(results)]), summary, figures]
 }
 
 #[cfg(test)]
@@ -635,19 +497,14 @@ mod tests {
     use super::*;
     use crate::comparison::tests::{cells_of, results};
 
-    /// Two rounds of wingbeat and perf with 4 s of work, and 1 ms for its exit.
-    fn measured() -> Results {
+    #[test]
+    fn goals_are_about_the_worst_figure() {
+        // 4 s of work, and 1 ms for its exit.
         let run = |hz: f64, target_s: f64, own_s: f64, samples: f64| {
             let cpu_s = target_s + 0.001 + own_s;
-            [
-                ("hz", hz),
-                ("target_s", target_s),
-                ("cpu_s", cpu_s),
-                ("samples", samples),
-                ("finish_s", own_s),
-            ]
+            [("hz", hz), ("target_s", target_s), ("cpu_s", cpu_s), ("samples", samples)]
         };
-        results(&[
+        let measured = results(&[
             ("deep, 1000 Hz", ALONE, 0, &run(1000.0, 4.0, 0.0, 0.0)),
             ("deep, 1000 Hz", WINGBEAT, 0, &run(1000.0, 4.0, 0.14, 4000.0)),
             ("deep, 1000 Hz", PERF, 0, &run(1000.0, 4.4, 0.7, 4400.0)),
@@ -655,57 +512,37 @@ mod tests {
             ("deep, 1000 Hz", WINGBEAT, 1, &run(1000.0, 4.0, 0.14, 3880.0)),
             ("deep, 10000 Hz", WINGBEAT, 0, &run(10_000.0, 4.0, 0.5, 40_000.0)),
             ("deep, 10000 Hz", PERF, 0, &run(10_000.0, 4.0, 4.26, 40_000.0)),
-        ])
-    }
-
-    #[test]
-    fn goals_are_about_the_worst_figure() {
-        let rows = cells_of(&goals(&measured()));
-        let check = |what: &str, expected: [&str; 4]| {
-            let row = rows.iter().find(|row| row[0] == what).expect("a goal");
-            assert_eq!(row[1..], expected, "{what}");
-        };
-        let near = "0.99 to 1.01";
+        ]);
+        let texts = texts(&measured);
+        let rows = cells_of(&texts[0]);
+        let rate = "0.985 (0.970 to 1.000)";
         let unclear = "missed, but not in all rounds";
-        let rate = "samples per CPU second ÷ frequency";
-        check(rate, [near, "0.985 (0.970 to 1.000)", "deep, 1000 Hz", unclear]);
-        check("the same ÷ perf's, on forks", [near, NONE, NONE, "not measured"]);
+        assert_eq!(rows[0][1..], ["0.99 to 1.01", rate, "deep, 1000 Hz", unclear]);
+        assert_eq!(rows[2][1..], ["0.99 to 1.01", NONE, NONE, "not measured"]);
         // 10 µs for each sample, and 100.
-        check("own CPU per sample ÷ perf's chain's", ["at most 0.2", "0.100", "deep", "reached"]);
+        assert_eq!(rows[3][1..], ["at most 0.2", "0.100", "deep", "reached"]);
         let points = ["at most 0 points", "−10.0 points", "deep, 1000 Hz", "reached"];
-        check("slowdown − perf's", points);
-        let texts = texts(&measured());
+        assert_eq!(rows[6][1..], points);
         let summary = cells_of(&texts[1]);
-        assert_eq!(
-            summary[0][..6],
-            ["wingbeat", "0.985 (0.970 to 1.000)", NONE, "0.10", "10.0", NONE]
-        );
-        assert_eq!(summary[1][5], "10.0", "{}", texts[1]);
-        assert_eq!(cells_of(&texts[2]).len(), 4, "{}", texts[2]);
+        assert_eq!(summary[0][..6], [WINGBEAT, rate, NONE, "0.10", "10.0", NONE]);
+        assert_eq!((&*summary[1][5], cells_of(&texts[2]).len()), ("10.0", 4), "{texts:?}");
     }
 
     #[test]
-    fn verdicts() {
-        let check = |bound: Bound, (min, median, max), expected| {
-            assert_eq!(bound.missed(Spread { median, min, max }), expected, "{bound:?}, {median}");
+    fn verdicts_and_units() {
+        let spread = |(min, median, max)| Spread { median, min, max };
+        let check = |limits, figure, expected| {
+            assert_eq!(missed(limits, spread(figure)), expected, "{limits:?}, {figure:?}");
         };
-        check(AtMost(0.2), (0.1, 0.19, 0.4), 0);
-        check(AtMost(0.2), (0.1, 0.21, 0.4), 1);
-        check(AtMost(0.2), (0.21, 0.3, 0.4), 2);
-        check(NearOne(0.01), (0.9, 1.01, 1.2), 0);
-        check(NearOne(0.01), (0.95, 0.98, 0.995), 1);
-        check(NearOne(0.01), (1.02, 1.03, 1.04), 2);
-        let spread = |min, median| Spread { median, min, max: median };
-        let figures = [("a", spread(0.5, 0.5)), ("b", spread(1.5, 1.5)), ("c", spread(0.9, 1.6))];
-        let figures = figures.map(|(place, spread)| (spread, place.to_owned()));
-        assert_eq!(AtMost(1.0).worst(figures.into()).map(|it| it.1).as_deref(), Some("b"));
-    }
-
-    #[test]
-    fn samples_and_units() {
-        let json = r#"{"meta": {"version": 24}, "threads": [
-            {"name": "a", "samples": {"length": 2, "stack": [null, 1]}},
-            {"name": "b", "samples": {"length": 3, "weight": [1, 1, 1]}}], "pages": []}"#;
+        check(at_most(0.2), (0.1, 0.19, 0.4), 0);
+        check(at_most(0.2), (0.1, 0.21, 0.4), 1);
+        check(at_most(0.2), (0.21, 0.3, 0.4), 2);
+        check(NEAR_1, (0.95, 0.98, 0.995), 1);
+        check(NEAR_1, (1.02, 1.03, 1.04), 2);
+        let figures = [("a", (0.5, 0.5, 0.5)), ("b", (1.5, 1.5, 1.5)), ("c", (0.9, 1.6, 2.0))];
+        let figures = figures.map(|(place, it)| (spread(it), place.to_owned()));
+        assert_eq!(worst(at_most(1.0), figures.into()).map(|it| it.1).as_deref(), Some("b"));
+        let json = r#"{"threads": [{"samples": {"length": 2, "stack": [null, 1]}}, {"samples": {"length": 3}}]}"#;
         assert_eq!(firefox_samples(json.as_bytes()).ok(), Some(5.0));
         assert!(firefox_samples(&b"{}"[..]).is_err());
         let trial = |cpu_ns| Target { units: 10_000, cpu_ns, end_ns: 0 };

@@ -5,49 +5,25 @@
 //! failing, code that does twice the work has to be found. `crates/track/examples/how_often` simulates
 //! more.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::{Duration, Instant},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context as _;
-use clap::{Args, Subcommand};
-use serde_json::Value;
 use tempfile::TempDir;
 use wingbeat_stats::random::Random;
 use wingbeat_steps::command::{captured, cargo};
 
-use crate::{
-    child::output,
-    comparison::{Bed, Common, Comparison, Results, Run as Row, is_stopped},
-    numbers::{Share, column, table},
-};
+use crate::prelude::*;
 
 /// Which promise is tested.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Run {
+pub(crate) enum Runs {
     /// Failures of code that did not change, from an empty store to the fourth report of history; without root
-    Aa(AaArgs),
+    Aa(Common),
 }
 
-/// How much is measured.
-#[derive(Debug, Args)]
-pub(crate) struct AaArgs {
-    /// Rounds of four reports that could fail
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    rounds: u32,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-pub(crate) const AA: Comparison<AaArgs> = Comparison {
+pub(crate) const AA: Comparison<Common> = Comparison {
     name: "run aa",
     root: None,
+    rounds: (200, 4),
     needs: &["git"],
     measure,
     texts,
@@ -70,14 +46,14 @@ const DOUBLED: &str = "twice the work";
 const SCRIPT: &str = "exec \"$PEERS_AA\" --bench --noplot --sample-size 10 --nresamples 1001 \
                       --warm-up-time 0.1 --measurement-time 0.2\n";
 
-fn measure(args: &AaArgs, bed: &Bed, results: &mut Results) -> anyhow::Result<()> {
+fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<()> {
     let bench = built()?;
     let stop = AtomicBool::new(false);
     let stop = &stop;
     thread::scope(|scope| {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         (0..cpus).for_each(|number| _ = scope.spawn(move || neighbour(number, stop)));
-        let mut rounds = (0..args.rounds).take_while(|_| !is_stopped());
+        let mut rounds = (0..bed.rounds).take_while(|_| !is_stopped());
         let done = rounds.try_for_each(|round| {
             let begin = Instant::now();
             self::round(&Scratch::new(&bed.wingbeat, &bench)?, round, results)?;
@@ -127,7 +103,7 @@ fn round(scratch: &Scratch<'_>, round: u32, results: &mut Results) -> anyhow::Re
         round.is_multiple_of(DOUBLED_EACH).then_some(round / DOUBLED_EACH % HISTORY_MAX + 1);
     let mut add = |history: u32, tool, verdict: [(&str, f64); 3]| {
         let case = history.to_string();
-        results.add((&case, tool), round, Ok(Row::new((&case, tool), round, verdict)));
+        results.add((&case, tool), round, Ok(Run::new((&case, tool), round, verdict)));
     };
     for history in 0..=HISTORY_MAX {
         if doubled_after == Some(history) {
@@ -259,12 +235,11 @@ fn texts(results: &Results) -> Vec<String> {
             column("found", hits(DOUBLED, "failed")),
         ],
     );
-    let rounds = results.rows.iter().map(|run| run.round + 1).max().unwrap_or(0);
     let took_s: f64 = results.rows.iter().filter_map(|run| run.get("round_s")).sum();
-    vec![format!(
-        "{}\n{rounds} rounds in {:.0} minutes. The same code failed {} of {} times{}; the goal is at most {}: {}. Twice \
-         the work was found {} of {} times.\n\n{rows}",
-        results.origin.text(""),
+    let sentence = format!(
+        "{} rounds in {:.0} minutes. The same code failed {} of {} times{}; the goal is at most {}: {}. Twice the work \
+         was found {} of {} times.\n",
+        results.rounds(),
         took_s / 60.0,
         same.hits,
         same.of,
@@ -273,13 +248,12 @@ fn texts(results: &Results) -> Vec<String> {
         same.at_most(FALSE_MAX),
         doubled.hits,
         doubled.of,
-    )]
+    );
+    vec![results.page("", [sentence, rows])]
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::comparison::tests::{cells_of, results};
 
@@ -316,13 +290,7 @@ mod tests {
         let text = &texts(&found)[0];
         let failed = "The same code failed 1 of 3 times (95 %: at most 79.23 %)";
         assert!(text.contains(failed) && text.contains("was found 1 of 1 times."), "{text}");
-        let cells = cells_of(text);
-        assert_eq!(
-            (&cells[0][1..], &cells[1][5..]),
-            (
-                &["2", "1", "0", "1", "0", "0"].map(str::to_owned)[..],
-                &["1", "1"].map(str::to_owned)[..]
-            )
-        );
+        let cells: Vec<String> = cells_of(text).iter().map(|row| row.join(" ")).collect();
+        assert_eq!(cells[..2], ["1 2 1 0 1 0 0", "2 1 0 0 0 1 1"]);
     }
 }

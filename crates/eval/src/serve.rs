@@ -7,19 +7,11 @@
 mod history;
 mod server;
 
-use std::{fs, path::PathBuf, time::Instant};
-
-use anyhow::{Context as _, ensure};
-use clap::Args;
-
 use self::{
     history::Shape,
     server::{Server, Store},
 };
-use crate::{
-    comparison::{Bed, Common, Comparison, Results, Run, is_stopped},
-    numbers::{column, median, table},
-};
+use crate::prelude::*;
 
 /// Project of the table of series, of the comparison and of the large report: a million metrics.
 const LARGE: Shape = Shape { project: "large", benchmarks: 5000, reports: 200 };
@@ -36,30 +28,10 @@ const REPORTS_AT_ONCE: usize = 50;
 /// Reports that judge those that are posted as `bencher run`.
 const HISTORY: u32 = 64;
 
-/// How the server is measured.
-#[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
-    /// A tenth of the history: shows that it works
-    #[arg(long)]
-    quick: bool,
-    /// Where the data lies: one of them, or both, one after the other
-    #[arg(long, value_delimiter = ',', default_values = ["sqlite", "postgres"])]
-    #[arg(value_parser = ["sqlite", "postgres"])]
-    engines: Vec<String>,
-    /// How often each request is sent
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Bencher's own API server, to post the same reports to
-    #[arg(long, value_name = "FILE")]
-    bencher_api: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-pub(crate) const COMPARISON: Comparison<ServeArgs> = Comparison {
+pub(crate) const COMPARISON: Comparison<Common> = Comparison {
     name: "serve",
     root: None,
+    rounds: (10, 2),
     needs: &[],
     measure,
     texts,
@@ -106,22 +78,20 @@ impl Measurement<'_> {
     }
 }
 
-fn measure(args: &ServeArgs, bed: &Bed, results: &mut Results) -> anyhow::Result<()> {
-    let bencher = args.bencher_api.as_ref().map(|file| {
-        fs::canonicalize(file).with_context(|| format!("cannot find {}", file.display()))
-    });
-    let mut bencher = bencher.transpose()?;
-    let divisor = if args.quick { 10 } else { 1 };
+fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<()> {
+    let divisor = if bed.quick { 10 } else { 1 };
     let [large, long, posted] = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
     let metrics: u64 = [large, long, posted].into_iter().map(Shape::metrics).sum();
     results.origin.notes.push(format!("{metrics} metrics in the store."));
     let imported = (large.metrics() + posted.metrics()) as f64;
-    for engine in args.engines.iter().filter(|_| !is_stopped()) {
-        let store = match engine.as_str() {
-            "sqlite" => Store::sqlite(bed.file("data"))?,
+    for &engine in
+        bed.tools(&["SQLite", "PostgreSQL"], |it| it)?.into_iter().filter(|_| !is_stopped())
+    {
+        let store = match engine {
+            "SQLite" => Store::sqlite(bed.file("data"))?,
             _ => Store::postgres()?,
         };
-        let mut to = Measurement { results, engine: store.name(), rounds: args.rounds };
+        let mut to = Measurement { results, engine, rounds: bed.rounds };
         let messages = bed.file(&format!("{engine}-messages"));
         let begin = Instant::now();
         server::import(&bed.wingbeat, &store, &messages, |to| {
@@ -135,11 +105,7 @@ fn measure(args: &ServeArgs, bed: &Bed, results: &mut Results) -> anyhow::Result
         requests(&mut to, &server, [large, long, posted])?;
         let memory_mb = server.ticks_and_mb()?.1;
         to.add("memory at rest, after all of this", "MB", Some(40.0), &[memory_mb]);
-        as_bencher_run(&mut to, &server, "wingbeat serve")?;
-        if let Some(program) = bencher.take() {
-            let theirs = Server::bencher(&program, &bed.fresh("bencher")?)?;
-            as_bencher_run(&mut to, &theirs, "Bencher's API server")?;
-        }
+        as_bencher_run(&mut to, &server)?;
     }
     Ok(())
 }
@@ -205,7 +171,7 @@ fn requests(
 }
 
 /// Posts reports as `bencher run` sends them.
-fn as_bencher_run(to: &mut Measurement<'_>, server: &Server, name: &str) -> anyhow::Result<()> {
+fn as_bencher_run(to: &mut Measurement<'_>, server: &Server) -> anyhow::Result<()> {
     let mut number = 0;
     let mut next = || {
         number += 1;
@@ -215,7 +181,7 @@ fn as_bencher_run(to: &mut Measurement<'_>, server: &Server, name: &str) -> anyh
     (1..HISTORY).try_for_each(|_| post(next()))?;
     server.wait_until_idle()?;
     let metrics = POSTED.benchmarks;
-    let what = format!("post a report of {metrics} metrics as `bencher run`, by a t-test: {name}");
+    let what = format!("post a report of {metrics} metrics as `bencher run`, by a t-test");
     to.time(&what, None, next, post)
 }
 
@@ -224,7 +190,7 @@ fn perf_query(server: &Server, shape: Shape) -> anyhow::Result<String> {
     let mut parts = Vec::new();
     for kind in ["branches", "testbeds", "benchmarks", "measures"] {
         let path = format!("/v0/projects/{}/{kind}?per_page=255", shape.project);
-        let list: Vec<serde_json::Value> = serde_json::from_str(&server.get(&path)?)
+        let list: Vec<Value> = serde_json::from_str(&server.get(&path)?)
             .with_context(|| format!("{path} is not a list"))?;
         let uuids: Vec<_> = list.iter().filter_map(|item| item["uuid"].as_str()).collect();
         ensure!(!uuids.is_empty(), "{path} is empty");
@@ -252,9 +218,8 @@ fn texts(results: &Results) -> Vec<String> {
         let most = engines.iter().find_map(|engine| results.spread(case, engine, "at_most"));
         most.map_or_else(String::new, |most| format!("{} {}", most.median, unit_of(case)))
     }));
-    let rounds = results.rows.iter().map(|run| run.round + 1).max().unwrap_or(0);
-    let origin = results.origin.text(&format!("; median of {rounds} rounds"));
-    vec![format!("{origin}\n{}{}", table(results.cases(), &columns), results.failures())]
+    let more = format!("; median of {} rounds", results.rounds());
+    vec![results.page(&more, [table(results.cases(), &columns), results.failures()])]
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! The tools that wingbeat is compared with, and the programs that they watch, as `data.toml` describes
-//! them. And settings of the machine that some tools need.
+//! them. Settings of the machine that some need, and what samplers print about their samples.
 
-use std::{collections::BTreeMap, fs, path::Path, path::PathBuf, process::Command, sync::LazyLock};
+use std::{collections::BTreeMap, sync::LazyLock};
 
-use anyhow::{Context as _, bail};
-use serde::Deserialize;
 use wingbeat_steps::command::{find_program, output_of, repository};
 
-use crate::child::output;
+use crate::prelude::*;
 
 /// What is known of tools and programs.
 #[derive(Debug, Default, Deserialize)]
@@ -15,14 +13,7 @@ pub(crate) struct Data {
     tool: BTreeMap<String, Tool>,
     pub(crate) unwind: Vec<Program>,
     pub(crate) heap: Vec<Program>,
-    pub(crate) reason: Vec<Reason>,
-}
-
-/// A pattern in a message, and what it means in few words.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Reason {
-    pub(crate) pattern: String,
-    pub(crate) text: String,
+    pub(crate) watcher: Vec<Watcher>,
 }
 
 /// A tool that has to be in `PATH`.
@@ -44,6 +35,18 @@ pub(crate) struct Program {
     pub(crate) run: String,
     /// All processes are watched.
     pub(crate) all: bool,
+}
+
+/// What may watch a program that allocates: its label, what has to be installed, and its words. FILE and PID stand for
+/// a file to write and the program; without PID it starts the program itself.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Watcher {
+    pub(crate) label: String,
+    pub(crate) needs: String,
+    pub(crate) words: Vec<String>,
+    /// What it prints when it watches; wingbeat holds a link of an eBPF program then.
+    #[serde(default)]
+    pub(crate) ready: String,
 }
 
 /// A test reads it.
@@ -98,39 +101,75 @@ pub(crate) fn version_of(command: &mut Command) -> String {
 }
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
-const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// A setting of the kernel, put back when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Setting {
-    file: &'static str,
-    before: String,
-}
+/// `kernel.perf_event_paranoid` at 1 or below, put back when this is dropped: samply 0.13 refuses higher levels even to
+/// root.
+pub(crate) struct Unparanoid(String);
 
-impl Setting {
-    /// `kernel.perf_event_paranoid` at 1 or below: samply 0.13 refuses higher levels even to root.
-    pub(crate) fn for_samply() -> anyhow::Result<Self> {
-        Self::new(PARANOID, |level| level.min(1))
-    }
-
-    /// The kernel measures the run time of eBPF programs.
-    pub(crate) fn for_run_times() -> anyhow::Result<Self> {
-        Self::new(STATISTICS, |_| 1)
-    }
-
-    fn new(file: &'static str, value: fn(i32) -> i32) -> anyhow::Result<Self> {
-        let before = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
-        let level = before.trim().parse().with_context(|| format!("{file}: {before}"))?;
-        fs::write(file, value(level).to_string()).with_context(|| format!("cannot set {file}"))?;
-        Ok(Self { file, before })
+impl Unparanoid {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let before = text_of(Path::new(PARANOID));
+        let level: i32 =
+            before.trim().parse().with_context(|| format!("no level in {PARANOID}"))?;
+        fs::write(PARANOID, level.min(1).to_string())
+            .with_context(|| format!("cannot set {PARANOID}"))?;
+        Ok(Self(before))
     }
 }
 
-impl Drop for Setting {
+impl Drop for Unparanoid {
     fn drop(&mut self) {
-        if let Err(error) = fs::write(self.file, &self.before) {
-            eprintln!("warning: {} stays set, it was {}: {error}", self.file, self.before.trim());
+        if let Err(error) = fs::write(PARANOID, &self.0) {
+            eprintln!("warning: {PARANOID} stays lowered, it was {}: {error}", self.0.trim());
         }
+    }
+}
+
+/// Samples of an event in a recording of perf, and lost ones.
+pub(crate) fn perf_samples(data: &Path, event: &str) -> anyhow::Result<(f64, f64)> {
+    let text = output(Command::new("perf").args(["report", "--stats", "-i"]).arg(data))?;
+    perf_samples_of(&text, event)
+}
+
+fn perf_samples_of(text: &str, event: &str) -> anyhow::Result<(f64, f64)> {
+    // First come the records of the file, then each event. A record may stand for many lost samples.
+    let parts = text.split_once(&format!("{event} stats:"));
+    let (records, events) =
+        parts.with_context(|| format!("`perf report --stats` has no {event}"))?;
+    let number = |part: &str, name: &str| {
+        let line = part.lines().find(|line| line.trim_start().starts_with(name))?;
+        line.split(':').nth(1)?.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let samples = number(events, "SAMPLE events").unwrap_or(0.0);
+    // Kernels before 6.0 do not count lost samples, only the occasions.
+    let lost = number(events, "LOST_SAMPLES events").or_else(|| number(records, "LOST events"));
+    Ok((samples, lost.unwrap_or(0.0)))
+}
+
+/// What samply says it lost, `Lost 592 events.`; it prints nothing when nothing was.
+pub(crate) fn samply_lost(messages: &str) -> f64 {
+    let counts = messages.lines().filter_map(|line| {
+        line.strip_prefix("Lost ")?.strip_suffix(" events.")?.parse::<f64>().ok()
+    });
+    counts.sum()
+}
+
+/// What `wingbeat profile --summary-json` wrote.
+pub(crate) struct Summary(Value);
+
+impl Summary {
+    pub(crate) fn read(file: &Path) -> anyhow::Result<Self> {
+        read_json(file).map(Self).context("wingbeat wrote no summary")
+    }
+
+    /// A number by its path, as in `/ticks/lost`.
+    pub(crate) fn number(&self, path: &str) -> anyhow::Result<f64> {
+        let found = self.0.pointer(path).and_then(Value::as_f64);
+        found.with_context(|| format!("wingbeat's summary has no number {path}"))
+    }
+
+    pub(crate) fn sum(&self, folder: &str, names: &[&str]) -> anyhow::Result<f64> {
+        names.iter().map(|name| self.number(&format!("{folder}/{name}"))).sum()
     }
 }
 
@@ -139,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_the_last_word() {
+    fn tools_have_versions_or_an_installation() {
         let check = |line: &str, expected: &str| {
             assert_eq!(version_of(Command::new("echo").arg(line)), expected);
         };
@@ -147,16 +186,28 @@ mod tests {
         check("bpftool v7.1.0\nmore", "7.1.0");
         check("valgrind-3.19.0", "3.19.0");
         check("", "");
-    }
-
-    #[test]
-    fn a_missing_tool_says_how_to_get_it() {
-        assert!(find("sh").is_ok() && !DATA.heap.is_empty() && !DATA.unwind.is_empty());
-        for (name, Tool { install, .. }) in &DATA.tool {
+        let Data { unwind, heap, watcher, tool } = &*DATA;
+        assert!(find("sh").is_ok() && heap.len() + unwind.len() + watcher.len() > 20);
+        for (name, Tool { install, .. }) in tool {
             let missing = find(name).err().map(|error| error.to_string());
             let expected = format!("{name} is not installed: `{install}`");
             assert!(missing.clone().is_none_or(|error| error == expected), "{missing:?}");
-            assert!(described(name).starts_with(name.as_str()));
         }
+    }
+
+    #[test]
+    fn samples_are_read() {
+        let check = |text: &str, expected| {
+            assert_eq!(perf_samples_of(text, "cpu-clock").ok(), expected, "{text}");
+        };
+        let records = "Aggregated stats:\n  TOTAL events:  14625\n  LOST events:  6  ( 0.0%)\n  SAMPLE events:  12429  (85.0%)\n  LOST_SAMPLES events:  1  ( 0.0%)\n";
+        let old = "cpu-clock stats:\n  SAMPLE events:  12429\n";
+        check(&format!("{records}{old}"), Some((12429.0, 6.0)));
+        check(&format!("{records}{old}  LOST_SAMPLES events:  130\n"), Some((12429.0, 130.0)));
+        check("TOTAL events: 3\n", None);
+        assert_eq!(samply_lost("Lost 592 events.\nLost 8 events.\nall is well\n"), 600.0);
+        let summary = Summary(json!({"ticks": {"sampled": 228, "lost": 3}}));
+        assert_eq!(summary.sum("/ticks", &["sampled", "lost"]).ok(), Some(231.0));
+        assert!(summary.number("/ticks/idle").is_err());
     }
 }

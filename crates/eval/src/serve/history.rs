@@ -1,13 +1,11 @@
 //! A made-up history, the same each time, as documents of the export format and as `bencher run` sends reports.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write},
-};
+use std::fmt::Write as _;
 
-use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use wingbeat_stats::random::Random;
+
+use crate::prelude::*;
 
 /// The size of a project.
 #[derive(Debug, Clone, Copy)]

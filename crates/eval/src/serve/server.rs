@@ -1,21 +1,11 @@
 //! A server as a process, on SQLite or PostgreSQL, and requests to it.
 
-use std::{
-    fs,
-    io::{self, BufWriter, Write},
-    net::{SocketAddr, TcpListener},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::TcpListener;
 
-use anyhow::{Context as _, ensure};
-use serde_json::json;
 use ureq::{Agent, Body, http::Response};
 use wingbeat_pg_testing::{Cluster, Settings};
 
-use crate::child::{LIMIT, Running, text_of};
+use crate::prelude::*;
 
 /// A server that did nothing for this long has done what it had to do.
 const IDLE: Duration = Duration::from_millis(1500);
@@ -38,13 +28,6 @@ impl Store {
         let cluster = Cluster::start(&settings).context("cannot start PostgreSQL")?;
         let url = cluster.fresh()?;
         Ok(Self::Postgres(cluster, url))
-    }
-
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::Sqlite(_) => "SQLite",
-            Self::Postgres(..) => "PostgreSQL",
-        }
     }
 
     /// What `wingbeat import --store` takes.
@@ -81,49 +64,18 @@ pub(super) struct Server {
 impl Server {
     /// `wingbeat serve`.
     pub(super) fn wingbeat(program: &Path, store: &Store, messages: &Path) -> anyhow::Result<Self> {
-        let address = free_address()?;
+        // A port of loopback that nobody uses.
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr())?;
         let mut command = Command::new(program);
         command.args(["serve", "--allow-anonymous-runs", "--listen", &address.to_string()]);
         match store {
             Store::Sqlite(folder) => command.arg("--data").arg(folder),
             Store::Postgres(_, url) => command.env("WINGBEAT_SERVE_DATABASE", url),
         };
-        Self::start(command.env("WINGBEAT_LOG", "warn"), address, "/healthz", messages)
-    }
-
-    /// Bencher's API server with a database in a folder, and without its limits.
-    pub(super) fn bencher(program: &Path, folder: &Path) -> anyhow::Result<Self> {
-        let address = free_address()?;
-        let limits = json!({ "minute": 1e9 as u32, "hour": 1e9 as u32, "day": 1e9 as u32 });
-        let settings = json!({
-            "console": { "url": "http://localhost:3000" },
-            "security": { "issuer": "http://localhost:3000", "secret_key": "for a measurement on loopback" },
-            "server": { "bind_address": address.to_string(), "request_body_max_bytes": 1 << 24 },
-            "database": { "file": folder.join("bencher.db") },
-            "logging": { "name": "Bencher API", "log": { "stderr_terminal": { "level": "error" } } },
-            "plus": { "rate_limiting": {
-                "unclaimed_limit": 1e9 as u32, "claimed_limit": 1e9 as u32,
-                "public": { "requests": limits, "attempts": limits, "runs": limits },
-                "project": { "requests": limits, "runs": limits },
-            }},
-        });
-        let mut command = Command::new(program);
-        command.current_dir(folder).env("BENCHER_CONFIG", settings.to_string());
-        command.env("BENCHER_CONFIG_PATH", folder.join("bencher.json"));
-        Self::start(&mut command, address, "/v0/server/version", &folder.join("messages"))
-    }
-
-    /// A server that answers at this path once it is ready.
-    fn start(
-        command: &mut Command,
-        address: SocketAddr,
-        path: &str,
-        messages: &Path,
-    ) -> anyhow::Result<Self> {
-        let process = Running::start(command, messages)?;
+        let process = Running::start(command.env("WINGBEAT_LOG", "warn"), messages)?;
         let agent = Agent::config_builder().http_status_as_error(false).proxy(None).build();
         let server = Self { process, root: format!("http://{address}"), agent: agent.new_agent() };
-        server.process.wait_until("it answers", || server.get(path).is_ok())?;
+        server.process.wait_until("it answers", || server.get("/healthz").is_ok())?;
         server.wait_until_idle()?;
         Ok(server)
     }
@@ -167,12 +119,6 @@ fn ticks_and_mb(stat: &str) -> Option<(f64, f64)> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
     Some((field(14)? + field(15)?, field(24)? * rustix::param::page_size() as f64 / 1e6))
-}
-
-/// A port of loopback that nobody uses.
-fn free_address() -> anyhow::Result<SocketAddr> {
-    let free = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
-    free.local_addr().context("the port has no address")
 }
 
 fn read(url: &str, answer: Result<Response<Body>, ureq::Error>) -> anyhow::Result<String> {

@@ -3,13 +3,12 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs,
-    io::{BufRead, Read},
+    io::BufRead,
 };
 
-use anyhow::Context as _;
 use object::{Object as _, ObjectSection as _, ObjectSegment as _};
-use serde_json::Value;
+
+use crate::prelude::*;
 
 /// Where code lies in its file, as the tool counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -156,14 +155,14 @@ enum Function {
 /// The files and functions that were seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
-    files: HashMap<String, Option<File>>,
+    files: HashMap<String, Option<Code>>,
     names: HashMap<Function, String>,
     roots: HashSet<Function>,
 }
 
 /// What a file says about its code.
 #[derive(Debug, Default)]
-struct File {
+struct Code {
     /// Starts of functions, in order.
     starts: Vec<u64>,
     entry: u64,
@@ -174,7 +173,7 @@ struct File {
 impl Functions {
     /// The function of a frame; remembers its first name.
     fn of(&mut self, frame: &Frame) -> Function {
-        let file = self.files.entry(frame.file.clone()).or_insert_with(|| File::read(&frame.file));
+        let file = self.files.entry(frame.file.clone()).or_insert_with(|| Code::read(&frame.file));
         let function = match file.as_ref().map(|file| (file, file.start(frame.place))) {
             Some((file, Some(start))) => {
                 let function = Function::At(frame.file.clone(), start);
@@ -196,7 +195,7 @@ impl Functions {
     }
 }
 
-impl File {
+impl Code {
     fn read(path: &str) -> Option<Self> {
         let data = path.starts_with('/').then(|| fs::read(path).ok())??;
         let file = object::File::parse(&*data).ok()?;
@@ -342,7 +341,7 @@ mod tests {
     #[test]
     fn starts_are_found_however_a_tool_counts() {
         let segments = vec![(0, 0x100, 0x40_0000), (0x200, 0x1000, 0x40_1000)];
-        let file = File { starts: vec![0x40_1000, 0x40_1040], entry: 0x40_1000, segments };
+        let file = Code { starts: vec![0x40_1000, 0x40_1040], entry: 0x40_1000, segments };
         let check = |place, expected| assert_eq!(file.start(place), expected, "{place:?}");
         check(Place::Address(0x40_1040), Some(0x40_1040));
         check(Place::Address(0x40_0fff), None);
@@ -363,25 +362,24 @@ mod tests {
             let mut made = Stacks::default();
             for (stack, samples) in stacks {
                 let first = made.frames.len();
+                // A file with a table, and no place in it.
+                let (file, place) = ("/proc/self/exe", Place::Nowhere);
                 made.frames.extend(stack.split_whitespace().map(|name| Frame {
-                    // A file without a table.
-                    file: "/proc/self/exe".to_owned(),
-                    place: Place::Nowhere,
+                    file: file.to_owned(),
+                    place,
                     name: name.to_owned(),
                 }));
                 made.stacks.push(((first..made.frames.len()).collect(), *samples));
             }
             Seen::of(&made, &mut functions)
         };
-        assert_eq!(
-            seen(&[("b a _start", 3), ("a", 1), ("", 5)]).complete_and_depth(),
-            Some((0.75, 2.5))
-        );
+        let shallow = seen(&[("b a _start", 3), ("a", 1), ("", 5)]);
+        assert_eq!(shallow.complete_and_depth(), Some((0.75, 2.5)));
         let (none, theirs) = (seen(&[]), seen(&[("b a _start", 50), ("a a _start", 50)]));
         let ours = seen(&[("b a _start", 25), ("a _start", 75)]);
-        assert_eq!(none.complete_and_depth(), None);
         let gap = ours.largest_difference(&theirs, &functions);
         assert_eq!(gap, Some((-0.25, "b".to_owned())));
+        assert_eq!(none.complete_and_depth(), None);
         assert_eq!(none.largest_difference(&theirs, &functions), None);
     }
 }
