@@ -21,7 +21,7 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(&self) -> Result<ExitCode> {
         match self {
             Self::Spread(args) => Ok(SPREAD.run(args, &args.common)?.0),
             Self::Exact(args) => {
@@ -76,7 +76,7 @@ const EXACT: Comparison<ExactArgs> = Comparison {
 };
 
 /// The CPUs of this process, in order.
-fn cpus() -> anyhow::Result<Vec<usize>> {
+fn cpus() -> Result<Vec<usize>> {
     let allowed = sched_getaffinity(None).context("cannot ask for the allowed CPUs")?;
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
     ensure!(!cpus.is_empty(), "no CPU is allowed");
@@ -84,7 +84,7 @@ fn cpus() -> anyhow::Result<Vec<usize>> {
 }
 
 /// `wingbeat bench` for its JSON, on the last CPU.
-fn wingbeat_bench(bed: &Bed<'_>) -> anyhow::Result<Command> {
+fn wingbeat_bench(bed: &Bed<'_>) -> Result<Command> {
     let cpu = cpus()?.last().copied().unwrap_or(0).to_string();
     let mut command = Command::new(&bed.wingbeat);
     command.args(["--quiet", "bench", "--format", "json", "--cpu", &cpu]);
@@ -100,12 +100,12 @@ struct Time {
     net_ns: Option<f64>,
 }
 
-fn time(bed: &Bed<'_>, object: &Path, seconds: u32) -> anyhow::Result<Time> {
+fn time(bed: &Bed<'_>, object: &Path, seconds: u32) -> Result<Time> {
     let mut command = wingbeat_bench(bed)?;
     time_of(&output(command.arg(object).args(["--time", &format!("{seconds}s")]))?)
 }
 
-fn time_of(json: &str) -> anyhow::Result<Time> {
+fn time_of(json: &str) -> Result<Time> {
     let report: Value = serde_json::from_str(json).context("wingbeat's output is not JSON")?;
     let Some([case]) = report["cases"].as_array().map(Vec::as_slice) else {
         bail!("wingbeat did not measure exactly one program with one input");
@@ -134,7 +134,7 @@ const LONG: &str = "bpftool, as long";
 struct Pins(PathBuf);
 
 impl Pins {
-    fn mount(dir: PathBuf) -> anyhow::Result<Self> {
+    fn mount(dir: PathBuf) -> Result<Self> {
         output(Command::new("mount").args(["-t", "bpf", "none"]).arg(&dir))?;
         Ok(Self(dir))
     }
@@ -149,7 +149,7 @@ impl Drop for Pins {
 }
 
 /// Finds out how long an instruction takes here: nanoseconds of an empty program, and of an instruction.
-fn pace(bed: &Bed<'_>) -> anyhow::Result<(f64, f64)> {
+fn pace(bed: &Bed<'_>) -> Result<(f64, f64)> {
     const INSTRUCTIONS: u64 = 10_000;
     let trial = bed.write("trial.o", &Work::of(INSTRUCTIONS).object()?)?;
     let Time { median_ns, net_ns, .. } = time(bed, &trial, 2)?;
@@ -167,7 +167,7 @@ fn repeat(seconds: u32, duration_ns: f64) -> u32 {
     ((f64::from(seconds) * 1e9 / duration_ns.max(1.0)) as u32).max(USUAL_REPEAT)
 }
 
-fn measure_spread(args: &SpreadArgs, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<()> {
+fn measure_spread(args: &SpreadArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let bpftool = find("bpftool")?;
     results.origin.tools = vec![described("bpftool")];
     let pace = pace(bed)?;
@@ -215,7 +215,7 @@ fn measure_spread(args: &SpreadArgs, bed: &Bed<'_>, results: &mut Results) -> an
     Ok(())
 }
 
-fn bpftool_ns(json: &str) -> anyhow::Result<f64> {
+fn bpftool_ns(json: &str) -> Result<f64> {
     let report: Value = serde_json::from_str(json)
         .with_context(|| format!("bpftool's output is not JSON: {json}"))?;
     match (report["error"].as_str(), report["duration"].as_f64()) {
@@ -246,7 +246,7 @@ fn spread_texts(results: &Results) -> Vec<String> {
     vec![results.page("", parts)]
 }
 
-fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<()> {
+fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let packet = bed.write("packet.bin", &udp_packet())?;
     let input = |run: u32| format!("r{run}={}", packet.display());
     let mut jobs = Vec::new();
@@ -288,7 +288,7 @@ fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> anyh
 }
 
 /// Executed instructions and runs of an annotation.
-fn counts(json: &str) -> anyhow::Result<(f64, f64)> {
+fn counts(json: &str) -> Result<(f64, f64)> {
     let report: Value = serde_json::from_str(json).context("wingbeat's output is not JSON")?;
     let count = |name: &str| report[name].as_f64().with_context(|| format!("no {name}"));
     Ok((count("instructions")?, count("runs")?))

@@ -1,6 +1,9 @@
 //! Child processes: one runner for all. What still runs is killed when its runner goes out of scope.
 
-use std::process::{Child, ChildStdin, ExitStatus};
+use std::{
+    ffi::OsStr,
+    process::{Child, ChildStdin, ExitStatus},
+};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -64,7 +67,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts a program with all of its output in a file.
-    pub(crate) fn start(command: &mut Command, messages: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(command: &mut Command, messages: &Path) -> Result<Self> {
         let stdout = appended(messages)?;
         Self::connected(command, Stdio::null(), stdout.into(), messages)
     }
@@ -75,7 +78,7 @@ impl Running {
         stdin: Stdio,
         stdout: Stdio,
         messages: &Path,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         let name = name_of(command);
         let child = command.stdin(stdin).stdout(stdout).stderr(appended(messages)?).spawn();
         let child = child.with_context(|| format!("cannot start {name}"))?;
@@ -98,7 +101,7 @@ impl Running {
     }
 
     /// Whether it ends within this time.
-    pub(crate) fn ends_within(&self, time: Duration) -> anyhow::Result<bool> {
+    pub(crate) fn ends_within(&self, time: Duration) -> Result<bool> {
         let context = || format!("cannot watch {}", self.name);
         let handle = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty());
         let handle = handle.with_context(context)?;
@@ -113,11 +116,7 @@ impl Running {
     }
 
     /// Waits until something is so, which has to be while it runs.
-    pub(crate) fn wait_until(
-        &self,
-        what: &str,
-        mut is_so: impl FnMut() -> bool,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn wait_until(&self, what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
         while !is_so() {
             let name = &self.name;
             if self.ends_within(Duration::from_millis(20))? {
@@ -131,13 +130,13 @@ impl Running {
     }
 
     /// Asks it to end, as Ctrl-C does.
-    pub(crate) fn interrupt(&self) -> anyhow::Result<()> {
+    pub(crate) fn interrupt(&self) -> Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::INT)
             .with_context(|| format!("cannot interrupt {}", self.name))
     }
 
     /// Waits for its end. After `limit` it is interrupted, and killed if that does not help.
-    pub(crate) fn end(&mut self, limit: Duration) -> anyhow::Result<Ended> {
+    pub(crate) fn end(&mut self, limit: Duration) -> Result<Ended> {
         let is_late = !self.ends_within(limit)?;
         if is_late {
             self.interrupt()?;
@@ -159,7 +158,7 @@ impl Running {
     }
 
     /// Waits for its end; an error quotes its last message.
-    pub(crate) fn finish(mut self) -> anyhow::Result<Usage> {
+    pub(crate) fn finish(mut self) -> Result<Usage> {
         let Ended { status, usage, is_late, .. } = self.end(LIMIT)?;
         let name = &self.name;
         ensure!(!is_late, "{name} did not end within {} s and was stopped", LIMIT.as_secs());
@@ -179,17 +178,25 @@ impl Drop for Running {
     }
 }
 
+/// A command of words, in which each `{}` stands for another.
+pub(crate) fn command(words: &str, others: &[&dyn AsRef<OsStr>]) -> Command {
+    let mut others = others.iter();
+    let mut words = words.split_whitespace().map(|word| match word {
+        "{}" => others.next().map_or(OsStr::new(""), |other| other.as_ref()),
+        word => OsStr::new(word),
+    });
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    command
+}
+
 /// Runs a program to its end, with its output in one file and its messages in another.
-pub(crate) fn run(command: &mut Command, stdout: Stdio, messages: &Path) -> anyhow::Result<Usage> {
+pub(crate) fn run(command: &mut Command, stdout: Stdio, messages: &Path) -> Result<Usage> {
     Running::connected(command, Stdio::null(), stdout, messages)?.finish()
 }
 
 /// Runs programs with each one's output as the next one's input, the last one's into a file.
-pub(crate) fn pipeline(
-    commands: &mut [Command],
-    output: File,
-    messages: &Path,
-) -> anyhow::Result<Usage> {
+pub(crate) fn pipeline(commands: &mut [Command], output: File, messages: &Path) -> Result<Usage> {
     let (mut children, mut input, mut output) = (Vec::new(), Stdio::null(), Some(output));
     let last = commands.len().saturating_sub(1);
     for (index, command) in commands.iter_mut().enumerate() {
@@ -204,7 +211,7 @@ pub(crate) fn pipeline(
 }
 
 /// Runs a program for its standard output, and for its messages.
-pub(crate) fn both_outputs(command: &mut Command) -> anyhow::Result<(String, String)> {
+pub(crate) fn both_outputs(command: &mut Command) -> Result<(String, String)> {
     let name = name_of(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let said = command.output().with_context(|| format!("cannot start {name}"))?;
@@ -216,7 +223,7 @@ pub(crate) fn both_outputs(command: &mut Command) -> anyhow::Result<(String, Str
 }
 
 /// Runs a program for its standard output.
-pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(both_outputs(command)?.0)
 }
 
@@ -226,11 +233,11 @@ pub(crate) fn text_of(file: &Path) -> String {
 }
 
 /// A file to write, emptied if it is there.
-pub(crate) fn create(file: &Path) -> anyhow::Result<File> {
+pub(crate) fn create(file: &Path) -> Result<File> {
     File::create(file).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn appended(file: &Path) -> anyhow::Result<File> {
+fn appended(file: &Path) -> Result<File> {
     let opened = File::options().create(true).append(true).open(file);
     opened.with_context(|| format!("cannot write {}", file.display()))
 }

@@ -40,7 +40,7 @@ pub(crate) struct Comparison<A, T = Run> {
     pub(crate) rounds: (u32, u32),
     /// Programs without which nothing is measured.
     pub(crate) needs: &'static [&'static str],
-    pub(crate) measure: fn(&A, &Bed<'_>, &mut Results<T>) -> anyhow::Result<()>,
+    pub(crate) measure: fn(&A, &Bed<'_>, &mut Results<T>) -> Result<()>,
     /// The texts for `pages`, in their order; more are only printed.
     pub(crate) texts: fn(&Results<T>) -> Vec<String>,
     /// The pages that show the texts, and the names of the marks there.
@@ -122,7 +122,7 @@ pub(crate) struct Origin {
 
 impl<A, T: Serialize + DeserializeOwned> Comparison<A, T> {
     /// Measures, or reads earlier results; prints the tables, and writes them into pages if asked to.
-    pub(crate) fn run(&self, args: &A, common: &Common) -> anyhow::Result<(ExitCode, Results<T>)> {
+    pub(crate) fn run(&self, args: &A, common: &Common) -> Result<(ExitCode, Results<T>)> {
         let results = match &common.from {
             Some(file) => read_json(file)?,
             None => self.measured(args, common)?,
@@ -142,7 +142,7 @@ impl<A, T: Serialize + DeserializeOwned> Comparison<A, T> {
         Ok((ExitCode::SUCCESS, results))
     }
 
-    fn measured(&self, args: &A, common: &Common) -> anyhow::Result<Results<T>> {
+    fn measured(&self, args: &A, common: &Common) -> Result<Results<T>> {
         let Self { name, root, needs, .. } = self;
         if let Some(what) = root.filter(|_| Rights::now() != Rights::Root) {
             let command = "sudo -E env PATH=\"$PATH\" cargo xtask peers";
@@ -171,7 +171,7 @@ impl<A, T: Serialize + DeserializeOwned> Comparison<A, T> {
 }
 
 /// A program in the folder that was named, or in a release build of its package.
-fn program(folder: Option<&Path>, package: &str, name: &str) -> anyhow::Result<PathBuf> {
+fn program(folder: Option<&Path>, package: &str, name: &str) -> Result<PathBuf> {
     if let Some(folder) = folder {
         let file = folder.join(name);
         return fs::canonicalize(&file).with_context(|| format!("cannot find {}", file.display()));
@@ -182,7 +182,7 @@ fn program(folder: Option<&Path>, package: &str, name: &str) -> anyhow::Result<P
 
 impl Bed<'_> {
     /// The program whose workloads profilers watch.
-    pub(crate) fn work(&self) -> anyhow::Result<PathBuf> {
+    pub(crate) fn work(&self) -> Result<PathBuf> {
         program(self.common.programs.as_deref(), "wingbeat-eval", "work")
     }
 
@@ -191,7 +191,7 @@ impl Bed<'_> {
         &self,
         all: &'static [T],
         name: fn(&T) -> &str,
-    ) -> anyhow::Result<Vec<&'static T>> {
+    ) -> Result<Vec<&'static T>> {
         chosen(all, name, &self.common.only)
     }
 
@@ -200,12 +200,12 @@ impl Bed<'_> {
         &self,
         all: &'static [T],
         name: fn(&T) -> &str,
-    ) -> anyhow::Result<Vec<&'static T>> {
+    ) -> Result<Vec<&'static T>> {
         chosen(all, name, &self.common.case)
     }
 
     /// An empty folder.
-    pub(crate) fn fresh(&self, name: &str) -> anyhow::Result<PathBuf> {
+    pub(crate) fn fresh(&self, name: &str) -> Result<PathBuf> {
         let folder = self.folder.join(name.replace([' ', ','], "-"));
         folders::fresh(&folder)?;
         Ok(folder)
@@ -216,7 +216,7 @@ impl Bed<'_> {
     }
 
     /// Writes a file.
-    pub(crate) fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<PathBuf> {
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
         let file = self.file(name);
         fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
         Ok(file)
@@ -245,7 +245,7 @@ impl Run {
 
 impl Results {
     /// Adds a run, and shows it on the terminal. A failure is a run without figures.
-    pub(crate) fn add(&mut self, place: (&str, &str), round: u32, run: anyhow::Result<Run>) {
+    pub(crate) fn add(&mut self, place: (&str, &str), round: u32, run: Result<Run>) {
         if is_stopped() {
             return;
         }
@@ -351,7 +351,7 @@ fn measuring(arguments: &[String]) -> Vec<&str> {
 static STOPPED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Notices Ctrl-C and SIGTERM from now on, so that settings are put back and results are kept.
-pub(crate) fn watch_signals() -> anyhow::Result<()> {
+pub(crate) fn watch_signals() -> Result<()> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&STOPPED))
             .context("cannot watch for Ctrl-C")?;
@@ -363,18 +363,14 @@ pub(crate) fn is_stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)
 }
 
-pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
+pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T> {
     let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     serde_json::from_slice(&text)
         .with_context(|| format!("{} does not hold what was expected", file.display()))
 }
 
 /// Those with these names, in their order; all if there are none.
-fn chosen<'a, T>(
-    all: &'a [T],
-    name: fn(&T) -> &str,
-    names: &[String],
-) -> anyhow::Result<Vec<&'a T>> {
+fn chosen<'a, T>(all: &'a [T], name: fn(&T) -> &str, names: &[String]) -> Result<Vec<&'a T>> {
     let known: Vec<&str> = all.iter().map(name).collect();
     let unknown = names.iter().find(|name| !known.contains(&name.as_str()));
     ensure!(

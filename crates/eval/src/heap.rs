@@ -29,7 +29,7 @@ const ANY_BUDGET: [&str; 2] = ["--budget", "100000"];
 /// Allocations of a second; 0 stands for as many as it can.
 const RATES: [(u32, &str); 2] = [(100_000, "at 100000 allocations/s"), (0, "at full speed")];
 
-fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<()> {
+fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     results.origin.tools = ["valgrind", "heaptrack", "memleak-bpfcc"].map(described).into();
     let watchers = bed.tools(&DATA.watcher, |it| &it.label)?;
     let folder = bed.fresh("programs")?;
@@ -57,7 +57,7 @@ fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<(
 }
 
 /// A program as the last words of a command, with few variables.
-fn under(mut command: Command, folder: &Path, program: &Program) -> anyhow::Result<Command> {
+fn under(mut command: Command, folder: &Path, program: &Program) -> Result<Command> {
     let words = shell(folder, &format!("echo {}", program.run))?;
     command.args(words.split_whitespace()).current_dir(folder);
     command.env_clear().env("PATH", env::var_os("PATH").unwrap_or_default());
@@ -67,7 +67,7 @@ fn under(mut command: Command, folder: &Path, program: &Program) -> anyhow::Resu
 }
 
 /// A program under `wingbeat heap`, alone as valgrind runs it.
-fn by_wingbeat(bed: &Bed<'_>, folder: &Path, program: &Program) -> anyhow::Result<Run> {
+fn by_wingbeat(bed: &Bed<'_>, folder: &Path, program: &Program) -> Result<Run> {
     let file = folder.join("wingbeat.json");
     let mut wingbeat = Command::new(&bed.wingbeat);
     wingbeat.args(["heap", "--color", "never", "--exact", "--no-inherit", "-o"]);
@@ -79,7 +79,7 @@ fn by_wingbeat(bed: &Bed<'_>, folder: &Path, program: &Program) -> anyhow::Resul
     Ok(run)
 }
 
-fn by_dhat(folder: &Path, program: &Program) -> anyhow::Result<Run> {
+fn by_dhat(folder: &Path, program: &Program) -> Result<Run> {
     let file = folder.join("valgrind.json");
     let mut valgrind = Command::new(find(DHAT)?);
     // What the C library frees at the end for valgrind, the program does not.
@@ -126,7 +126,7 @@ struct Target {
 
 impl Target {
     /// Starts it under a command.
-    fn start(mut under: Command, folder: &Path, rate: u32) -> anyhow::Result<Self> {
+    fn start(mut under: Command, folder: &Path, rate: u32) -> Result<Self> {
         let file = folder.join("numbers");
         fs::write(&file, [0; 24]).context("cannot write the target's numbers")?;
         under.arg(folder.join("calls")).arg(&file).args([&rate.to_string(), "0", "1"]);
@@ -144,7 +144,7 @@ impl Target {
     }
 
     /// CPU time of its thread.
-    fn cpu_ns(&self) -> anyhow::Result<u64> {
+    fn cpu_ns(&self) -> Result<u64> {
         let text = text_of(Path::new(&format!("/proc/{}/schedstat", self.number(0))));
         let time = text.split_whitespace().next().and_then(|word| word.parse().ok());
         time.context("the target is gone")
@@ -166,7 +166,7 @@ fn watched(
     folder: &Path,
     watcher: &Watcher,
     rate: u32,
-) -> anyhow::Result<[(&'static str, f64); 2]> {
+) -> Result<[(&'static str, f64); 2]> {
     let is_ours = watcher.needs == WINGBEAT;
     let program = if is_ours { bed.wingbeat.clone() } else { find(&watcher.needs)? };
     let command = |pid: u64| {

@@ -7,6 +7,7 @@ mod heap;
 mod numbers;
 mod profile;
 mod run;
+mod samplers;
 mod serve;
 mod tools;
 mod unwind;
@@ -22,12 +23,12 @@ mod prelude {
         time::{Duration, Instant},
     };
 
-    pub(crate) use anyhow::{Context as _, bail, ensure};
+    pub(crate) use anyhow::{Context as _, Result, bail, ensure};
     pub(crate) use clap::{Args, Subcommand};
     pub(crate) use serde::{Deserialize, Serialize};
     pub(crate) use serde_json::{Value, json};
 
-    pub(crate) use crate::{child::*, comparison::*, numbers::*, tools::*};
+    pub(crate) use crate::{child::*, comparison::*, numbers::*, samplers::*, tools::*};
 }
 
 use clap::Parser;

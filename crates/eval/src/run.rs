@@ -46,7 +46,7 @@ const DOUBLED: &str = "twice the work";
 const SCRIPT: &str = "exec \"$PEERS_AA\" --bench --noplot --sample-size 10 --nresamples 1001 \
                       --warm-up-time 0.1 --measurement-time 0.2\n";
 
-fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<()> {
+fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let bench = built()?;
     let stop = AtomicBool::new(false);
     let stop = &stop;
@@ -68,7 +68,7 @@ fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<(
 }
 
 /// Builds the benchmark, and returns its path.
-fn built() -> anyhow::Result<PathBuf> {
+fn built() -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["bench", "--no-run", "-p", "wingbeat-stats", "--bench", "aa"]);
     command.args(["--message-format", "json-render-diagnostics"]);
@@ -98,7 +98,7 @@ fn neighbour(number: usize, stop: &AtomicBool) {
 }
 
 /// One round: a report without history, four with one to four, and perhaps one that has to be found.
-fn round(scratch: &Scratch<'_>, round: u32, results: &mut Results) -> anyhow::Result<()> {
+fn round(scratch: &Scratch<'_>, round: u32, results: &mut Results) -> Result<()> {
     let doubled_after =
         round.is_multiple_of(DOUBLED_EACH).then_some(round / DOUBLED_EACH % HISTORY_MAX + 1);
     let mut add = |history: u32, tool, verdict: [(&str, f64); 3]| {
@@ -128,7 +128,7 @@ struct Scratch<'a> {
 }
 
 impl<'a> Scratch<'a> {
-    fn new(wingbeat: &'a Path, bench: &'a Path) -> anyhow::Result<Self> {
+    fn new(wingbeat: &'a Path, bench: &'a Path) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
         fs::create_dir(folder.path().join("repository")).context("cannot create a folder")?;
         let scratch = Self { folder, wingbeat, bench };
@@ -138,14 +138,14 @@ impl<'a> Scratch<'a> {
     }
 
     /// Commits that the benchmark does so many times its work.
-    fn commit(&self, work: u32, message: &str) -> anyhow::Result<()> {
+    fn commit(&self, work: u32, message: &str) -> Result<()> {
         self.write("work", &work.to_string())?;
         self.git(&["add", "--all"])?;
         self.git(&["commit", "--quiet", "--allow-empty", "--message", message])
     }
 
     /// Measures what is checked out. A dry run leaves no report.
-    fn measure(&self, is_dry: bool) -> anyhow::Result<[(&'static str, f64); 3]> {
+    fn measure(&self, is_dry: bool) -> Result<[(&'static str, f64); 3]> {
         let mut command = self.command(self.wingbeat);
         command.args([
             "run",
@@ -166,7 +166,7 @@ impl<'a> Scratch<'a> {
         })
     }
 
-    fn git(&self, arguments: &[&str]) -> anyhow::Result<()> {
+    fn git(&self, arguments: &[&str]) -> Result<()> {
         output(self.command(Path::new("git")).args(arguments)).map(drop)
     }
 
@@ -187,7 +187,7 @@ impl<'a> Scratch<'a> {
         command
     }
 
-    fn write(&self, name: &str, content: &str) -> anyhow::Result<()> {
+    fn write(&self, name: &str, content: &str) -> Result<()> {
         let file = self.folder.path().join("repository").join(name);
         fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))
     }

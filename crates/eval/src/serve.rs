@@ -62,8 +62,8 @@ impl Measurement<'_> {
         what: &str,
         most: Option<f64>,
         mut next: impl FnMut() -> T,
-        ask: impl Fn(T) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+        ask: impl Fn(T) -> Result<()>,
+    ) -> Result<()> {
         // What is read for the first time is in memory afterwards.
         ask(next())?;
         let mut values = Vec::new();
@@ -78,7 +78,7 @@ impl Measurement<'_> {
     }
 }
 
-fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> anyhow::Result<()> {
+fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let divisor = if bed.quick { 10 } else { 1 };
     let [large, long, posted] = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
     let metrics: u64 = [large, long, posted].into_iter().map(Shape::metrics).sum();
@@ -115,7 +115,7 @@ fn requests(
     to: &mut Measurement<'_>,
     server: &Server,
     [large, long, posted]: [Shape; 3],
-) -> anyhow::Result<()> {
+) -> Result<()> {
     // A query answers only with metrics that came through the server: others have no UUIDs.
     for numbers in (0..long.reports).collect::<Vec<_>>().chunks(REPORTS_AT_ONCE) {
         let lines: Vec<_> = numbers.iter().map(|number| long.judged(*number)).collect();
@@ -171,7 +171,7 @@ fn requests(
 }
 
 /// Posts reports as `bencher run` sends them.
-fn as_bencher_run(to: &mut Measurement<'_>, server: &Server) -> anyhow::Result<()> {
+fn as_bencher_run(to: &mut Measurement<'_>, server: &Server) -> Result<()> {
     let mut number = 0;
     let mut next = || {
         number += 1;
@@ -186,7 +186,7 @@ fn as_bencher_run(to: &mut Measurement<'_>, server: &Server) -> anyhow::Result<(
 }
 
 /// The address of the query of all series of a project.
-fn perf_query(server: &Server, shape: Shape) -> anyhow::Result<String> {
+fn perf_query(server: &Server, shape: Shape) -> Result<String> {
     let mut parts = Vec::new();
     for kind in ["branches", "testbeds", "benchmarks", "measures"] {
         let path = format!("/v0/projects/{}/{kind}?per_page=255", shape.project);

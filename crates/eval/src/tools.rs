@@ -55,7 +55,7 @@ pub(crate) static DATA: LazyLock<Data> =
 
 impl Program {
     /// Makes it in an empty folder. Sources without a program are in `programs`.
-    pub(crate) fn make(&self, folder: &Path) -> anyhow::Result<()> {
+    pub(crate) fn make(&self, folder: &Path) -> Result<()> {
         self.needs.iter().try_for_each(|name| find(name).map(drop))?;
         for name in &self.files {
             let source = repository().join("crates/eval/programs").join(name);
@@ -67,13 +67,13 @@ impl Program {
 }
 
 /// The output of a line of shell.
-pub(crate) fn shell(folder: &Path, line: &str) -> anyhow::Result<String> {
+pub(crate) fn shell(folder: &Path, line: &str) -> Result<String> {
     let mut shell = Command::new("sh");
     output(shell.args(["-c", line]).env("REPOSITORY", repository()).current_dir(folder))
 }
 
 /// Where a program is, or how to get it.
-pub(crate) fn find(name: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn find(name: &str) -> Result<PathBuf> {
     match (find_program(name), DATA.tool.get(name)) {
         (Some(found), _) => Ok(found),
         (None, Some(tool)) => bail!("{name} is not installed: `{}`", tool.install),
@@ -107,7 +107,7 @@ const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 pub(crate) struct Unparanoid(String);
 
 impl Unparanoid {
-    pub(crate) fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let before = text_of(Path::new(PARANOID));
         let level: i32 =
             before.trim().parse().with_context(|| format!("no level in {PARANOID}"))?;
@@ -126,12 +126,12 @@ impl Drop for Unparanoid {
 }
 
 /// Samples of an event in a recording of perf, and lost ones.
-pub(crate) fn perf_samples(data: &Path, event: &str) -> anyhow::Result<(f64, f64)> {
+pub(crate) fn perf_samples(data: &Path, event: &str) -> Result<(f64, f64)> {
     let text = output(Command::new("perf").args(["report", "--stats", "-i"]).arg(data))?;
     perf_samples_of(&text, event)
 }
 
-fn perf_samples_of(text: &str, event: &str) -> anyhow::Result<(f64, f64)> {
+fn perf_samples_of(text: &str, event: &str) -> Result<(f64, f64)> {
     // First come the records of the file, then each event. A record may stand for many lost samples.
     let parts = text.split_once(&format!("{event} stats:"));
     let (records, events) =
@@ -158,17 +158,17 @@ pub(crate) fn samply_lost(messages: &str) -> f64 {
 pub(crate) struct Summary(Value);
 
 impl Summary {
-    pub(crate) fn read(file: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn read(file: &Path) -> Result<Self> {
         read_json(file).map(Self).context("wingbeat wrote no summary")
     }
 
     /// A number by its path, as in `/ticks/lost`.
-    pub(crate) fn number(&self, path: &str) -> anyhow::Result<f64> {
+    pub(crate) fn number(&self, path: &str) -> Result<f64> {
         let found = self.0.pointer(path).and_then(Value::as_f64);
         found.with_context(|| format!("wingbeat's summary has no number {path}"))
     }
 
-    pub(crate) fn sum(&self, folder: &str, names: &[&str]) -> anyhow::Result<f64> {
+    pub(crate) fn sum(&self, folder: &str, names: &[&str]) -> Result<f64> {
         names.iter().map(|name| self.number(&format!("{folder}/{name}"))).sum()
     }
 }

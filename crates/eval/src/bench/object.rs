@@ -1,11 +1,12 @@
 //! XDP programs of any length: object files with nothing but arithmetic, whose instructions are known.
 
-use anyhow::Context as _;
 use object::{
     Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
     write::{Object, Symbol, SymbolSection},
 };
 use wingbeat_bpf_loader::code::{Insn, op};
+
+use crate::prelude::*;
 
 /// Name of the program in each object.
 pub(super) const PROGRAM: &str = "arithmetic";
@@ -49,7 +50,7 @@ impl Work {
         frame + self.rounds * ROUND + u64::from(self.rounds > 0) + self.straight
     }
 
-    pub(super) fn object(self) -> anyhow::Result<Vec<u8>> {
+    pub(super) fn object(self) -> Result<Vec<u8>> {
         let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
         let section = object.add_section(Vec::new(), b"xdp".to_vec(), SectionKind::Text);
         let code = self.code();

@@ -77,7 +77,7 @@ enum Fate {
     Timed,
 }
 
-fn measure(args: &ObjectsArgs, bed: &Bed<'_>, results: &mut Results<Tried>) -> anyhow::Result<()> {
+fn measure(args: &ObjectsArgs, bed: &Bed<'_>, results: &mut Results<Tried>) -> Result<()> {
     let mut folders = Vec::new();
     for package in PACKAGES.split(' ').filter(|_| args.apt) {
         match unpacked(bed, package) {
@@ -125,11 +125,7 @@ fn measure(args: &ObjectsArgs, bed: &Bed<'_>, results: &mut Results<Tried>) -> a
 }
 
 /// Runs a command for so long at most: its output, its messages, and how it ended.
-fn outputs(
-    bed: &Bed<'_>,
-    command: &mut Command,
-    limit_s: u32,
-) -> anyhow::Result<(String, String, Ended)> {
+fn outputs(bed: &Bed<'_>, command: &mut Command, limit_s: u32) -> Result<(String, String, Ended)> {
     let (stdout, stderr) = (bed.file("stdout"), bed.file("stderr"));
     fs::write(&stderr, "").context("cannot write messages")?;
     let out = create(&stdout)?;
@@ -145,7 +141,7 @@ fn loaded(csv: &str) -> BTreeMap<String, bool> {
 }
 
 impl Tried {
-    fn bench(&mut self, bed: &Bed<'_>, object: &Path, time_s: Option<u32>) -> anyhow::Result<()> {
+    fn bench(&mut self, bed: &Bed<'_>, object: &Path, time_s: Option<u32>) -> Result<()> {
         let mut command = wingbeat_bench(bed)?;
         command.args(time_s.map(|it| format!("--time={it}s"))).arg(object);
         let (stdout, stderr, ended) = outputs(bed, &mut command, self.limit_s as u32)?;
@@ -212,7 +208,7 @@ fn without_path(message: &str, object: &Path) -> String {
 }
 
 /// Reads the JSON of `wingbeat bench`, which docs/bench.md describes.
-fn fates(json: &str) -> anyhow::Result<BTreeMap<String, Fate>> {
+fn fates(json: &str) -> Result<BTreeMap<String, Fate>> {
     let report: Value = serde_json::from_str(json).context("wingbeat's output is not JSON")?;
     let rows = |name: &str| report[name].as_array().with_context(|| format!("no {name}"));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -245,7 +241,7 @@ fn fates(json: &str) -> anyhow::Result<BTreeMap<String, Fate>> {
 type Folder = (String, PathBuf);
 
 /// The folders of an argument: `NAME=DIR`, or a folder whose folders are the origins.
-fn named_folders(argument: &str) -> anyhow::Result<Vec<Folder>> {
+fn named_folders(argument: &str) -> Result<Vec<Folder>> {
     if let Some((origin, dir)) = argument.split_once('=') {
         return Ok(vec![(origin.to_owned(), dir.into())]);
     }
@@ -259,7 +255,7 @@ type Found = (String, String, PathBuf);
 
 /// The objects below the folders: files `*.o`, and those that are carved out of others. Of those with the same content
 /// the first.
-fn objects(folders: &[Folder], carved: &Path) -> anyhow::Result<Vec<Found>> {
+fn objects(folders: &[Folder], carved: &Path) -> Result<Vec<Found>> {
     let (mut objects, mut known) = (Vec::new(), HashSet::new());
     for (origin, dir) in folders {
         for file in below(dir)? {
@@ -292,7 +288,7 @@ const PACKAGES: &str = "libbpf-tools libxdp1 xdp-tools xdp-tests golang-github-c
     ir-keytable pcp";
 
 /// The files of a package of apt, which is not installed.
-fn unpacked(bed: &Bed<'_>, package: &str) -> anyhow::Result<Folder> {
+fn unpacked(bed: &Bed<'_>, package: &str) -> Result<Folder> {
     eprintln!("downloading {package}");
     let folder = bed.fresh(package)?;
     shell(&folder, &format!("apt-get download -q {package} && dpkg-deb --extract *.deb ."))?;

@@ -1,40 +1,26 @@
 //! A target for profilers with a fixed amount of work: `work deep|threads|forks UNITS [FRAMES_MIN FRAMES_MAX]`.
 //!
 //! Each unit descends along one of some paths through three mutually recursive functions, and computes at the bottom for
-//! some tens of microseconds. Samples therefore fall on some hundreds of distinct stacks: more than a toy loop has, so
-//! that aggregation has work to do, and fewer than one per sample, as in real programs.
-//!
-//! - `deep`: one thread;
-//! - `threads`: eight threads, more than a small machine has CPUs, so that they also get preempted;
-//! - `forks`: a sequence of short-lived processes, which are gone when a profiler symbolizes at the end.
-//!
-//! The variable [`REPORT`] names a file for the CPU time used, which `cargo xtask peers` reads.
+//! some tens of microseconds: hundreds of distinct stacks, as in real programs. `threads` are eight, more than a small
+//! machine has CPUs, so that they also get preempted; `forks` are short-lived processes, which are gone when a profiler
+//! symbolizes at the end.
 
 use std::{
-    env, fs,
+    env,
     hint::black_box,
     io::{self, Write as _},
     process::{Command, ExitCode},
     thread,
-    time::Duration,
 };
-
-use rustix::time::{ClockId, clock_gettime};
-use wait4::Wait4 as _;
-
-const REPORT: &str = "WINGBEAT_WORK_REPORT";
 
 const USAGE: &str =
     "expected deep, threads or forks, and UNITS [FRAMES_MIN FRAMES_MAX] as whole numbers";
 
 /// Distinct paths from the top to the bottom of a stack.
 const PATHS: u64 = 16;
-
 /// Rounds of the generator at the bottom of a stack: about 20 µs on a machine of 2020.
 const LEAF_ROUNDS: u32 = 10_000;
-
 const THREADS: u64 = 8;
-
 /// About 20 ms.
 const UNITS_PER_PROCESS: u64 = 1000;
 
@@ -72,7 +58,6 @@ fn parse(words: &[String]) -> Option<(&str, Job)> {
 }
 
 fn run(mode: &str, job: Job) -> io::Result<()> {
-    let mut children = Duration::ZERO;
     match mode {
         "threads" => {
             let units = job.units.div_ceil(THREADS);
@@ -84,32 +69,18 @@ fn run(mode: &str, job: Job) -> io::Result<()> {
         }
         "forks" => {
             for begun in (0..job.units).step_by(UNITS_PER_PROCESS as usize) {
-                children += child(UNITS_PER_PROCESS.min(job.units - begun), job)?;
+                let units = UNITS_PER_PROCESS.min(job.units - begun);
+                let numbers = [units, job.frames.0.into(), job.frames.1.into()];
+                let mut child = Command::new(env::current_exe()?);
+                let status = child.arg("deep").args(numbers.map(|it| it.to_string())).status()?;
+                if !status.success() {
+                    return Err(io::Error::other(format!("a child failed: {status}")));
+                }
             }
         }
         _ => _ = black_box(work(job, 1)),
     }
-    let Some(report) = env::var_os(REPORT) else { return Ok(()) };
-    let (end_ns, units) = (clock(ClockId::Monotonic).as_nanos(), job.units);
-    // The kernel counts CPU time from the fork on, so it includes the start of the program.
-    let cpu_ns = (clock(ClockId::ProcessCPUTime) + children).as_nanos();
-    fs::write(report, format!("{{\"units\":{units},\"cpu_ns\":{cpu_ns},\"end_ns\":{end_ns}}}\n"))
-}
-
-/// Runs a process to completion; returns its CPU time.
-fn child(units: u64, Job { frames: (min, max), .. }: Job) -> io::Result<Duration> {
-    let numbers = [units, min.into(), max.into()].map(|number| number.to_string());
-    let mut child = Command::new(env::current_exe()?);
-    let used = child.arg("deep").args(numbers).env_remove(REPORT).spawn()?.wait4()?;
-    if !used.status.success() {
-        return Err(io::Error::other(format!("a child failed: {}", used.status)));
-    }
-    Ok(used.rusage.utime + used.rusage.stime)
-}
-
-fn clock(id: ClockId) -> Duration {
-    let time = clock_gettime(id);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    Ok(())
 }
 
 /// Does units of work. `seed` changes the order of the stacks, not the cost.
@@ -127,20 +98,18 @@ fn work(Job { units, frames: (min, max) }: Job, seed: u64) -> u64 {
     sum
 }
 
-#[inline(never)]
-fn oak(path: u64, levels: u32) -> u64 {
-    black_box(descend(path, levels)).wrapping_add(1)
+macro_rules! level {
+    ($name:ident, $number:literal) => {
+        #[inline(never)]
+        fn $name(path: u64, levels: u32) -> u64 {
+            black_box(descend(path, levels)).wrapping_add($number)
+        }
+    };
 }
 
-#[inline(never)]
-fn ash(path: u64, levels: u32) -> u64 {
-    black_box(descend(path, levels)).wrapping_add(2)
-}
-
-#[inline(never)]
-fn elm(path: u64, levels: u32) -> u64 {
-    black_box(descend(path, levels)).wrapping_add(3)
-}
+level!(oak, 1);
+level!(ash, 2);
+level!(elm, 3);
 
 /// One level down. Inlined, so that symbolization has to resolve inlined frames.
 #[inline(always)]
@@ -173,15 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_work_gives_the_same_value() {
-        let of = |units, frames| work(Job { units, frames }, 1);
-        assert_eq!(of(20, FRAMES), of(20, FRAMES));
-        assert_ne!(of(20, FRAMES), of(21, FRAMES));
-        assert_ne!(of(3, (0, 0)), 0);
-    }
-
-    #[test]
-    fn arguments() {
+    fn arguments_and_work() {
         let check = |text: &str, expected: Option<(u64, (u32, u32))>| {
             let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
             let found = parse(&words).map(|(_, job)| (job.units, job.frames));
@@ -192,7 +153,7 @@ mod tests {
         check("deep 100 5 3", None);
         check("deep 100 5", None);
         check("wide 100", None);
-        check("threads many", None);
-        check("", None);
+        let of = |units| work(Job { units, frames: FRAMES }, 1);
+        assert_eq!((of(20) == of(20), of(20) == of(21)), (true, false));
     }
 }

@@ -18,12 +18,12 @@ pub(super) enum Store {
 }
 
 impl Store {
-    pub(super) fn sqlite(folder: PathBuf) -> anyhow::Result<Self> {
+    pub(super) fn sqlite(folder: PathBuf) -> Result<Self> {
         fs::create_dir_all(&folder).context("cannot create the server's folder")?;
         Ok(Self::Sqlite(folder))
     }
 
-    pub(super) fn postgres() -> anyhow::Result<Self> {
+    pub(super) fn postgres() -> Result<Self> {
         let settings = Settings { durable: true, ..Settings::default() };
         let cluster = Cluster::start(&settings).context("cannot start PostgreSQL")?;
         let url = cluster.fresh()?;
@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// Bytes on the disk.
-    pub(super) fn bytes(&self) -> anyhow::Result<f64> {
+    pub(super) fn bytes(&self) -> Result<f64> {
         match self {
             Self::Sqlite(folder) => {
                 let entries = fs::read_dir(folder)?.flatten();
@@ -63,7 +63,7 @@ pub(super) struct Server {
 
 impl Server {
     /// `wingbeat serve`.
-    pub(super) fn wingbeat(program: &Path, store: &Store, messages: &Path) -> anyhow::Result<Self> {
+    pub(super) fn wingbeat(program: &Path, store: &Store, messages: &Path) -> Result<Self> {
         // A port of loopback that nobody uses.
         let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr())?;
         let mut command = Command::new(program);
@@ -80,19 +80,19 @@ impl Server {
         Ok(server)
     }
 
-    pub(super) fn get(&self, path: &str) -> anyhow::Result<String> {
+    pub(super) fn get(&self, path: &str) -> Result<String> {
         let url = format!("{}{path}", self.root);
         read(&url, self.agent.get(&url).call())
     }
 
-    pub(super) fn post(&self, path: &str, body: &str) -> anyhow::Result<()> {
+    pub(super) fn post(&self, path: &str, body: &str) -> Result<()> {
         let url = format!("{}{path}", self.root);
         let request = self.agent.post(&url).header("content-type", "application/json");
         read(&url, request.send(body)).map(drop)
     }
 
     /// Waits until it has done its work in the background.
-    pub(super) fn wait_until_idle(&self) -> anyhow::Result<()> {
+    pub(super) fn wait_until_idle(&self) -> Result<()> {
         let (begin, mut last) = (Instant::now(), self.ticks_and_mb()?.0);
         loop {
             thread::sleep(IDLE);
@@ -107,7 +107,7 @@ impl Server {
     }
 
     /// Its CPU time in hundredths of a second, and its resident memory. It starts no processes.
-    pub(super) fn ticks_and_mb(&self) -> anyhow::Result<(f64, f64)> {
+    pub(super) fn ticks_and_mb(&self) -> Result<(f64, f64)> {
         let stat = text_of(Path::new(&format!("/proc/{}/stat", self.process.pid())));
         ticks_and_mb(&stat).context("the server is not there any more")
     }
@@ -121,7 +121,7 @@ fn ticks_and_mb(stat: &str) -> Option<(f64, f64)> {
     Some((field(14)? + field(15)?, field(24)? * rustix::param::page_size() as f64 / 1e6))
 }
 
-fn read(url: &str, answer: Result<Response<Body>, ureq::Error>) -> anyhow::Result<String> {
+fn read(url: &str, answer: Result<Response<Body>, ureq::Error>) -> Result<String> {
     let mut answer = answer.with_context(|| format!("no answer from {url}"))?;
     let status = answer.status();
     let text = answer.body_mut().with_config().limit(1 << 30).read_to_string();
@@ -137,7 +137,7 @@ pub(super) fn import(
     store: &Store,
     messages: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let mut command = Command::new(program);
     command.args(["import", "-", "--store", &store.place()]);
     let mut process = Running::connected(&mut command, Stdio::piped(), Stdio::null(), messages)?;

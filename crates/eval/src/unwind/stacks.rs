@@ -12,7 +12,7 @@ use crate::prelude::*;
 
 /// Where code lies in its file, as the tool counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Bytes from the start of the file: perf.
     Offset(u64),
     /// As the file's headers count: wingbeat.
@@ -24,7 +24,7 @@ pub(super) enum Place {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     file: String,
     place: Place,
     name: String,
@@ -32,14 +32,20 @@ pub(super) struct Frame {
 
 /// Stacks without the kernel's frames, and without inlined functions, which have no frame of their own.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Stacks {
+pub(crate) struct Stacks {
     frames: Vec<Frame>,
     /// Positions in `frames`, innermost first, and the samples with this stack.
     stacks: Vec<(Vec<usize>, u64)>,
 }
 
+impl Stacks {
+    pub(crate) fn samples(&self) -> f64 {
+        self.stacks.iter().map(|(_, samples)| *samples as f64).sum()
+    }
+}
+
 /// Reads `perf script --no-inline -F pid,ip,sym,dso`: a line for each sample, then one for each frame.
-pub(super) fn of_perf(script: impl BufRead) -> anyhow::Result<Stacks> {
+pub(crate) fn of_perf(script: impl BufRead) -> Result<Stacks> {
     let (mut found, mut known) = (Stacks::default(), HashMap::new());
     for line in script.split(b'\n') {
         let line = line.context("cannot read what perf printed")?;
@@ -68,7 +74,7 @@ fn perf_frame(line: &str) -> Option<Frame> {
 }
 
 /// Reads a profile for the Firefox Profiler; `place` says how its addresses count.
-pub(super) fn of_firefox(json: impl Read, place: fn(u64) -> Place) -> anyhow::Result<Stacks> {
+pub(crate) fn of_firefox(json: impl Read, place: fn(u64) -> Place) -> Result<Stacks> {
     let profile: Value =
         serde_json::from_reader(json).context("not a profile for the Firefox Profiler")?;
     let mut found = Stacks::default();
@@ -154,7 +160,7 @@ enum Function {
 
 /// The files and functions that were seen so far.
 #[derive(Debug, Default)]
-pub(super) struct Functions {
+pub(crate) struct Functions {
     files: HashMap<String, Option<Code>>,
     names: HashMap<Function, String>,
     roots: HashSet<Function>,
@@ -243,9 +249,9 @@ const COMPARED: usize = 10;
 
 /// What a tool saw of user code.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Samples with a user stack.
-    pub(super) samples: u64,
+    pub(crate) samples: u64,
     /// Of these, those whose stack begins where a process or a thread begins.
     rooted: u64,
     frames: u64,
@@ -254,7 +260,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn of(stacks: &Stacks, functions: &mut Functions) -> Self {
+    pub(crate) fn of(stacks: &Stacks, functions: &mut Functions) -> Self {
         let known: Vec<Function> = stacks.frames.iter().map(|it| functions.of(it)).collect();
         let mut seen = Self::default();
         for (stack, samples) in &stacks.stacks {
@@ -270,13 +276,13 @@ impl Seen {
     }
 
     /// The share of complete stacks, and the mean depth.
-    pub(super) fn complete_and_depth(&self) -> Option<(f64, f64)> {
+    pub(crate) fn complete_and_depth(&self) -> Option<(f64, f64)> {
         let of_samples = |count: u64| count as f64 / self.samples as f64;
         (self.samples > 0).then(|| (of_samples(self.rooted), of_samples(self.frames)))
     }
 
     /// The largest difference in the share of samples, among the functions that have most total time with the other.
-    pub(super) fn largest_difference(
+    pub(crate) fn largest_difference(
         &self,
         other: &Self,
         functions: &Functions,
