@@ -86,9 +86,7 @@ fn cpus() -> Result<Vec<usize>> {
 /// `wingbeat bench` for its JSON, on the last CPU.
 fn wingbeat_bench(bed: &Bed<'_>) -> Result<Command> {
     let cpu = cpus()?.last().copied().unwrap_or(0).to_string();
-    let mut command = Command::new(&bed.wingbeat);
-    command.args(["--quiet", "bench", "--format", "json", "--cpu", &cpu]);
-    Ok(command)
+    Ok(command("{} --quiet bench --format json --cpu {}", &[&bed.wingbeat, &cpu]))
 }
 
 /// What a run of an object's only program takes.
@@ -135,7 +133,7 @@ struct Pins(PathBuf);
 
 impl Pins {
     fn mount(dir: PathBuf) -> Result<Self> {
-        output(Command::new("mount").args(["-t", "bpf", "none"]).arg(&dir))?;
+        output(&mut command("mount -t bpf none {}", &[&dir]))?;
         Ok(Self(dir))
     }
 }
@@ -178,25 +176,25 @@ fn measure_spread(args: &SpreadArgs, bed: &Bed<'_>, results: &mut Results) -> Re
         let work = Work::of(instructions(duration_ns, pace));
         let object = bed.write(&format!("{index}.o"), &work.object()?)?;
         let pin = pins.0.join(format!("p{index}"));
-        output(Command::new(&bpftool).args(["prog", "load"]).args([&object, &pin]))?;
+        output(&mut command("{} prog load {} {}", &[&bpftool, &object, &pin]))?;
         targets.push((case, object, pin, repeat(args.seconds, duration_ns.max(pace.0))));
     }
     let cpus = cpus()?;
     let (cpu, others) = cpus.split_last().context("no CPU")?;
     let spin = |cpu: &usize| {
-        let mut command = Command::new("taskset");
-        command.args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]);
-        Running::connected(&mut command, Stdio::null(), Stdio::null(), &bed.file("messages"))
+        let forever = "while :; do :; done";
+        let mut command = command("taskset -c {} sh -c {}", &[&cpu.to_string(), &forever]);
+        Running::start(&mut command, &bed.file("messages"))
     };
     let _load = others.first().map(spin).transpose()?;
     if others.is_empty() {
         results.origin.notes.push("There is only one CPU: no other was busy.".to_owned());
     }
     let by_bpftool = |pin: &Path, repeat: u32| {
-        let mut command = Command::new("taskset");
-        command.args(["-c", &cpu.to_string()]).arg(&bpftool).args(["-j", "prog", "run", "pinned"]);
-        command.arg(pin).arg("data_in").arg(&packet).args(["repeat", &repeat.to_string()]);
-        bpftool_ns(&output(&mut command)?)
+        let words = "taskset -c {} {} -j prog run pinned {} data_in {} repeat {}";
+        let others: [&dyn AsRef<OsStr>; 5] =
+            [&cpu.to_string(), &bpftool, &pin, &packet, &repeat.to_string()];
+        bpftool_ns(&output(&mut command(words, &others))?)
     };
     for round in 0..bed.rounds {
         for (case, object, pin, long_repeat) in targets.iter().filter(|_| !is_stopped()) {
@@ -259,8 +257,8 @@ fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> Resu
     jobs.extend(args.program.iter().map(|it| (it.0.clone(), it.1.as_str(), it.1.clone(), None)));
     for (file, program, case, expected) in jobs {
         let annotate = |runs: u32| {
-            let mut command = Command::new(&bed.wingbeat);
-            command.args(["--quiet", "annotate", "--json"]).arg(&file).arg(program);
+            let others: [&dyn AsRef<OsStr>; 3] = [&bed.wingbeat, &file, &program];
+            let mut command = command("{} --quiet annotate --json {} {}", &others);
             output(command.args((0..runs).flat_map(|run| ["--input".to_owned(), input(run)])))
         };
         let count = || {

@@ -1,9 +1,6 @@
 //! Child processes: one runner for all. What still runs is killed when its runner goes out of scope.
 
-use std::{
-    ffi::OsStr,
-    process::{Child, ChildStdin, ExitStatus},
-};
+use std::process::{Child, ChildStdin, ExitStatus};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -102,15 +99,13 @@ impl Running {
 
     /// Whether it ends within this time.
     pub(crate) fn ends_within(&self, time: Duration) -> Result<bool> {
-        let context = || format!("cannot watch {}", self.name);
-        let handle = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty());
-        let handle = handle.with_context(context)?;
+        let handle = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
         let begin = Instant::now();
         loop {
             let left = Timespec::try_from(time.saturating_sub(begin.elapsed()))?;
             match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left)) {
                 Err(Errno::INTR) => {}
-                ready => return Ok(ready.with_context(context)? > 0),
+                ready => return Ok(ready? > 0),
             }
         }
     }
@@ -123,16 +118,14 @@ impl Running {
                 let said = self.messages();
                 bail!("{name} ended before {what}: {}", last_line(&said));
             }
-            let limit_s = LIMIT.as_secs();
-            ensure!(self.begin.elapsed() < LIMIT, "{name}: no sign within {limit_s} s that {what}");
+            ensure!(self.begin.elapsed() < LIMIT, "{name}: no sign in 3 minutes that {what}");
         }
         Ok(())
     }
 
     /// Asks it to end, as Ctrl-C does.
     pub(crate) fn interrupt(&self) -> Result<()> {
-        kill_process(Pid::from_child(&self.child), Signal::INT)
-            .with_context(|| format!("cannot interrupt {}", self.name))
+        kill_process(Pid::from_child(&self.child), Signal::INT).context("cannot interrupt")
     }
 
     /// Waits for its end. After `limit` it is interrupted, and killed if that does not help.
@@ -141,16 +134,13 @@ impl Running {
         if is_late {
             self.interrupt()?;
             if !self.ends_within(GRACE)? {
-                self.child.kill().with_context(|| format!("cannot kill {}", self.name))?;
+                self.child.kill()?;
+                self.ends_within(GRACE)?;
             }
         }
         let wall = self.begin.elapsed();
-        let used = loop {
-            match self.child.wait4() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                used => break used.with_context(|| format!("cannot wait for {}", self.name))?,
-            }
-        };
+        // It has ended: this does not wait.
+        let used = self.child.wait4().with_context(|| format!("cannot wait for {}", self.name))?;
         self.is_over = true;
         let cpu = used.rusage.utime + used.rusage.stime;
         let usage = Usage { cpu_ns: cpu.as_nanos() as u64, rss_max_bytes: used.rusage.maxrss };
@@ -160,9 +150,8 @@ impl Running {
     /// Waits for its end; an error quotes its last message.
     pub(crate) fn finish(mut self) -> Result<Usage> {
         let Ended { status, usage, is_late, .. } = self.end(LIMIT)?;
-        let name = &self.name;
-        ensure!(!is_late, "{name} did not end within {} s and was stopped", LIMIT.as_secs());
-        let said = self.messages();
+        let (name, said) = (&self.name, self.messages());
+        ensure!(!is_late, "{name} did not end within 3 minutes and was stopped");
         ensure!(status.success(), "{name} failed ({status}): {}", last_line(&said));
         Ok(usage)
     }
@@ -210,7 +199,7 @@ pub(crate) fn pipeline(commands: &mut [Command], output: File, messages: &Path) 
     usages.into_iter().try_fold(Usage::default(), |sum, usage| Ok(sum.beside(usage?)))
 }
 
-/// Runs a program for its standard output, and for its messages.
+/// Runs a program for its standard output; and its messages.
 pub(crate) fn both_outputs(command: &mut Command) -> Result<(String, String)> {
     let name = name_of(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

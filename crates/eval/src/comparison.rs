@@ -30,8 +30,8 @@ pub(crate) const WINGBEAT: &str = "wingbeat";
 /// Stands for no tool: the target alone.
 pub(crate) const ALONE: &str = "alone";
 
-/// A comparison of wingbeat with other tools or with its goals. `T` is a row of its results.
-pub(crate) struct Comparison<A, T = Run> {
+/// A comparison of wingbeat with other tools or with its goals.
+pub(crate) struct Comparison<A> {
     /// As on the command line.
     pub(crate) name: &'static str,
     /// What needs root.
@@ -40,9 +40,9 @@ pub(crate) struct Comparison<A, T = Run> {
     pub(crate) rounds: (u32, u32),
     /// Programs without which nothing is measured.
     pub(crate) needs: &'static [&'static str],
-    pub(crate) measure: fn(&A, &Bed<'_>, &mut Results<T>) -> Result<()>,
+    pub(crate) measure: fn(&A, &Bed<'_>, &mut Results) -> Result<()>,
     /// The texts for `pages`, in their order; more are only printed.
-    pub(crate) texts: fn(&Results<T>) -> Vec<String>,
+    pub(crate) texts: fn(&Results) -> Vec<String>,
     /// The pages that show the texts, and the names of the marks there.
     pub(crate) pages: &'static [(&'static str, &'static str)],
 }
@@ -58,10 +58,10 @@ pub(crate) struct Common {
     rounds: Option<u32>,
     /// Only these tools, or engines
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// Only these workloads, programs or targets
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    case: Vec<String>,
+    pub(crate) case: Vec<String>,
     /// Folder with the wingbeat to test [default: a release build of this tree]
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
@@ -83,15 +83,15 @@ pub(crate) struct Bed<'a> {
     folder: PathBuf,
     pub(crate) quick: bool,
     pub(crate) rounds: u32,
-    common: &'a Common,
+    pub(crate) common: &'a Common,
 }
 
 /// What was measured.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Results<T = Run> {
+pub(crate) struct Results {
     #[serde(flatten)]
     pub(crate) origin: Origin,
-    pub(crate) rows: Vec<T>,
+    pub(crate) rows: Vec<Run>,
 }
 
 /// Figures of one run of a tool on a case.
@@ -120,9 +120,9 @@ pub(crate) struct Origin {
     pub(crate) notes: Vec<String>,
 }
 
-impl<A, T: Serialize + DeserializeOwned> Comparison<A, T> {
+impl<A> Comparison<A> {
     /// Measures, or reads earlier results; prints the tables, and writes them into pages if asked to.
-    pub(crate) fn run(&self, args: &A, common: &Common) -> Result<(ExitCode, Results<T>)> {
+    pub(crate) fn run(&self, args: &A, common: &Common) -> Result<(ExitCode, Results)> {
         let results = match &common.from {
             Some(file) => read_json(file)?,
             None => self.measured(args, common)?,
@@ -142,7 +142,7 @@ impl<A, T: Serialize + DeserializeOwned> Comparison<A, T> {
         Ok((ExitCode::SUCCESS, results))
     }
 
-    fn measured(&self, args: &A, common: &Common) -> Result<Results<T>> {
+    fn measured(&self, args: &A, common: &Common) -> Result<Results> {
         let Self { name, root, needs, .. } = self;
         if let Some(what) = root.filter(|_| Rights::now() != Rights::Root) {
             let command = "sudo -E env PATH=\"$PATH\" cargo xtask peers";
@@ -186,24 +186,6 @@ impl Bed<'_> {
         program(self.common.programs.as_deref(), "wingbeat-eval", "work")
     }
 
-    /// Those of these tools that were asked for.
-    pub(crate) fn tools<T>(
-        &self,
-        all: &'static [T],
-        name: fn(&T) -> &str,
-    ) -> Result<Vec<&'static T>> {
-        chosen(all, name, &self.common.only)
-    }
-
-    /// Those of these cases that were asked for.
-    pub(crate) fn cases<T>(
-        &self,
-        all: &'static [T],
-        name: fn(&T) -> &str,
-    ) -> Result<Vec<&'static T>> {
-        chosen(all, name, &self.common.case)
-    }
-
     /// An empty folder.
     pub(crate) fn fresh(&self, name: &str) -> Result<PathBuf> {
         let folder = self.folder.join(name.replace([' ', ','], "-"));
@@ -233,11 +215,6 @@ impl Run {
         Self { case: case.to_owned(), tool: tool.to_owned(), round, values, note: None }
     }
 
-    /// A run without figures.
-    pub(crate) fn failed(place: (&str, &str), round: u32, note: String) -> Self {
-        Self { note: Some(note), ..Self::new(place, round, []) }
-    }
-
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.values.get(name).copied()
     }
@@ -249,7 +226,8 @@ impl Results {
         if is_stopped() {
             return;
         }
-        let run = run.unwrap_or_else(|error| Run::failed(place, round, format!("{error:#}")));
+        let note = |error| Some(format!("{error:#}"));
+        let run = run.unwrap_or_else(|it| Run { note: note(it), ..Run::new(place, round, []) });
         let figures = run.values.iter().map(|(name, value)| format!("{name} {value:.4}"));
         let figures: Vec<String> = figures.chain(run.note.clone()).collect();
         eprintln!("round {}, {}, {}: {}", round + 1, run.case, run.tool, figures.join(", "));
@@ -258,10 +236,6 @@ impl Results {
 
     pub(crate) fn cases(&self) -> Vec<&str> {
         distinct(self.rows.iter().map(|run| run.case.as_str()))
-    }
-
-    pub(crate) fn tools(&self) -> Vec<&str> {
-        distinct(self.rows.iter().map(|run| run.tool.as_str()))
     }
 
     pub(crate) fn rounds(&self) -> u32 {
@@ -282,12 +256,20 @@ impl Results {
         self.runs(&run.case, tool).find(|other| other.round == run.round)
     }
 
+    /// That sentence, the tools, the notes, and other parts, but for empty ones.
+    pub(crate) fn page(&self, more: &str, parts: impl IntoIterator<Item = String>) -> String {
+        let Origin { tools, notes, .. } = &self.origin;
+        let tools = if tools.is_empty() { String::new() } else { tools.join(", ") + ".\n" };
+        let notes = notes.iter().map(|note| format!("- {note}\n"));
+        let all = [self.origin.line(more), tools].into_iter().chain(notes).chain(parts);
+        all.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+
     /// Runs without figures, as a list.
     pub(crate) fn failures(&self) -> String {
         let failed = self.rows.iter().filter(|run| run.values.is_empty());
         let sentence = |run: &Run| {
-            let note = run.note.as_deref().unwrap_or_default();
-            format!("{}, {}: {}", run.case, run.tool, note.trim_end().trim_end_matches('.'))
+            format!("{}, {}: {}", run.case, run.tool, run.note.as_deref().unwrap_or_default())
         };
         distinct(failed.map(sentence)).iter().map(|it| format!("- {it}.\n")).collect()
     }
@@ -298,19 +280,19 @@ impl Origin {
         let arguments: Vec<String> = env::args().skip(1).collect();
         let load = text_of(Path::new("/proc/loadavg"));
         let load = load.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
-        let busy = load.filter(|load| *load > LOAD_MAX).map(|load| {
-            format!(
-                "The machine was busy when this began (load {load}): other programs took CPU time, \
-                 and the figures vary more than they should."
-            )
+        let load = load.filter(|load| *load > LOAD_MAX);
+        let notes = load.map(|load| {
+            let note = "The machine was busy when this began (load LOAD): other programs took CPU time, and the figures \
+                vary more than they should.";
+            note.replace("LOAD", &load.to_string())
         });
-        busy.iter().for_each(|note| eprintln!("warning: {note}"));
+        notes.iter().for_each(|note| eprintln!("warning: {note}"));
         Self {
             date: conditions::date(),
             machine: conditions::machine(),
             command: format!("cargo xtask peers {}", measuring(&arguments).join(" ")),
             tools: Vec::new(),
-            notes: busy.into_iter().collect(),
+            notes: notes.into_iter().collect(),
         }
     }
 
@@ -318,17 +300,6 @@ impl Origin {
     pub(crate) fn line(&self, more: &str) -> String {
         let Self { date, machine, command, .. } = self;
         format!("Measured on {date} with `{command}`: {machine}{more}.\n")
-    }
-}
-
-impl<T> Results<T> {
-    /// That sentence, the tools, the notes, and other parts, but for empty ones.
-    pub(crate) fn page(&self, more: &str, parts: impl IntoIterator<Item = String>) -> String {
-        let Origin { tools, notes, .. } = &self.origin;
-        let tools = if tools.is_empty() { String::new() } else { tools.join(", ") + ".\n" };
-        let notes = notes.iter().map(|note| format!("- {note}\n"));
-        let all = [self.origin.line(more), tools].into_iter().chain(notes).chain(parts);
-        all.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -370,15 +341,15 @@ pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T> {
 }
 
 /// Those with these names, in their order; all if there are none.
-fn chosen<'a, T>(all: &'a [T], name: fn(&T) -> &str, names: &[String]) -> Result<Vec<&'a T>> {
+pub(crate) fn chosen<'a, T>(
+    all: &'a [T],
+    name: fn(&T) -> &str,
+    names: &[String],
+) -> Result<Vec<&'a T>> {
     let known: Vec<&str> = all.iter().map(name).collect();
-    let unknown = names.iter().find(|name| !known.contains(&name.as_str()));
-    ensure!(
-        unknown.is_none(),
-        "\"{}\" is unknown: choose from {}",
-        unknown.map_or("", String::as_str),
-        known.join(", ")
-    );
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!("\"{unknown}\" is unknown: choose from {}", known.join(", "));
+    }
     let is_chosen = |it: &&T| names.is_empty() || names.iter().any(|wanted| wanted == name(it));
     Ok(all.iter().filter(is_chosen).collect())
 }
@@ -427,12 +398,11 @@ pub(crate) mod tests {
     #[test]
     fn results_are_kept_and_compared_round_by_round() {
         let mut kept = results(&[("c", "a", 1, &[("x_s", 3.0)]), ("c", "b", 1, &[("x_s", 5.0)])]);
-        kept.rows.push(Run::failed(("c", "b"), 0, "it burns.\n".to_owned()));
+        kept.add(("c", "b"), 0, Err(anyhow::anyhow!("it burns")));
         let json = serde_json::to_string(&kept).expect("JSON");
         let found: Results = serde_json::from_str(&json).expect("the same");
         assert_eq!(found.rows, kept.rows);
         assert_eq!(found.beside(&found.rows[0], "b"), Some(&found.rows[1]));
-        assert_eq!((found.cases(), found.tools()), (vec!["c"], vec!["a", "b"]));
-        assert_eq!(found.failures(), "- c, b: it burns.\n");
+        assert_eq!((found.cases(), &*found.failures()), (vec!["c"], "- c, b: it burns.\n"));
     }
 }

@@ -31,9 +31,9 @@ const RATES: [(u32, &str); 2] = [(100_000, "at 100000 allocations/s"), (0, "at f
 
 fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     results.origin.tools = ["valgrind", "heaptrack", "memleak-bpfcc"].map(described).into();
-    let watchers = bed.tools(&DATA.watcher, |it| &it.label)?;
+    let watchers = chosen(&DATA.watcher, |it| &it.label, &bed.common.only)?;
     let folder = bed.fresh("programs")?;
-    for program in bed.cases(&DATA.heap, |it| &it.name)? {
+    for program in chosen(&DATA.heap, |it| &it.name, &bed.common.case)? {
         let name = program.name.as_str();
         if let Err(error) = program.make(&folder) {
             results.add((name, WINGBEAT), 0, Err(error));
@@ -69,52 +69,37 @@ fn under(mut command: Command, folder: &Path, program: &Program) -> Result<Comma
 /// A program under `wingbeat heap`, alone as valgrind runs it.
 fn by_wingbeat(bed: &Bed<'_>, folder: &Path, program: &Program) -> Result<Run> {
     let file = folder.join("wingbeat.json");
-    let mut wingbeat = Command::new(&bed.wingbeat);
-    wingbeat.args(["heap", "--color", "never", "--exact", "--no-inherit", "-o"]);
-    wingbeat.arg(&file).arg("--");
+    let words = "{} heap --color never --exact --no-inherit -o {} --";
+    let wingbeat = command(words, &[&bed.wingbeat, &file]);
     let said = both_outputs(&mut under(wingbeat, folder, program)?)?;
-    let mut run = Run::new((&program.name, WINGBEAT), 0, sums(&read_json(&file)?));
     let said = said.0 + &said.1;
-    run.note = said.lines().find(|line| line.contains("found no room")).map(str::to_owned);
-    Ok(run)
+    let note = said.lines().find(|line| line.contains("found no room")).map(str::to_owned);
+    Ok(Run { note, ..Run::new((&program.name, WINGBEAT), 0, sums(&read_json(&file)?)) })
 }
 
 fn by_dhat(folder: &Path, program: &Program) -> Result<Run> {
     let file = folder.join("valgrind.json");
-    let mut valgrind = Command::new(find(DHAT)?);
+    let to = format!("--dhat-out-file={}", file.display());
     // What the C library frees at the end for valgrind, the program does not.
-    valgrind.args(["--tool=dhat", "--run-libc-freeres=no", "--run-cxx-freeres=no"]);
-    valgrind.arg(format!("--dhat-out-file={}", file.display()));
-    both_outputs(&mut under(valgrind, folder, program)?)?;
+    let words = "{} --tool=dhat --run-libc-freeres=no --run-cxx-freeres=no {}";
+    both_outputs(&mut under(command(words, &[&find(DHAT)?, &to]), folder, program)?)?;
     Ok(Run::new((&program.name, DHAT), 0, sums(&read_json(&file)?)))
 }
 
-/// A file of DHAT, as far as it is needed.
-#[derive(Debug, Deserialize)]
-struct Dhat {
-    pps: Vec<Point>,
-}
+/// Sums over a whole run, at the moment with most, and at the end; and their names in a file of DHAT.
+const SUMS: [(&str, &str); 5] = [
+    ("bytes", "tb"),
+    ("blocks", "tbk"),
+    ("peak_bytes", "gb"),
+    ("end_bytes", "eb"),
+    ("end_blocks", "ebk"),
+];
 
-#[derive(Debug, Deserialize)]
-struct Point {
-    tb: u64,
-    tbk: u64,
-    gb: u64,
-    eb: u64,
-    ebk: u64,
-}
-
-/// Sums over a whole run: all, at the moment with most, and at the end.
-const SUMS: [&str; 5] = ["bytes", "blocks", "peak_bytes", "end_bytes", "end_blocks"];
-
-fn sums(dhat: &Dhat) -> [(&'static str, f64); 5] {
-    let mut sums = [0; 5];
-    for Point { tb, tbk, gb, eb, ebk } in &dhat.pps {
-        for (sum, more) in sums.iter_mut().zip([tb, tbk, gb, eb, ebk]) {
-            *sum += more;
-        }
-    }
-    [0, 1, 2, 3, 4].map(|index| (SUMS[index], sums[index] as f64))
+fn sums(dhat: &Value) -> [(&'static str, f64); 5] {
+    SUMS.map(|(name, member)| {
+        let points = dhat["pps"].as_array().into_iter().flatten();
+        (name, points.filter_map(|point| point[member].as_f64()).sum())
+    })
 }
 
 /// The program that allocates until it is told to end.
@@ -224,35 +209,28 @@ fn texts(results: &Results) -> Vec<String> {
 
 fn sums_table(results: &Results) -> String {
     let both = |case: &str, sum: &str| {
-        let [ours, dhat] = [WINGBEAT, DHAT].map(|tool| results.spread(case, tool, sum));
-        ours.zip(dhat).map(|(ours, dhat)| (ours.median, dhat.median))
+        let of = |tool| results.spread(case, tool, sum).map(|it| it.median);
+        of(WINGBEAT).zip(of(DHAT))
     };
     let by = |(ours, dhat): (f64, f64)| if ours == dhat { 0.0 } else { ours / dhat - 1.0 };
     let sum = |name: &'static str| {
         column(name, move |case: &&str| match both(case, name) {
-            None => NONE.to_owned(),
-            Some((ours, dhat)) if ours == dhat => format!("{ours}"),
-            Some((ours, dhat)) => {
+            Some((ours, dhat)) if ours != dhat => {
                 let percent = format!("{:+.5} %", 100.0 * by((ours, dhat))).replace('-', "−");
                 format!("{ours}; DHAT {dhat} ({percent})")
             }
+            both => both.map_or(NONE.to_owned(), |(ours, _)| ours.to_string()),
         })
     };
     let within = |case: &&str| {
-        let all = SUMS.iter().map(|name| Some(by(both(case, name)?).abs() <= 0.001));
-        let all: Option<Vec<bool>> = all.collect();
-        all.map_or(NONE, |all| verdict(all.into_iter().all(|is_near| is_near)))
+        let gaps = SUMS.iter().filter_map(|(name, _)| Some(by(both(case, name)?).abs()));
+        verdict(gaps.fold(0.0, f64::max) <= 0.001)
     };
-    let has_sums = |case: &&str| both(case, SUMS[0]).is_some();
-    table(
-        results.cases().into_iter().filter(has_sums),
-        &[
-            column("program", |case: &&str| (*case).to_owned()),
-            sum(SUMS[0]),
-            sum(SUMS[1]),
-            column("within 0.1 % of DHAT?", within),
-        ],
-    )
+    let has_sums = |case: &&str| both(case, "bytes").is_some();
+    let program = column("program", |case: &&str| (*case).to_owned());
+    let within = column("within 0.1 % of DHAT?", within);
+    let columns = [program, sum("bytes"), sum("blocks"), within];
+    table(results.cases().into_iter().filter(has_sums), &columns)
 }
 
 fn label(watcher: usize) -> &'static str {
@@ -298,11 +276,10 @@ mod tests {
 
     #[test]
     fn sums_and_costs_are_judged() {
-        let json = r#"{"ftbl": ["[root]"], "pps": [{"tb": 100, "tbk": 2, "gb": 60, "eb": 50, "ebk": 1, "fs": [0]},
-            {"tb": 8, "tbk": 2, "gb": 8, "eb": 1, "ebk": 1, "fs": [0]}]}"#;
-        let found = sums(&serde_json::from_str(json).expect("it has all"));
-        assert_eq!(found.map(|it| it.1), [108.0, 4.0, 68.0, 51.0, 2.0]);
-        let sums = |bytes| SUMS.map(|name| (name, if name == "bytes" { bytes } else { 7.0 }));
+        let point = |tb| json!({"tb": tb, "tbk": 2, "gb": 60, "eb": 50, "ebk": 1, "fs": [0]});
+        let found = sums(&json!({"ftbl": ["[root]"], "pps": [point(100), point(8)]}));
+        assert_eq!(found.map(|it| it.1), [108.0, 4.0, 120.0, 100.0, 2.0]);
+        let sums = |bytes| SUMS.map(|(name, _)| (name, if name == "bytes" { bytes } else { 7.0 }));
         let cost = |ns| [("allocation_ns", ns), ("per_second", 1e5)];
         let found = results(&[
             ("C", WINGBEAT, 0, &sums(99_999.0)),

@@ -15,6 +15,7 @@ mod unwind;
 /// What all comparisons use.
 mod prelude {
     pub(crate) use std::{
+        ffi::OsStr,
         fs::{self, File},
         io::{self, BufReader, BufWriter, Read, Write},
         path::{Path, PathBuf},

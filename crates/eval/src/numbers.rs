@@ -80,7 +80,6 @@ impl Share {
     }
 }
 
-/// The verdict on a goal.
 pub(crate) fn verdict(is_reached: bool) -> &'static str {
     if is_reached { "reached" } else { "**missed**" }
 }

@@ -38,8 +38,8 @@ static WORKLOADS: [Workload; 4] = [
 ];
 
 fn measure(args: &ProfileArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
-    let mut samplers = bed.tools(&SAMPLERS, |it| it.0)?;
-    let workloads = bed.cases(&WORKLOADS, |it| it.0)?;
+    let mut samplers = chosen(&SAMPLERS, |it| it.0, &bed.common.only)?;
+    let workloads = chosen(&WORKLOADS, |it| it.0, &bed.common.case)?;
     let work = bed.work()?;
     let version = version_of(Command::new(&bed.wingbeat).arg("--version"));
     let peers = samplers.iter().filter_map(|it| it.1.first()).map(|name| described(name));

@@ -84,9 +84,8 @@ fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let metrics: u64 = [large, long, posted].into_iter().map(Shape::metrics).sum();
     results.origin.notes.push(format!("{metrics} metrics in the store."));
     let imported = (large.metrics() + posted.metrics()) as f64;
-    for &engine in
-        bed.tools(&["SQLite", "PostgreSQL"], |it| it)?.into_iter().filter(|_| !is_stopped())
-    {
+    let engines = chosen(&["SQLite", "PostgreSQL"], |it| it, &bed.common.only)?;
+    for &engine in engines.into_iter().filter(|_| !is_stopped()) {
         let store = match engine {
             "SQLite" => Store::sqlite(bed.file("data"))?,
             _ => Store::postgres()?,
@@ -205,7 +204,7 @@ fn texts(results: &Results) -> Vec<String> {
         let mut units = runs.flat_map(|run| run.values.keys()).filter(|name| *name != "at_most");
         units.next().map_or("", String::as_str)
     };
-    let engines = results.tools();
+    let engines = distinct(results.rows.iter().map(|run| run.tool.as_str()));
     let mut columns = vec![column("what", |case: &&str| (*case).to_owned())];
     for &engine in &engines {
         columns.push(column(engine, move |case: &&str| {

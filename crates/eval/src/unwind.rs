@@ -35,8 +35,8 @@ pub(crate) const COMPARISON: Comparison<UnwindArgs> = Comparison {
 const ALL_HZ: u32 = 99;
 
 fn measure(args: &UnwindArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
-    let mut samplers = bed.tools(&SAMPLERS, |it| it.0)?;
-    let programs = bed.cases(&DATA.unwind, |it| &it.name)?;
+    let mut samplers = chosen(&SAMPLERS, |it| it.0, &bed.common.only)?;
+    let programs = chosen(&DATA.unwind, |it| &it.name, &bed.common.case)?;
     let peers = samplers.iter().filter_map(|it| it.1.first());
     results.origin.tools = peers.map(|name| described(name)).collect();
     samplers.retain(|it| it.1.first().is_none_or(|name| find(name).is_ok()));

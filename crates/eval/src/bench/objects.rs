@@ -2,7 +2,7 @@
 //! libbpf, with veristat, program by program.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct ObjectsArgs {
     pub(super) common: Common,
 }
 
-pub(super) const COMPARISON: Comparison<ObjectsArgs, Tried> = Comparison {
+pub(super) const COMPARISON: Comparison<ObjectsArgs> = Comparison {
     name: "bench objects",
     root: Some("eBPF programs"),
     rounds: (1, 1),
@@ -47,41 +47,25 @@ pub(super) const COMPARISON: Comparison<ObjectsArgs, Tried> = Comparison {
     pages: &[("peers bench objects", "docs/objects.md")],
 };
 
-/// An object that was tried.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Tried {
-    origin: String,
-    name: String,
-    time_s: f64,
-    limit_s: f64,
-    /// What became of its programs here.
-    programs: BTreeMap<String, Fate>,
-    /// Why wingbeat had no result at all.
-    failure: Option<String>,
-    wall_s: f64,
-    is_late: bool,
-    /// Whether libbpf loads each program; empty if it cannot open the object.
-    libbpf: BTreeMap<String, bool>,
-}
+/// What became of a program, and why; the best of its cases counts.
+type Fate = (u8, String);
 
-/// What became of a program; the best of its cases.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Fate {
-    /// It was not loaded, or did not run: why.
-    Refused(String),
-    /// It was loaded and run, and no time could be taken: why.
-    Untimed(String),
-    /// It was loaded; only its event can run it.
-    Verified,
-    Timed,
-}
+/// It was not loaded, or did not run.
+const REFUSED: u8 = 0;
+/// It was loaded and run, and no time could be taken.
+const UNTIMED: u8 = 1;
+/// It was loaded; only its event can run it.
+const VERIFIED: u8 = 2;
+const TIMED: u8 = 3;
 
-fn measure(args: &ObjectsArgs, bed: &Bed<'_>, results: &mut Results<Tried>) -> Result<()> {
+fn measure(args: &ObjectsArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let mut folders = Vec::new();
     for package in PACKAGES.split(' ').filter(|_| args.apt) {
         match unpacked(bed, package) {
-            Ok(folder) => folders.push(folder),
+            Ok((folder, version)) => {
+                folders.push(folder);
+                results.origin.tools.push(version);
+            }
             Err(error) => results.origin.notes.push(format!("{package} was left out: {error:#}.")),
         }
     }
@@ -90,44 +74,51 @@ fn measure(args: &ObjectsArgs, bed: &Bed<'_>, results: &mut Results<Tried>) -> R
     }
     let objects = objects(&folders, &bed.fresh("carved")?)?;
     ensure!(!objects.is_empty(), "there are no eBPF objects in these folders");
-    for (origin, name, file) in objects {
-        let mut tried = Tried {
-            origin,
-            name,
-            time_s: args.time.into(),
-            limit_s: args.limit.into(),
-            ..Tried::default()
-        };
-        tried.bench(bed, &file, Some(args.time))?;
-        // What was not reached is tried again with the time that wingbeat takes by itself.
-        let is_unreached =
-            |fate: &Fate| matches!(fate, Fate::Refused(why) if why.contains("the time ran out"));
-        if tried.programs.values().any(is_unreached) {
-            let mut again = tried.clone();
-            again.bench(bed, &file, None)?;
-            tried.programs = again.programs;
+    for object in objects.iter().filter(|_| !is_stopped()) {
+        for run in tried(bed, args, object)? {
+            results.add((&run.case.clone(), &run.tool.clone()), 0, Ok(run));
         }
-        let mut veristat = Command::new("veristat");
-        veristat.args(["-o", "csv", "-e", "prog,verdict"]).arg(&file);
-        tried.libbpf = loaded(&outputs(bed, &mut veristat, args.limit)?.0);
-        // Ctrl-C reaches the tools as well.
-        if is_stopped() {
-            break;
-        }
-        let Tried { origin, name, wall_s, .. } = &tried;
-        eprintln!("{origin}/{name}: {:?}, {wall_s:.1} s", tried.counts());
-        for (program, reason) in tried.refused_here_alone() {
-            eprintln!("  libbpf loads {program}: {reason}");
-        }
-        results.rows.push(tried);
     }
     Ok(())
 }
 
+/// An object's row, and one of each program that either wingbeat or libbpf finds in it.
+fn tried(bed: &Bed<'_>, args: &ObjectsArgs, (origin, name, file): &Found) -> Result<Vec<Run>> {
+    let (mut fates, failure, ended) = by_wingbeat(bed, file, Some(args.time), args.limit)?;
+    // What was not reached is tried again with the time that wingbeat takes by itself.
+    if fates.values().any(|(_, why)| why.contains("the time ran out")) {
+        fates = by_wingbeat(bed, file, None, args.limit)?.0;
+    }
+    let mut veristat = command("veristat -o csv -e prog,verdict {}", &[file]);
+    let libbpf = loaded(&outputs(bed, &mut veristat, args.limit)?.0);
+    let flag = |is_so: bool| f64::from(u8::from(is_so));
+    let wall_s = ended.wall.as_secs_f64();
+    let in_time = !ended.is_late && wall_s <= f64::from(args.time) + 1.0;
+    let object = [(COUNTS[0], 1.0), (COUNTS[7], flag(in_time)), ("wall_s", wall_s)];
+    let unknown = failure.unwrap_or_else(|| "wingbeat finds no such program in it".to_owned());
+    let names: BTreeSet<&String> = fates.keys().chain(libbpf.keys()).collect();
+    let programs = names.into_iter().map(|program| {
+        let fate = fates.get(program).cloned();
+        let (fate, why) = fate.unwrap_or_else(|| (REFUSED, unknown.clone()));
+        let is_loaded = libbpf.get(program) == Some(&true);
+        let counts = [
+            1.0,
+            flag(fate == TIMED),
+            flag(fate == VERIFIED || fate == UNTIMED),
+            flag(fate == REFUSED),
+            flag(is_loaded),
+            flag(is_loaded && fate == REFUSED),
+        ];
+        let values = COUNTS[1..].iter().copied().zip(counts);
+        let run = Run::new((&format!("{name}, {program}"), origin), 0, values);
+        Run { note: (!why.is_empty()).then_some(why), ..run }
+    });
+    Ok([Run::new((name, origin), 0, object)].into_iter().chain(programs).collect())
+}
+
 /// Runs a command for so long at most: its output, its messages, and how it ended.
 fn outputs(bed: &Bed<'_>, command: &mut Command, limit_s: u32) -> Result<(String, String, Ended)> {
-    let (stdout, stderr) = (bed.file("stdout"), bed.file("stderr"));
-    fs::write(&stderr, "").context("cannot write messages")?;
+    let (stdout, stderr) = (bed.file("stdout"), bed.write("stderr", b"")?);
     let out = create(&stdout)?;
     let mut running = Running::connected(command, Stdio::null(), out.into(), &stderr)?;
     let ended = running.end(Duration::from_secs(limit_s.into()))?;
@@ -140,71 +131,28 @@ fn loaded(csv: &str) -> BTreeMap<String, bool> {
     rows.map(|(program, verdict)| (program.to_owned(), verdict == "success")).collect()
 }
 
-impl Tried {
-    fn bench(&mut self, bed: &Bed<'_>, object: &Path, time_s: Option<u32>) -> Result<()> {
-        let mut command = wingbeat_bench(bed)?;
-        command.args(time_s.map(|it| format!("--time={it}s"))).arg(object);
-        let (stdout, stderr, ended) = outputs(bed, &mut command, self.limit_s as u32)?;
-        (self.wall_s, self.is_late) = (ended.wall.as_secs_f64(), ended.is_late);
-        if stdout.trim().is_empty() {
-            let line = stderr.lines().find(|line| !line.trim().is_empty());
-            let line = line.unwrap_or("it printed nothing");
-            let failure = without_path(line.trim_start_matches("error: "), object);
-            let spec = Spec::read(object).ok();
-            let names =
-                spec.iter().flat_map(|spec| spec.programs().iter().map(|it| it.name.clone()));
-            self.programs = names.map(|name| (name, Fate::Refused(failure.clone()))).collect();
-            self.failure = Some(failure);
-            return Ok(());
-        }
-        self.programs = fates(&stdout).with_context(|| format!("of {}", object.display()))?;
-        for fate in self.programs.values_mut() {
-            if let Fate::Refused(reason) | Fate::Untimed(reason) = fate {
-                *reason = without_path(reason, object);
-            }
-        }
-        Ok(())
+/// What `wingbeat bench` makes of the programs of an object, and why it had no result at all.
+fn by_wingbeat(
+    bed: &Bed<'_>,
+    object: &Path,
+    time_s: Option<u32>,
+    limit_s: u32,
+) -> Result<(BTreeMap<String, Fate>, Option<String>, Ended)> {
+    let mut command = wingbeat_bench(bed)?;
+    command.args(time_s.map(|it| format!("--time={it}s"))).arg(object);
+    let (stdout, stderr, ended) = outputs(bed, &mut command, limit_s)?;
+    // Without the place of the object on this machine.
+    let path = object.display().to_string();
+    let clean = |text: &str| text.replace(&format!("{path}: "), "").replace(&path, "the object");
+    if !stdout.trim().is_empty() {
+        return Ok((fates(&clean(&stdout))?, None, ended));
     }
-
-    /// Its programs, those that either knows, with what became of them here.
-    fn all(&self) -> BTreeMap<&str, Fate> {
-        let unknown = self.failure.as_deref().unwrap_or("wingbeat finds no such program in it");
-        let theirs = self.libbpf.keys();
-        let mut programs: BTreeMap<&str, Fate> =
-            theirs.map(|name| (name.as_str(), Fate::Refused(unknown.to_owned()))).collect();
-        programs.extend(self.programs.iter().map(|(name, fate)| (name.as_str(), fate.clone())));
-        programs
-    }
-
-    /// The programs that libbpf loads and wingbeat refuses, and why.
-    fn refused_here_alone(&self) -> impl Iterator<Item = (&str, String)> {
-        self.all().into_iter().filter_map(|(name, fate)| match fate {
-            Fate::Refused(reason) if self.libbpf.get(name) == Some(&true) => Some((name, reason)),
-            _ => None,
-        })
-    }
-
-    /// The counts of [`COUNTS`].
-    fn counts(&self) -> [usize; 8] {
-        let all = self.all();
-        let count = |is: fn(&Fate) -> bool| all.values().filter(|fate| is(fate)).count();
-        [
-            1,
-            all.len(),
-            count(|fate| *fate == Fate::Timed),
-            count(|fate| matches!(fate, Fate::Verified | Fate::Untimed(_))),
-            count(|fate| matches!(fate, Fate::Refused(_))),
-            self.libbpf.values().filter(|&&loads| loads).count(),
-            self.refused_here_alone().count(),
-            usize::from(!self.is_late && self.wall_s <= self.time_s + 1.0),
-        ]
-    }
-}
-
-/// A message without the place of the object on this machine.
-fn without_path(message: &str, object: &Path) -> String {
-    let object = object.display().to_string();
-    message.replace(&format!("{object}: "), "").replace(&object, "the object")
+    let line = stderr.lines().find(|line| !line.trim().is_empty());
+    let failure = clean(line.unwrap_or("it printed nothing").trim_start_matches("error: "));
+    let spec = Spec::read(object).ok();
+    let names = spec.iter().flat_map(|spec| spec.programs().iter().map(|it| it.name.clone()));
+    let fates = names.map(|name| (name, (REFUSED, failure.clone()))).collect();
+    Ok((fates, Some(failure), ended))
 }
 
 /// Reads the JSON of `wingbeat bench`, which docs/bench.md describes.
@@ -220,19 +168,19 @@ fn fates(json: &str) -> Result<BTreeMap<String, Fate>> {
     for case in rows("cases")? {
         let latency = &case["latency"];
         let fate = match latency["measured"]["samples_ns"].as_array().map(Vec::len) {
-            Some(0) => Fate::Untimed("there are no samples".to_owned()),
-            Some(_) => Fate::Timed,
-            None => Fate::Untimed(text(&latency["unavailable"])),
+            Some(0) => (UNTIMED, "there are no samples".to_owned()),
+            Some(_) => (TIMED, String::new()),
+            None => (UNTIMED, text(&latency["unavailable"])),
         };
         put(&text(&case["program"]), fate);
     }
     for row in rows("verified")? {
-        put(&text(&row["name"]), Fate::Verified);
+        put(&text(&row["name"]), (VERIFIED, String::new()));
     }
     for row in rows("failures")?.iter().chain(rows("skipped")?) {
         // `PROGRAM/INPUT`, where it is a case that failed.
         let name = text(&row["name"]);
-        put(name.split('/').next().unwrap_or(&name), Fate::Refused(text(&row["reason"])));
+        put(name.split('/').next().unwrap_or(&name), (REFUSED, text(&row["reason"])));
     }
     Ok(programs)
 }
@@ -287,13 +235,13 @@ fn objects(folders: &[Folder], carved: &Path) -> Result<Vec<Found>> {
 const PACKAGES: &str = "libbpf-tools libxdp1 xdp-tools xdp-tests golang-github-cilium-ebpf-dev \
     ir-keytable pcp";
 
-/// The files of a package of apt, which is not installed.
-fn unpacked(bed: &Bed<'_>, package: &str) -> Result<Folder> {
+/// The files of a package of apt, which is not installed, and its version.
+fn unpacked(bed: &Bed<'_>, package: &str) -> Result<(Folder, String)> {
     eprintln!("downloading {package}");
     let folder = bed.fresh(package)?;
     shell(&folder, &format!("apt-get download -q {package} && dpkg-deb --extract *.deb ."))?;
     let version = shell(&folder, "dpkg-deb --field *.deb Version && rm *.deb")?;
-    Ok((format!("{package} {}", version.trim()), folder))
+    Ok(((package.to_owned(), folder), format!("{package} {}", version.trim())))
 }
 
 const MAGIC: &[u8] = b"\x7fELF";
@@ -329,7 +277,7 @@ fn length(bytes: &[u8]) -> Option<usize> {
     usize::try_from(end).ok().filter(|&end| end <= bytes.len())
 }
 
-/// The columns, and what [`Tried::counts`] counts.
+/// The columns, and values of rows of objects and programs.
 const COUNTS: [&str; 8] = [
     "objects",
     "programs",
@@ -341,37 +289,31 @@ const COUNTS: [&str; 8] = [
     "ended within the time",
 ];
 
-/// The row of an origin: packages of crates.io share one, and so do the folders of samples. Debian's have a version.
+/// The row of an origin: packages of crates.io share one, and so do the folders of samples.
 fn row_of(origin: &str) -> &str {
     let prefix = origin.split_once('-').map(|(prefix, _)| prefix);
-    let package = origin.split(' ').next().unwrap_or(origin);
-    prefix.filter(|prefix| ["crate", "samples"].contains(prefix)).unwrap_or(package)
+    prefix.filter(|prefix| ["crate", "samples"].contains(prefix)).unwrap_or(origin)
 }
 
-fn texts(results: &Results<Tried>) -> Vec<String> {
+fn texts(results: &Results) -> Vec<String> {
     let rows = &results.rows;
-    let mut names = distinct(rows.iter().map(|it| row_of(&it.origin)));
+    let mut names = distinct(rows.iter().map(|it| row_of(&it.tool)));
     names.extend((names.len() > 1).then_some("all"));
-    let sum = |name: &str, at: usize| {
-        let of_row = rows.iter().filter(|it| name == "all" || row_of(&it.origin) == name);
-        of_row.map(|it| it.counts()[at]).sum::<usize>()
+    let sum = |name: &str, count: &str| {
+        let of_row = rows.iter().filter(|it| name == "all" || row_of(&it.tool) == name);
+        of_row.filter_map(|it| it.get(count)).sum::<f64>()
     };
     let mut columns = vec![column("origin", |name: &&str| (*name).to_owned())];
-    let counts = COUNTS.iter().enumerate();
-    columns.extend(counts.map(|(at, head)| column(*head, move |name: &&str| sum(name, at))));
-    let (time_s, limit_s) = rows.first().map_or((0.0, 0.0), |it| (it.time_s, it.limit_s));
-    let about = format!(
-        "Each object was measured for {time_s} s, and ended within the time if it took 1 s more at most. One that had \
-         not ended after {limit_s} s was stopped; one of which a program was not reached was tried once more without \
-         `--time`.\n"
-    );
-    vec![results.page("", [about, table(names, &columns)])]
+    columns.extend(COUNTS.map(|count| column(count, move |name: &&str| sum(name, count))));
+    let about = "An object ended within the time if it took 1 s more than `--time` at most. One that had not ended after \
+        `--limit` was stopped; one of which a program was not reached was tried once more without `--time`.\n";
+    vec![results.page("", [about.to_owned(), table(names, &columns)])]
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::object::Work, *};
-    use crate::comparison::tests::cells_of;
+    use crate::comparison::tests::{cells_of, results};
 
     #[test]
     fn objects_are_found_wherever_they_lie() {
@@ -428,50 +370,20 @@ mod tests {
             {"program": "e", "latency": {"measured": {"samples_ns": []}}}],
             "failures": [{"name": "a/x", "reason": "r"}, {"name": "b", "reason": "s"}],
             "skipped": [{"name": "c", "reason": "t"}], "verified": [{"name": "c"}]}"#;
-        let (refused, untimed) = ("s".to_owned(), "there are no samples".to_owned());
-        let expected = [
-            ("a", Fate::Timed),
-            ("b", Fate::Refused(refused)),
-            ("c", Fate::Verified),
-            ("e", Fate::Untimed(untimed)),
-        ];
-        let expected = expected.map(|(name, fate)| (name.to_owned(), fate));
-        assert_eq!(fates(json).ok(), Some(expected.into()));
+        let found = fates(json).expect("all lists are there");
+        let found: Vec<_> = found.iter().map(|(name, it)| (&**name, it.0, &*it.1)).collect();
+        let expected = [("a", TIMED, ""), ("b", REFUSED, "s"), ("c", VERIFIED, "")];
+        assert_eq!(found[..3], expected);
+        assert_eq!(found[3], ("e", UNTIMED, "there are no samples"));
         assert!(fates("{}").is_err());
         let csv = "prog_name,verdict\na,success\nb,failure\n\n";
         assert_eq!(loaded(csv), [("a".to_owned(), true), ("b".to_owned(), false)].into());
-        let found = without_path("a/b.o: no x in a/b.o", Path::new("a/b.o"));
-        assert_eq!(found, "no x in the object");
-    }
-
-    #[test]
-    fn origins_are_summed() {
-        let fates = ["a", "b", "c", "d"].map(|name| match name {
-            "a" => (name.to_owned(), Fate::Timed),
-            "d" => (name.to_owned(), Fate::Verified),
-            _ => (name.to_owned(), Fate::Refused(String::new())),
-        });
-        let tried = |origin: &str| Tried {
-            origin: origin.to_owned(),
-            name: "x.o".to_owned(),
-            time_s: 1.0,
-            wall_s: 2.0,
-            programs: fates.clone().into(),
-            libbpf: ["a", "b", "c", "e"].map(|name| (name.to_owned(), name != "e")).into(),
-            ..Tried::default()
-        };
-        let late = Tried { is_late: true, failure: Some("damaged".to_owned()), ..Tried::default() };
-        let rows = vec![tried("crate-a"), tried("pcp"), tried("crate-b-0.1"), late];
-        let texts = texts(&Results { origin: Origin::default(), rows });
-        let found: Vec<String> = cells_of(&texts[0]).iter().map(|row| row.join(" ")).collect();
-        let expected = [
-            "crate 2 10 2 2 6 6 4 2",
-            "pcp 1 5 1 1 3 3 2 1",
-            " 1 0 0 0 0 0 0 0",
-            "all 4 15 3 3 9 9 6 3",
-        ];
-        assert_eq!(found, expected);
-        let alone: Vec<_> = tried("pcp").refused_here_alone().map(|it| it.0.to_owned()).collect();
-        assert_eq!(alone, ["b", "c"]);
+        let object = [("objects", 1.0), ("wall_s", 2.5), ("ended within the time", 1.0)];
+        let program = [("programs", 1.0), ("refused", 1.0), ("libbpf loads", 1.0)];
+        let rows = ["crate-a", "pcp", "crate-b-0.1"];
+        let rows = rows.map(|it| [("x.o", it, 0, &object[..]), ("x.o, p", it, 0, &program[..])]);
+        let text = &texts(&results(rows.as_flattened()))[0];
+        let found: Vec<String> = cells_of(text).iter().map(|row| row.join(" ")).collect();
+        assert_eq!(found, ["crate 2 2 0 0 2 2 0 2", "pcp 1 1 0 0 1 1 0 1", "all 3 3 0 0 3 3 0 3"]);
     }
 }

@@ -66,8 +66,8 @@ impl Server {
     pub(super) fn wingbeat(program: &Path, store: &Store, messages: &Path) -> Result<Self> {
         // A port of loopback that nobody uses.
         let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr())?;
-        let mut command = Command::new(program);
-        command.args(["serve", "--allow-anonymous-runs", "--listen", &address.to_string()]);
+        let words = "{} serve --allow-anonymous-runs --listen {}";
+        let mut command = command(words, &[&program, &address.to_string()]);
         match store {
             Store::Sqlite(folder) => command.arg("--data").arg(folder),
             Store::Postgres(_, url) => command.env("WINGBEAT_SERVE_DATABASE", url),
@@ -138,8 +138,7 @@ pub(super) fn import(
     messages: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<()> {
-    let mut command = Command::new(program);
-    command.args(["import", "-", "--store", &store.place()]);
+    let mut command = command("{} import - --store {}", &[&program, &store.place()]);
     let mut process = Running::connected(&mut command, Stdio::piped(), Stdio::null(), messages)?;
     let mut to = BufWriter::with_capacity(1 << 20, process.stdin().context("it has no stdin")?);
     let written = write(&mut to).and_then(|()| to.flush());

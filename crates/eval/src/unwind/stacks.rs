@@ -312,20 +312,14 @@ mod tests {
 
     #[test]
     fn stacks_of_perf() {
-        let check = |line: &str, expected: Option<(&str, Place, &str)>| {
-            let found = perf_frame(line);
-            let found = found.as_ref().map(|it| (it.file.as_str(), it.place, it.name.as_str()));
-            assert_eq!(found, expected, "{line}");
-        };
-        let offset = Place::Offset(0x1b);
-        check("1b a::operator() (x) (/bin/a)", Some(("/bin/a", offset, "a::operator() (x)")));
-        check("1b [unknown] ([unknown])", Some(("[unknown]", Place::Nowhere, "[unknown]")));
-        check("ffffffffffffffff [unknown] ([unknown])", None);
-        check("nonsense", None);
-        let text = "  7 \n\t 1 a (/x)\n\t 2 b (/x)\n\n  7 \n\tffffffff821f26e7 k (m)\n\t 2 b (/x)\n\n 8 \n\n";
+        let text = "  7 \n\t 1b a::operator() (x) (/x)\n\t 2 b (/x)\n\tffffffffffffffff [unknown] ([unknown])\n\n  7 \n\
+            \tffffffff821f26e7 k (m)\n\t 2 b (/x)\n\t 3 c ([unknown])\nnonsense\n\n 8 \n\n";
         let found = of_perf(text.as_bytes()).expect("text");
-        assert_eq!(shown(&found), [(vec!["a", "b"], 1), (vec!["b"], 1), (vec![], 1)]);
-        assert_eq!(found.frames.len(), 2);
+        let expected =
+            [(vec!["a::operator() (x)", "b"], 1), (vec!["b", "c"], 1), (vec![], 1), (vec![], 1)];
+        assert_eq!(shown(&found), expected);
+        let places: Vec<_> = found.frames.iter().map(|it| it.place).collect();
+        assert_eq!(places, [Place::Offset(0x1b), Place::Offset(2), Place::Nowhere]);
     }
 
     #[test]
