@@ -9,7 +9,6 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use self::object::Work;
 use crate::prelude::*;
 
-/// Which promise is tested.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Scatter of the reported time, with `bpftool prog run`; 8 minutes
@@ -34,7 +33,6 @@ impl Bench {
     }
 }
 
-/// How the scatter is compared.
 #[derive(Debug, Args)]
 pub(crate) struct SpreadArgs {
     /// Seconds of each measurement by wingbeat, and of each long one by bpftool
@@ -45,7 +43,6 @@ pub(crate) struct SpreadArgs {
     common: Common,
 }
 
-/// How exactness is tested.
 #[derive(Debug, Args)]
 pub(crate) struct ExactArgs {
     /// A program of another object, such as that of the example
@@ -119,10 +116,8 @@ fn time_of(json: &str) -> Result<Time> {
 
 /// Lengths of programs: the first is about as short as a run can be.
 const LENGTHS: [(&str, f64); 3] = [("10 ns", 10.0), ("50 ns", 50.0), ("1 µs", 1000.0)];
-
 /// What people pass to bpftool.
 const USUAL_REPEAT: u32 = 1_000_000;
-
 /// bpftool with the usual repeats, and for as long as wingbeat.
 const USUAL: &str = "bpftool, 1000000 runs";
 const LONG: &str = "bpftool, as long";
@@ -160,7 +155,6 @@ fn instructions(duration_ns: f64, (empty_ns, instruction_ns): (f64, f64)) -> u64
     ((duration_ns - empty_ns) / instruction_ns).round() as u64
 }
 
-/// Runs that fill the time.
 fn repeat(seconds: u32, duration_ns: f64) -> u32 {
     ((f64::from(seconds) * 1e9 / duration_ns.max(1.0)) as u32).max(USUAL_REPEAT)
 }
@@ -222,7 +216,6 @@ fn bpftool_ns(json: &str) -> Result<f64> {
     }
 }
 
-/// Heading, tool, figure.
 const SPREADS: [(&str, &str, &str); 4] = [
     ("wingbeat, floor", WINGBEAT, "floor_ns"),
     ("wingbeat, median", WINGBEAT, "median_ns"),

@@ -13,34 +13,28 @@ use crate::prelude::*;
 
 /// How long a program may take to begin, and to end. The slowest takes half a minute to start.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
-
 /// How long a program that was interrupted has before it is killed: what it found until then is worth seeing.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Cost of a process with its children that it waited for, by the kernel's account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// User and system time.
     pub(crate) cpu_ns: u64,
-    /// Maximum resident memory of any one process.
     pub(crate) rss_max_bytes: u64,
 }
 
 impl Usage {
-    /// The cost of one after the other.
     pub(crate) fn then(self, next: Self) -> Self {
         let rss_max_bytes = self.rss_max_bytes.max(next.rss_max_bytes);
         Self { cpu_ns: self.cpu_ns + next.cpu_ns, rss_max_bytes }
     }
 
-    /// The cost of both at once, as in a pipeline.
     fn beside(self, other: Self) -> Self {
         let rss_max_bytes = self.rss_max_bytes + other.rss_max_bytes;
         Self { cpu_ns: self.cpu_ns + other.cpu_ns, rss_max_bytes }
     }
 }
 
-/// How a process ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     status: ExitStatus,
@@ -50,7 +44,6 @@ pub(crate) struct Ended {
     pub(crate) is_late: bool,
 }
 
-/// A process that runs.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -87,17 +80,14 @@ impl Running {
         self.child.id()
     }
 
-    /// Its input, if that is a pipe.
     pub(crate) fn stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// What it has printed into the file.
     pub(crate) fn messages(&self) -> String {
         text_of(&self.messages)
     }
 
-    /// Whether it ends within this time.
     pub(crate) fn ends_within(&self, time: Duration) -> Result<bool> {
         let handle = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
         let begin = Instant::now();
@@ -211,7 +201,6 @@ pub(crate) fn both_outputs(command: &mut Command) -> Result<(String, String)> {
     Ok((stdout, stderr))
 }
 
-/// Runs a program for its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(both_outputs(command)?.0)
 }
@@ -221,7 +210,6 @@ pub(crate) fn text_of(file: &Path) -> String {
     String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned()
 }
 
-/// A file to write, emptied if it is there.
 pub(crate) fn create(file: &Path) -> Result<File> {
     File::create(file).with_context(|| format!("cannot write {}", file.display()))
 }

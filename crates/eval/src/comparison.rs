@@ -21,20 +21,15 @@ use crate::prelude::*;
 
 /// Where runs leave everything, below the repository's root.
 const OUT: &str = "target/peers";
-
 /// Processes that want a CPU, above which figures are worth little.
 const LOAD_MAX: f64 = 0.5;
-
-/// The name of wingbeat among the tools.
 pub(crate) const WINGBEAT: &str = "wingbeat";
 /// Stands for no tool: the target alone.
 pub(crate) const ALONE: &str = "alone";
 
 /// A comparison of wingbeat with other tools or with its goals.
 pub(crate) struct Comparison<A> {
-    /// As on the command line.
     pub(crate) name: &'static str,
-    /// What needs root.
     pub(crate) root: Option<&'static str>,
     /// Rounds, and rounds with --quick.
     pub(crate) rounds: (u32, u32),
@@ -47,7 +42,6 @@ pub(crate) struct Comparison<A> {
     pub(crate) pages: &'static [(&'static str, &'static str)],
 }
 
-/// Flags of all comparisons.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     /// Less of all: shows that it works, not how fast it is
@@ -86,7 +80,6 @@ pub(crate) struct Bed<'a> {
     pub(crate) common: &'a Common,
 }
 
-/// What was measured.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Results {
     #[serde(flatten)]
@@ -99,7 +92,6 @@ pub(crate) struct Results {
 pub(crate) struct Run {
     pub(crate) case: String,
     pub(crate) tool: String,
-    /// From 0.
     pub(crate) round: u32,
     /// Names end with units.
     pub(crate) values: BTreeMap<String, f64>,
@@ -116,7 +108,6 @@ pub(crate) struct Origin {
     command: String,
     /// Each with its version, or how to install it.
     pub(crate) tools: Vec<String>,
-    /// Sentences about the conditions.
     pub(crate) notes: Vec<String>,
 }
 
@@ -186,7 +177,6 @@ impl Bed<'_> {
         program(self.common.programs.as_deref(), "wingbeat-eval", "work")
     }
 
-    /// An empty folder.
     pub(crate) fn fresh(&self, name: &str) -> Result<PathBuf> {
         let folder = self.folder.join(name.replace([' ', ','], "-"));
         folders::fresh(&folder)?;
@@ -197,7 +187,6 @@ impl Bed<'_> {
         self.folder.join(name)
     }
 
-    /// Writes a file.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
         let file = self.file(name);
         fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
@@ -358,7 +347,6 @@ pub(crate) fn chosen<'a, T>(
 pub(crate) mod tests {
     use super::*;
 
-    /// Case, tool, round, values.
     type Row<'a> = (&'a str, &'a str, u32, &'a [(&'a str, f64)]);
 
     pub(crate) fn results(runs: &[Row<'_>]) -> Results {

@@ -17,15 +17,10 @@ pub(crate) const COMPARISON: Comparison<Common> = Comparison {
 };
 
 const DHAT: &str = "valgrind";
-
-/// The order of the watchers in data.toml.
+/// The first of the watchers in data.toml.
 const ALONE: usize = 0;
-const OURS: usize = 1;
-const MEMLEAK: usize = 4;
-
 /// So that nothing is refused: how much slower the target becomes is what is measured.
 const ANY_BUDGET: [&str; 2] = ["--budget", "100000"];
-
 /// Allocations of a second; 0 stands for as many as it can.
 const RATES: [(u32, &str); 2] = [(100_000, "at 100000 allocations/s"), (0, "at full speed")];
 
@@ -110,7 +105,6 @@ struct Target {
 }
 
 impl Target {
-    /// Starts it under a command.
     fn start(mut under: Command, folder: &Path, rate: u32) -> Result<Self> {
         let file = folder.join("numbers");
         fs::write(&file, [0; 24]).context("cannot write the target's numbers")?;
@@ -128,7 +122,6 @@ impl Target {
         number.map_or(0, u64::from_ne_bytes)
     }
 
-    /// CPU time of its thread.
     fn cpu_ns(&self) -> Result<u64> {
         let text = text_of(Path::new(&format!("/proc/{}/schedstat", self.number(0))));
         let time = text.split_whitespace().next().and_then(|word| word.parse().ok());
@@ -203,7 +196,7 @@ fn has_link(pid: u32) -> bool {
 }
 
 fn texts(results: &Results) -> Vec<String> {
-    let parts = [sums_table(results), costs(results), share(results), results.failures()];
+    let parts = [sums_table(results), costs(results), results.failures()];
     vec![results.page("", parts)]
 }
 
@@ -258,17 +251,6 @@ fn costs(results: &Results) -> String {
     table(DATA.watcher.iter().map(|it| it.label.as_str()).filter(has_figures), &columns)
 }
 
-fn share(results: &Results) -> String {
-    let of = |watcher| added_ns(results, RATES[0].1, label(watcher));
-    of(OURS).zip(of(MEMLEAK)).map_or_else(String::new, |(ours, theirs)| {
-        let (percent, verdict) = (100.0 * ours / theirs, verdict(ours / theirs <= 0.25));
-        format!(
-            "At 100000 allocations a second `wingbeat heap` adds {percent:.0} % of what memleak-bpfcc adds; goal: at \
-             most 25 %: {verdict}.\n"
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,8 +270,7 @@ mod tests {
             ("Rust", DHAT, 0, &sums(100.0)),
             ("go", WINGBEAT, 0, &sums(90.0)),
             (RATES[0].1, label(ALONE), 0, &cost(10.0)),
-            (RATES[0].1, label(OURS), 0, &cost(2010.0)),
-            (RATES[0].1, label(MEMLEAK), 0, &cost(10_010.0)),
+            (RATES[0].1, label(1), 0, &cost(2010.0)),
         ]);
         let rows = cells_of(&sums_table(&found));
         assert_eq!(rows[0], ["C", "99999; DHAT 100000 (−0.00100 %)", "7", "reached"]);
@@ -297,6 +278,5 @@ mod tests {
         let rows = cells_of(&costs(&found));
         assert_eq!(rows[0][1..3], [NONE, "100 k"]);
         assert_eq!(rows[1], ["`wingbeat heap`", "2.00 µs", "100 k", NONE, NONE]);
-        assert!(share(&found).contains("adds 20 % of what memleak"), "{}", share(&found));
     }
 }

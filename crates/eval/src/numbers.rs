@@ -3,7 +3,6 @@
 use wingbeat_stats::Sample;
 use wingbeat_steps::marked;
 
-/// Stands for a missing figure.
 pub(crate) const NONE: &str = "–";
 
 /// How a figure is written: a factor, decimal places, and the unit.
@@ -25,7 +24,6 @@ impl Spread {
     }
 }
 
-/// A number without its unit.
 pub(crate) fn number(value: f64, (factor, places, _): Unit) -> String {
     let text = format!("{:.places$}", value * factor);
     // Rounding may leave a zero with a sign.
@@ -43,7 +41,6 @@ pub(crate) fn show(spread: Option<Spread>, unit: Unit) -> String {
     format!("{median}{}{range}", unit.2)
 }
 
-/// The median alone.
 pub(crate) fn median(spread: Option<Spread>, unit: Unit) -> String {
     show(spread.map(|Spread { median, .. }| Spread { median, min: median, max: median }), unit)
 }
@@ -53,7 +50,6 @@ pub(crate) fn deviation(values: Vec<f64>) -> Option<f64> {
     Sample::new(values).ok()?.std_dev()
 }
 
-/// How often something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) hits: usize,

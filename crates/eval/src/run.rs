@@ -13,7 +13,6 @@ use wingbeat_steps::command::{captured, cargo};
 
 use crate::prelude::*;
 
-/// Which promise is tested.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Runs {
     /// Failures of code that did not change, from an empty store to the fourth report of history; without root
@@ -32,13 +31,10 @@ pub(crate) const AA: Comparison<Common> = Comparison {
 
 /// Reports of history with which nothing is decided by them.
 const HISTORY_MAX: u32 = 4;
-
 /// In every n-th round code that does twice the work is measured, too.
 const DOUBLED_EACH: u32 = 4;
-
 /// Goal: one false failure in 200 reports.
 const FALSE_MAX: f64 = 0.005;
-
 const SAME: &str = "the same code";
 const DOUBLED: &str = "twice the work";
 
@@ -67,7 +63,6 @@ fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     })
 }
 
-/// Builds the benchmark, and returns its path.
 fn built() -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["bench", "--no-run", "-p", "wingbeat-stats", "--bench", "aa"]);

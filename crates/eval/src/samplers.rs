@@ -27,7 +27,6 @@ pub(crate) static SAMPLERS: [Sampler; 3] = [
     Sampler(SAMPLY, &["samply"], samply),
 ];
 
-/// A run to make.
 pub(crate) struct Job<'a> {
     /// A line of shell, in a folder.
     pub(crate) line: &'a str,
@@ -42,7 +41,6 @@ pub(crate) struct Job<'a> {
     pub(crate) out: PathBuf,
 }
 
-/// Named figures of a run.
 pub(crate) type Values = Vec<(&'static str, f64)>;
 
 /// What a tool made of a run: figures, and stacks with the share of complete ones where the tool counts them.

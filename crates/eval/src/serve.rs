@@ -15,16 +15,12 @@ use crate::prelude::*;
 
 /// Project of the table of series, of the comparison and of the large report: a million metrics.
 const LARGE: Shape = Shape { project: "large", benchmarks: 5000, reports: 200 };
-
 /// Project of the query of series.
 const LONG: Shape = Shape { project: "long", benchmarks: 100, reports: 1000 };
-
 /// Project that reports are posted to.
 const POSTED: Shape = Shape { project: "posted", benchmarks: 1000, reports: 100 };
-
 /// Reports of [`LONG`] in one request, which has 4 MiB at most.
 const REPORTS_AT_ONCE: usize = 50;
-
 /// Reports that judge those that are posted as `bencher run`.
 const HISTORY: u32 = 64;
 
@@ -38,42 +34,40 @@ pub(crate) const COMPARISON: Comparison<Common> = Comparison {
     pages: &[("peers serve", "docs/peers.md")],
 };
 
-/// What is measured with one engine.
-struct Measurement<'a> {
-    results: &'a mut Results,
-    engine: &'static str,
-    rounds: u32,
-}
+/// What rows that begin so are to take at most.
+const GOALS: [(&str, &str); 6] = [
+    ("query", "50 ms"),
+    ("compare", "200 ms"),
+    ("table", "200 ms"),
+    ("plot", "300 ms"),
+    ("page", "1000 ms"),
+    ("memory", "40 MB"),
+];
 
-impl Measurement<'_> {
-    /// A row: what, in which unit, and how much it may be.
-    fn add(&mut self, what: &str, unit: &str, most: Option<f64>, values: &[f64]) {
-        for (round, &value) in (0..).zip(values) {
-            let limit = most.map(|most| ("at_most", most));
-            let run =
-                Run::new((what, self.engine), round, [(unit, value)].into_iter().chain(limit));
-            self.results.add((what, self.engine), round, Ok(run));
-        }
+/// Where rows of an engine go.
+struct To<'a>(&'a mut Results, &'static str, u32);
+
+impl To<'_> {
+    fn add(&mut self, what: &str, round: u32, unit: &str, value: f64) {
+        let place = (what, self.1);
+        self.0.add(place, round, Ok(Run::new(place, round, [(unit, value)])));
     }
 
     /// Times requests, each of which takes the next of something.
     fn time<T>(
         &mut self,
         what: &str,
-        most: Option<f64>,
         mut next: impl FnMut() -> T,
         ask: impl Fn(T) -> Result<()>,
     ) -> Result<()> {
         // What is read for the first time is in memory afterwards.
         ask(next())?;
-        let mut values = Vec::new();
-        for _ in 0..self.rounds {
+        for round in 0..self.2 {
             let it = next();
             let begin = Instant::now();
             ask(it)?;
-            values.push(begin.elapsed().as_secs_f64() * 1000.0);
+            self.add(what, round, "ms", begin.elapsed().as_secs_f64() * 1000.0);
         }
-        self.add(what, "ms", most, &values);
         Ok(())
     }
 }
@@ -90,31 +84,26 @@ fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
             "SQLite" => Store::sqlite(bed.file("data"))?,
             _ => Store::postgres()?,
         };
-        let mut to = Measurement { results, engine, rounds: bed.rounds };
+        let mut to = To(results, engine, bed.rounds);
         let messages = bed.file(&format!("{engine}-messages"));
         let begin = Instant::now();
         server::import(&bed.wingbeat, &store, &messages, |to| {
             large.write(to).and_then(|()| posted.write(to))
         })?;
         let took_s = begin.elapsed().as_secs_f64();
-        to.add("`wingbeat import`, a million metrics", "s", None, &[took_s * 1e6 / imported]);
-        let size = store.bytes()? / imported;
-        to.add("size of a metric with its verdict", "B", None, &[size]);
+        to.add("`wingbeat import`, a million metrics", 0, "s", took_s * 1e6 / imported);
+        to.add("size of a metric with its verdict", 0, "B", store.bytes()? / imported);
         let server = Server::wingbeat(&bed.wingbeat, &store, &messages)?;
         requests(&mut to, &server, [large, long, posted])?;
-        let memory_mb = server.ticks_and_mb()?.1;
-        to.add("memory at rest, after all of this", "MB", Some(40.0), &[memory_mb]);
+        to.add("memory at rest, after all of this", 0, "MB", server.ticks_and_mb()?.1);
         as_bencher_run(&mut to, &server)?;
     }
     Ok(())
 }
 
 /// Sends the newest reports through the server, and asks what people and programs ask.
-fn requests(
-    to: &mut Measurement<'_>,
-    server: &Server,
-    [large, long, posted]: [Shape; 3],
-) -> Result<()> {
+fn requests(to: &mut To<'_>, server: &Server, shapes: [Shape; 3]) -> Result<()> {
+    let [large, long, posted] = shapes;
     // A query answers only with metrics that came through the server: others have no UUIDs.
     for numbers in (0..long.reports).collect::<Vec<_>>().chunks(REPORTS_AT_ONCE) {
         let lines: Vec<_> = numbers.iter().map(|number| long.judged(*number)).collect();
@@ -137,7 +126,7 @@ fn requests(
     let post = |document: String| server.post("/v1/reports", &document);
     post(next())?;
     server.wait_until_idle()?;
-    to.time(&what, None, next, post)?;
+    to.time(&what, next, post)?;
     server.wait_until_idle()?;
     let query = perf_query(server, long)?;
     let answer = server.get(&query)?;
@@ -148,29 +137,22 @@ fn requests(
     let of = format!("/perf/{}", large.project);
     let series = large.benchmarks;
     let report = format!("page of a report of {series} metrics, to the last byte");
+    let compared = format!("{of}/compare/{}..{}", before.0, after.0);
+    let plot = format!("{of}/plot?benchmark=group_07%3A%3Abenchmark_0007");
     let pages = [
-        (format!("query {benchmarks} series of {reports} points: {size_mb:.0} MB"), 50.0, query),
-        (
-            format!("compare {series} series"),
-            200.0,
-            format!("{of}/compare/{}..{}", before.0, after.0),
-        ),
-        (format!("table of {series} series"), 200.0, of.clone()),
-        (
-            "plot of one series".to_owned(),
-            300.0,
-            format!("{of}/plot?benchmark=group_07%3A%3Abenchmark_0007"),
-        ),
-        (report, 1000.0, format!("{of}/reports/{}", after.0)),
+        (format!("query {benchmarks} series of {reports} points: {size_mb:.0} MB"), query),
+        (format!("compare {series} series"), compared),
+        (format!("table of {series} series"), of.clone()),
+        ("plot of one series".to_owned(), plot),
+        (report, format!("{of}/reports/{}", after.0)),
     ];
-    for (what, most_ms, path) in pages {
-        to.time(&what, Some(most_ms), || (), |()| server.get(&path).map(drop))?;
+    for (what, path) in pages {
+        to.time(&what, || (), |()| server.get(&path).map(drop))?;
     }
     server.wait_until_idle()
 }
 
-/// Posts reports as `bencher run` sends them.
-fn as_bencher_run(to: &mut Measurement<'_>, server: &Server) -> Result<()> {
+fn as_bencher_run(to: &mut To<'_>, server: &Server) -> Result<()> {
     let mut number = 0;
     let mut next = || {
         number += 1;
@@ -181,7 +163,7 @@ fn as_bencher_run(to: &mut Measurement<'_>, server: &Server) -> Result<()> {
     server.wait_until_idle()?;
     let metrics = POSTED.benchmarks;
     let what = format!("post a report of {metrics} metrics as `bencher run`, by a t-test");
-    to.time(&what, None, next, post)
+    to.time(&what, next, post)
 }
 
 /// The address of the query of all series of a project.
@@ -199,24 +181,16 @@ fn perf_query(server: &Server, shape: Shape) -> Result<String> {
 }
 
 fn texts(results: &Results) -> Vec<String> {
-    let unit_of = |case: &str| {
-        let runs = results.rows.iter().filter(|run| run.case == case);
-        let mut units = runs.flat_map(|run| run.values.keys()).filter(|name| *name != "at_most");
-        units.next().map_or("", String::as_str)
-    };
-    let engines = distinct(results.rows.iter().map(|run| run.tool.as_str()));
     let mut columns = vec![column("what", |case: &&str| (*case).to_owned())];
-    for &engine in &engines {
+    for engine in distinct(results.rows.iter().map(|run| run.tool.as_str())) {
         columns.push(column(engine, move |case: &&str| {
-            let unit = unit_of(case);
-            let spread = results.spread(case, engine, unit);
-            spread.map_or_else(String::new, |_| format!("{} {unit}", median(spread, (1.0, 1, ""))))
+            let unit = results.runs(case, engine).find_map(|run| run.values.keys().next());
+            let shown = |unit| median(results.spread(case, engine, unit), (1.0, 1, ""));
+            unit.map_or_else(String::new, |unit| format!("{} {unit}", shown(unit)))
         }));
     }
-    columns.push(column("is to take at most", |case: &&str| {
-        let most = engines.iter().find_map(|engine| results.spread(case, engine, "at_most"));
-        most.map_or_else(String::new, |most| format!("{} {}", most.median, unit_of(case)))
-    }));
+    let goal = |case: &&str| GOALS.iter().find(|it| case.starts_with(it.0)).map_or("", |it| it.1);
+    columns.push(column("is to take at most", goal));
     let more = format!("; median of {} rounds", results.rounds());
     vec![results.page(&more, [table(results.cases(), &columns), results.failures()])]
 }
@@ -229,8 +203,8 @@ mod tests {
     #[test]
     fn a_column_for_each_engine() {
         let found = results(&[
-            ("plot", "SQLite", 0, &[("ms", 10.0), ("at_most", 300.0)]),
-            ("plot", "SQLite", 1, &[("ms", 20.04), ("at_most", 300.0)]),
+            ("plot", "SQLite", 0, &[("ms", 10.0)]),
+            ("plot", "SQLite", 1, &[("ms", 20.04)]),
             ("size", "PostgreSQL", 0, &[("B", 330.0)]),
         ]);
         let cells = cells_of(&texts(&found)[0]);

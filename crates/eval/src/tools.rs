@@ -7,7 +7,6 @@ use wingbeat_steps::command::{find_program, output_of, repository};
 
 use crate::prelude::*;
 
-/// What is known of tools and programs.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Data {
     tool: BTreeMap<String, Tool>,
@@ -16,7 +15,6 @@ pub(crate) struct Data {
     pub(crate) watcher: Vec<Watcher>,
 }
 
-/// A tool that has to be in `PATH`.
 #[derive(Debug, Default, Deserialize)]
 struct Tool {
     install: String,
@@ -24,7 +22,6 @@ struct Tool {
     version: String,
 }
 
-/// A program that tools watch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Program {
@@ -66,7 +63,6 @@ impl Program {
     }
 }
 
-/// The output of a line of shell.
 pub(crate) fn shell(folder: &Path, line: &str) -> Result<String> {
     let mut shell = Command::new("sh");
     output(shell.args(["-c", line]).env("REPOSITORY", repository()).current_dir(folder))

@@ -10,7 +10,6 @@ pub(crate) mod stacks;
 use self::stacks::{Functions, Seen};
 use crate::prelude::*;
 
-/// How stack walks are compared.
 #[derive(Debug, Args)]
 pub(crate) struct UnwindArgs {
     /// Samples per second
@@ -89,12 +88,6 @@ fn compare<'a>(
         let depths = theirs.and_then(|it| it.complete_and_depth()).zip(found.complete_and_depth());
         let gap = depths.map(|(theirs, ours)| ours.1 - theirs.1);
         run.values.extend(gap.map(|gap| ("depth_from_perf".to_owned(), gap)));
-        if let Some((gap, function)) =
-            theirs.and_then(|it| found.largest_difference(it, &functions))
-        {
-            run.values.insert("share_from_perf".to_owned(), gap);
-            run.note = Some(function.chars().take(40).collect());
-        }
         results.add((case, tool), round, Ok(run));
     }
     Ok(())
@@ -128,7 +121,6 @@ const PERCENT: Unit = (100.0, 2, "");
 const SECONDS: Unit = (1.0, 2, "");
 const RECORDING: &str = "recording_s_per_10k";
 
-/// Heading, tool, figure.
 const COLUMNS: [(&str, &str, &str, Unit); 7] = [
     ("complete, wingbeat", WINGBEAT, "complete", PERCENT),
     ("perf", PERF, "complete", PERCENT),

@@ -8,31 +8,21 @@ use wingbeat_bpf_loader::code::{Insn, op};
 
 use crate::prelude::*;
 
-/// Name of the program in each object.
 pub(super) const PROGRAM: &str = "arithmetic";
-
 /// Instructions of one round of the loop, its own two included.
 const ROUND: u64 = 100;
-
-/// What the program returns.
 const XDP_PASS: i32 = 2;
-
 const MOV: u8 = op::ALU64 | op::MOV;
 const ADD: u8 = op::ALU64 | op::ADD;
 const JNE: u8 = op::JMP | op::JNE;
-
 /// Registers of the additions, in turn. They do not wait for each other, so that an
 /// instruction more costs a fraction of a cycle, always the same; and none has to be saved on entry.
 const REGISTERS: [u8; 4] = [2, 3, 4, 5];
-
 const COUNTER: u8 = 1;
 
-/// How much work a program does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Work {
-    /// Times that the loop of [`ROUND`] instructions is run.
     rounds: u64,
-    /// Additions after the loop.
     straight: u64,
 }
 
@@ -90,7 +80,6 @@ fn additions(count: u64) -> impl Iterator<Item = Insn> {
     registers.map(|(&register, _)| instruction(ADD, register, 0, 1))
 }
 
-/// An instruction without a source register.
 fn instruction(opcode: u8, register: u8, offset: i16, immediate: i32) -> Insn {
     Insn::new(opcode, register, 0, offset, immediate)
 }

@@ -17,7 +17,6 @@ use wingbeat_steps::folders::{below, sorted};
 use super::wingbeat_bench;
 use crate::prelude::*;
 
-/// Which objects are tried, and for how long.
 #[derive(Debug, Args)]
 pub(crate) struct ObjectsArgs {
     /// A folder with objects of one origin, or one whose folders are origins
@@ -125,7 +124,6 @@ fn outputs(bed: &Bed<'_>, command: &mut Command, limit_s: u32) -> Result<(String
     Ok((text_of(&stdout), running.messages(), ended))
 }
 
-/// What veristat says of each program.
 fn loaded(csv: &str) -> BTreeMap<String, bool> {
     let rows = csv.lines().skip(1).filter_map(|line| line.rsplit_once(','));
     rows.map(|(program, verdict)| (program.to_owned(), verdict == "success")).collect()

@@ -23,7 +23,6 @@ const LEAF_ROUNDS: u32 = 10_000;
 const THREADS: u64 = 8;
 /// About 20 ms.
 const UNITS_PER_PROCESS: u64 = 1000;
-
 /// Frames of this program's work in a stack: with those below, stacks of 26 to 50 frames.
 const FRAMES: (u32, u32) = (19, 43);
 

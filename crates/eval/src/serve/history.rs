@@ -7,7 +7,6 @@ use wingbeat_stats::random::Random;
 
 use crate::prelude::*;
 
-/// The size of a project.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) project: &'static str,
@@ -15,13 +14,9 @@ pub(super) struct Shape {
     pub(super) reports: u32,
 }
 
-/// Twelve hours between two reports.
 const APART_S: i64 = 12 * 3600;
-
 /// When the first report was measured: 2025-06-01.
 const FIRST_S: i64 = 1_748_736_000;
-
-/// The measure of all metrics.
 const MEASURE: &str = r#"{"slug":"latency","name":"Latency","units":"nanoseconds (ns)","direction":"lower-is-better","kind":"noisy"}"#;
 
 impl Shape {
@@ -86,7 +81,6 @@ impl Shape {
         self.report(self.reports + number, false)
     }
 
-    /// Writes the whole history.
     pub(super) fn write(self, to: &mut dyn Write) -> io::Result<()> {
         (0..self.reports).try_for_each(|number| writeln!(to, "{}", self.judged(number)))
     }

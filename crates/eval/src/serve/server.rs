@@ -10,7 +10,6 @@ use crate::prelude::*;
 /// A server that did nothing for this long has done what it had to do.
 const IDLE: Duration = Duration::from_millis(1500);
 
-/// Where a server keeps its data.
 pub(super) enum Store {
     Sqlite(PathBuf),
     /// As its packages set it up: what was committed survives a power failure. And the URL of a database.
@@ -38,7 +37,6 @@ impl Store {
         }
     }
 
-    /// Bytes on the disk.
     pub(super) fn bytes(&self) -> Result<f64> {
         match self {
             Self::Sqlite(folder) => {
@@ -62,7 +60,6 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// `wingbeat serve`.
     pub(super) fn wingbeat(program: &Path, store: &Store, messages: &Path) -> Result<Self> {
         // A port of loopback that nobody uses.
         let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr())?;

@@ -19,7 +19,6 @@ pub(crate) enum Place {
     Address(u64),
     /// From the lowest address in the headers: samply.
     Relative(u64),
-    /// In no file.
     Nowhere,
 }
 
@@ -115,7 +114,6 @@ impl<'a> Thread<'a> {
         self.column(path).get(index)?.as_u64()?.try_into().ok()
     }
 
-    /// The frames of a stack, innermost first.
     fn stack(&self, stack: &Value) -> impl Iterator<Item = usize> {
         let first = stack.as_u64().and_then(|stack| usize::try_from(stack).ok());
         std::iter::successors(first, |&stack| self.number("/stackTable/prefix", stack))
@@ -162,14 +160,11 @@ enum Function {
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
     files: HashMap<String, Option<Code>>,
-    names: HashMap<Function, String>,
     roots: HashSet<Function>,
 }
 
-/// What a file says about its code.
 #[derive(Debug, Default)]
 struct Code {
-    /// Starts of functions, in order.
     starts: Vec<u64>,
     entry: u64,
     /// Offset in the file, size, and address.
@@ -177,7 +172,6 @@ struct Code {
 }
 
 impl Functions {
-    /// The function of a frame; remembers its first name.
     fn of(&mut self, frame: &Frame) -> Function {
         let file = self.files.entry(frame.file.clone()).or_insert_with(|| Code::read(&frame.file));
         let function = match file.as_ref().map(|file| (file, file.start(frame.place))) {
@@ -196,7 +190,6 @@ impl Functions {
         if ROOTS.contains(&frame.name.as_str()) {
             self.roots.insert(function.clone());
         }
-        self.names.entry(function.clone()).or_insert_with(|| frame.name.clone());
         function
     }
 }
@@ -244,9 +237,6 @@ fn starts(address: u64, table: &[u8]) -> Option<Vec<u64>> {
     pairs.map(|pair| address.checked_add_signed(distance(pair)?.into())).collect()
 }
 
-/// So many functions with most total time are compared.
-const COMPARED: usize = 10;
-
 /// What a tool saw of user code.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
@@ -255,8 +245,6 @@ pub(crate) struct Seen {
     /// Of these, those whose stack begins where a process or a thread begins.
     rooted: u64,
     frames: u64,
-    /// Samples with this function anywhere on the stack.
-    totals: HashMap<Function, u64>,
 }
 
 impl Seen {
@@ -268,9 +256,6 @@ impl Seen {
             seen.samples += samples;
             seen.frames += samples * stack.len() as u64;
             seen.rooted += samples * u64::from(functions.roots.contains(&known[outermost]));
-            for function in stack.iter().map(|&frame| &known[frame]).collect::<HashSet<_>>() {
-                *seen.totals.entry(function.clone()).or_default() += samples;
-            }
         }
         seen
     }
@@ -279,25 +264,6 @@ impl Seen {
     pub(crate) fn complete_and_depth(&self) -> Option<(f64, f64)> {
         let of_samples = |count: u64| count as f64 / self.samples as f64;
         (self.samples > 0).then(|| (of_samples(self.rooted), of_samples(self.frames)))
-    }
-
-    /// The largest difference in the share of samples, among the functions that have most total time with the other.
-    pub(crate) fn largest_difference(
-        &self,
-        other: &Self,
-        functions: &Functions,
-    ) -> Option<(f64, String)> {
-        let share = |of: &Self, function: &Function| {
-            of.totals.get(function).map_or(0.0, |&total| total as f64 / of.samples as f64)
-        };
-        let mut most: Vec<_> = other.totals.iter().collect();
-        most.sort_by(|(a, a_total), (b, b_total)| b_total.cmp(a_total).then(a.cmp(b)));
-        let gaps = most.into_iter().take(COMPARED);
-        let gaps =
-            gaps.map(|(function, _)| (share(self, function) - share(other, function), function));
-        let worst = gaps.max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()));
-        let (gap, function) = worst.filter(|_| self.samples > 0)?;
-        Some((gap, functions.names.get(function).cloned().unwrap_or_default()))
     }
 }
 
@@ -356,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_completeness_and_differences() {
+    fn depth_and_completeness() {
         let mut functions = Functions::default();
         let mut seen = |stacks: &[(&str, u64)]| {
             let mut made = Stacks::default();
@@ -375,11 +341,6 @@ mod tests {
         };
         let shallow = seen(&[("b a _start", 3), ("a", 1), ("", 5)]);
         assert_eq!(shallow.complete_and_depth(), Some((0.75, 2.5)));
-        let (none, theirs) = (seen(&[]), seen(&[("b a _start", 50), ("a a _start", 50)]));
-        let ours = seen(&[("b a _start", 25), ("a _start", 75)]);
-        let gap = ours.largest_difference(&theirs, &functions);
-        assert_eq!(gap, Some((-0.25, "b".to_owned())));
-        assert_eq!(none.complete_and_depth(), None);
-        assert_eq!(none.largest_difference(&theirs, &functions), None);
+        assert_eq!(seen(&[]).complete_and_depth(), None);
     }
 }
