@@ -12,7 +12,7 @@ use crate::prelude::*;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Scatter of the reported time, with `bpftool prog run`; 8 minutes
-    Spread(SpreadArgs),
+    Spread(Common),
     /// Executed instructions of many loads, which have to be the same
     Exact(ExactArgs),
     /// Other projects' programs, with libbpf (docs/objects.md)
@@ -22,7 +22,7 @@ pub(crate) enum Bench {
 impl Bench {
     pub(crate) fn run(&self) -> Result<ExitCode> {
         match self {
-            Self::Spread(args) => Ok(SPREAD.run(args, &args.common)?.0),
+            Self::Spread(args) => Ok(SPREAD.run(args, args)?.0),
             Self::Exact(args) => {
                 let (code, results) = EXACT.run(args, &args.common)?;
                 let is_exact = results.rows.iter().all(|run| is_exact(run) == Some(true));
@@ -34,16 +34,6 @@ impl Bench {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct SpreadArgs {
-    /// Seconds of each measurement by wingbeat, and of each long one by bpftool
-    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=60))]
-    seconds: u32,
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct ExactArgs {
     /// A program of another object, such as that of the example
     #[arg(long, value_name = "OBJECT:PROGRAM", value_parser = object_and_program)]
@@ -52,7 +42,7 @@ pub(crate) struct ExactArgs {
     common: Common,
 }
 
-const SPREAD: Comparison<SpreadArgs> = Comparison {
+const SPREAD: Comparison<Common> = Comparison {
     name: "bench spread",
     root: Some("eBPF programs"),
     rounds: (20, 2),
@@ -72,7 +62,6 @@ const EXACT: Comparison<ExactArgs> = Comparison {
     pages: &[("peers bench exact", "docs/peers.md")],
 };
 
-/// The CPUs of this process, in order.
 fn cpus() -> Result<Vec<usize>> {
     let allowed = sched_getaffinity(None).context("cannot ask for the allowed CPUs")?;
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
@@ -80,43 +69,24 @@ fn cpus() -> Result<Vec<usize>> {
     Ok(cpus)
 }
 
-/// `wingbeat bench` for its JSON, on the last CPU.
 fn wingbeat_bench(bed: &Bed<'_>) -> Result<Command> {
     let cpu = cpus()?.last().copied().unwrap_or(0).to_string();
     Ok(command("{} --quiet bench --format json --cpu {}", &[&bed.wingbeat, &cpu]))
 }
 
-/// What a run of an object's only program takes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Time {
-    floor_ns: f64,
-    median_ns: f64,
-    /// Without that of an empty program.
-    net_ns: Option<f64>,
+fn json(text: &str) -> Result<Value> {
+    serde_json::from_str(text).with_context(|| format!("not JSON: {text}"))
 }
 
-fn time(bed: &Bed<'_>, object: &Path, seconds: u32) -> Result<Time> {
+fn time(bed: &Bed<'_>, object: &Path, seconds: u32) -> Result<Vec<(&'static str, f64)>> {
     let mut command = wingbeat_bench(bed)?;
-    time_of(&output(command.arg(object).args(["--time", &format!("{seconds}s")]))?)
-}
-
-fn time_of(json: &str) -> Result<Time> {
-    let report: Value = serde_json::from_str(json).context("wingbeat's output is not JSON")?;
-    let Some([case]) = report["cases"].as_array().map(Vec::as_slice) else {
-        bail!("wingbeat did not measure exactly one program with one input");
-    };
-    if let Some(reason) = case["latency"]["unavailable"].as_str() {
-        bail!("wingbeat measured nothing: {reason}");
-    }
-    let measured = &case["latency"]["measured"];
-    let needed = |name: &str| measured[name].as_f64().with_context(|| format!("no {name}"));
-    let (floor_ns, median_ns) = (needed("floor_ns")?, needed("median_ns")?);
-    Ok(Time { floor_ns, median_ns, net_ns: measured["net_ns"].as_f64() })
+    let report = json(&output(command.arg(object).args(["--time", &format!("{seconds}s")]))?)?;
+    let of = |name| Ok((name, number(&report, &format!("/cases/0/latency/measured/{name}"))?));
+    ["floor_ns", "median_ns", "net_ns"].into_iter().map(of).collect()
 }
 
 /// Lengths of programs: the first is about as short as a run can be.
 const LENGTHS: [(&str, f64); 3] = [("10 ns", 10.0), ("50 ns", 50.0), ("1 µs", 1000.0)];
-/// What people pass to bpftool.
 const USUAL_REPEAT: u32 = 1_000_000;
 /// bpftool with the usual repeats, and for as long as wingbeat.
 const USUAL: &str = "bpftool, 1000000 runs";
@@ -145,8 +115,9 @@ impl Drop for Pins {
 fn pace(bed: &Bed<'_>) -> Result<(f64, f64)> {
     const INSTRUCTIONS: u64 = 10_000;
     let trial = bed.write("trial.o", &Work::of(INSTRUCTIONS).object()?)?;
-    let Time { median_ns, net_ns, .. } = time(bed, &trial, 2)?;
-    let net_ns = net_ns.filter(|ns| *ns > 0.0).context("the trial took no time")?;
+    let run = Run::new(("", ""), 0, time(bed, &trial, 2)?);
+    let (median_ns, net_ns) = run.get("median_ns").zip(run.get("net_ns")).unwrap_or_default();
+    ensure!(net_ns > 0.0, "the trial took no time");
     Ok((median_ns - net_ns, net_ns / INSTRUCTIONS as f64))
 }
 
@@ -159,10 +130,10 @@ fn repeat(seconds: u32, duration_ns: f64) -> u32 {
     ((f64::from(seconds) * 1e9 / duration_ns.max(1.0)) as u32).max(USUAL_REPEAT)
 }
 
-fn measure_spread(args: &SpreadArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
+fn measure_spread(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let bpftool = find("bpftool")?;
-    results.origin.tools = vec![described("bpftool")];
-    let pace = pace(bed)?;
+    results.tools = vec![described("bpftool")];
+    let (pace, seconds) = (pace(bed)?, if bed.quick { 1 } else { 3 });
     let pins = Pins::mount(bed.fresh("bpf")?)?;
     let packet = bed.write("packet", &[0; 64])?;
     let mut targets = Vec::new();
@@ -171,7 +142,7 @@ fn measure_spread(args: &SpreadArgs, bed: &Bed<'_>, results: &mut Results) -> Re
         let object = bed.write(&format!("{index}.o"), &work.object()?)?;
         let pin = pins.0.join(format!("p{index}"));
         output(&mut command("{} prog load {} {}", &[&bpftool, &object, &pin]))?;
-        targets.push((case, object, pin, repeat(args.seconds, duration_ns.max(pace.0))));
+        targets.push((case, object, pin, repeat(seconds, duration_ns.max(pace.0))));
     }
     let cpus = cpus()?;
     let (cpu, others) = cpus.split_last().context("no CPU")?;
@@ -182,38 +153,26 @@ fn measure_spread(args: &SpreadArgs, bed: &Bed<'_>, results: &mut Results) -> Re
     };
     let _load = others.first().map(spin).transpose()?;
     if others.is_empty() {
-        results.origin.notes.push("There is only one CPU: no other was busy.".to_owned());
+        results.notes.push("There is only one CPU: no other was busy.".to_owned());
     }
     let by_bpftool = |pin: &Path, repeat: u32| {
         let words = "taskset -c {} {} -j prog run pinned {} data_in {} repeat {}";
         let others: [&dyn AsRef<OsStr>; 5] =
             [&cpu.to_string(), &bpftool, &pin, &packet, &repeat.to_string()];
-        bpftool_ns(&output(&mut command(words, &others))?)
+        number(&json(&output(&mut command(words, &others))?)?, "/duration")
     };
     for round in 0..bed.rounds {
         for (case, object, pin, long_repeat) in targets.iter().filter(|_| !is_stopped()) {
-            let run = |tool: &str, ns| Run::new((case, tool), round, [("ns", ns)]);
-            let usual = by_bpftool(pin, USUAL_REPEAT).map(|ns| run(USUAL, ns));
-            results.add((case, USUAL), round, usual);
-            let ours = time(bed, object, args.seconds).map(|it| {
-                let both = [("floor_ns", it.floor_ns), ("median_ns", it.median_ns)];
-                Run::new((case, WINGBEAT), round, both)
-            });
-            results.add((case, WINGBEAT), round, ours);
-            let long = by_bpftool(pin, *long_repeat).map(|ns| run(LONG, ns));
-            results.add((case, LONG), round, long);
+            let mut add = |tool: &str, values: Result<Vec<_>>| {
+                let run = values.map(|values| Run::new((case, tool), round, values));
+                results.add((case, tool), round, run);
+            };
+            add(USUAL, by_bpftool(pin, USUAL_REPEAT).map(|ns| vec![("ns", ns)]));
+            add(WINGBEAT, time(bed, object, seconds));
+            add(LONG, by_bpftool(pin, *long_repeat).map(|ns| vec![("ns", ns)]));
         }
     }
     Ok(())
-}
-
-fn bpftool_ns(json: &str) -> Result<f64> {
-    let report: Value = serde_json::from_str(json)
-        .with_context(|| format!("bpftool's output is not JSON: {json}"))?;
-    match (report["error"].as_str(), report["duration"].as_f64()) {
-        (Some(error), _) => bail!("bpftool failed: {error}"),
-        (None, duration) => duration.context("bpftool gave no duration"),
-    }
 }
 
 const SPREADS: [(&str, &str, &str); 4] = [
@@ -262,9 +221,10 @@ fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> Resu
                 // Not even the order of lines may differ.
                 different += f64::from(u8::from(annotate(1)? != first));
             }
-            let one = counts(&first)?.0;
+            let one = number(&json(&first)?, "/instructions")?;
             for _ in 0..2 {
-                let (sum, runs) = counts(&annotate(bed.rounds)?)?;
+                let many = json(&annotate(bed.rounds)?)?;
+                let (sum, runs) = (number(&many, "/instructions")?, number(&many, "/runs")?);
                 loads += 1.0;
                 different += f64::from(u8::from(sum != one * runs));
             }
@@ -276,13 +236,6 @@ fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> Resu
         results.add((&case, WINGBEAT), 0, count());
     }
     Ok(())
-}
-
-/// Executed instructions and runs of an annotation.
-fn counts(json: &str) -> Result<(f64, f64)> {
-    let report: Value = serde_json::from_str(json).context("wingbeat's output is not JSON")?;
-    let count = |name: &str| report[name].as_f64().with_context(|| format!("no {name}"));
-    Ok((count("instructions")?, count("runs")?))
 }
 
 /// A UDP packet of 64 bytes without checksums, so that parsers do not give up at once: Ethernet, IPv4 from 10.0.0.1 to
@@ -339,23 +292,7 @@ mod tests {
     use crate::comparison::tests::{cells_of, results};
 
     #[test]
-    fn outputs_are_read() {
-        let check = |text: &str, expected: Result<Time, &str>| {
-            let found = time_of(text).map_err(|error| error.to_string());
-            assert_eq!(found, expected.map_err(str::to_owned), "{text}");
-        };
-        let case =
-            r#"{"latency": {"measured": {"floor_ns": 48, "median_ns": 50.5, "net_ns": null}}}"#;
-        let expected = Time { floor_ns: 48.0, median_ns: 50.5, net_ns: None };
-        check(&format!(r#"{{"cases": [{case}]}}"#), Ok(expected));
-        let wrong = "wingbeat did not measure exactly one program with one input";
-        check(&format!(r#"{{"cases": [{case}, {case}]}}"#), Err(wrong));
-        let because = "wingbeat measured nothing: EPERM";
-        check(r#"{"cases": [{"latency": {"unavailable": "EPERM"}}]}"#, Err(because));
-        assert_eq!(counts(r#"{"runs": 100, "instructions": 5500}"#).ok(), Some((5500.0, 100.0)));
-        let bpftool = |text: &str| bpftool_ns(text).map_err(|error| error.to_string());
-        assert_eq!(bpftool(r#"{"retval":2,"duration":34}"#), Ok(34.0));
-        assert_eq!(bpftool(r#"{"error":"no"}"#), Err("bpftool failed: no".to_owned()));
+    fn programs_fill_the_time() {
         assert_eq!((instructions(5.0, (10.0, 0.1)), instructions(50.0, (10.0, 0.1))), (0, 400));
         assert_eq!((repeat(3, 10.0), repeat(1, 1e6)), (300_000_000, USUAL_REPEAT));
         let found = object_and_program("c:/a.o:filter");

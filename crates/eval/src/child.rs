@@ -40,14 +40,12 @@ pub(crate) struct Ended {
     status: ExitStatus,
     pub(crate) usage: Usage,
     pub(crate) wall: Duration,
-    /// It had to be interrupted, or killed.
     pub(crate) is_late: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    /// The program's name, without the machine's folders.
     name: String,
     messages: PathBuf,
     begin: Instant,
@@ -56,13 +54,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a program with all of its output in a file.
     pub(crate) fn start(command: &mut Command, messages: &Path) -> Result<Self> {
         let stdout = appended(messages)?;
         Self::connected(command, Stdio::null(), stdout.into(), messages)
     }
 
-    /// Starts a program with its messages in a file.
     pub(crate) fn connected(
         command: &mut Command,
         stdin: Stdio,
@@ -113,7 +109,6 @@ impl Running {
         Ok(())
     }
 
-    /// Asks it to end, as Ctrl-C does.
     pub(crate) fn interrupt(&self) -> Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::INT).context("cannot interrupt")
     }
@@ -150,7 +145,6 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.is_over {
-            // It may have ended by itself.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -189,7 +183,6 @@ pub(crate) fn pipeline(commands: &mut [Command], output: File, messages: &Path) 
     usages.into_iter().try_fold(Usage::default(), |sum, usage| Ok(sum.beside(usage?)))
 }
 
-/// Runs a program for its standard output; and its messages.
 pub(crate) fn both_outputs(command: &mut Command) -> Result<(String, String)> {
     let name = name_of(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

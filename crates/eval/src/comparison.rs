@@ -19,12 +19,10 @@ use wingbeat_steps::{
 
 use crate::prelude::*;
 
-/// Where runs leave everything, below the repository's root.
 const OUT: &str = "target/peers";
 /// Processes that want a CPU, above which figures are worth little.
 const LOAD_MAX: f64 = 0.5;
 pub(crate) const WINGBEAT: &str = "wingbeat";
-/// Stands for no tool: the target alone.
 pub(crate) const ALONE: &str = "alone";
 
 /// A comparison of wingbeat with other tools or with its goals.
@@ -33,7 +31,6 @@ pub(crate) struct Comparison<A> {
     pub(crate) root: Option<&'static str>,
     /// Rounds, and rounds with --quick.
     pub(crate) rounds: (u32, u32),
-    /// Programs without which nothing is measured.
     pub(crate) needs: &'static [&'static str],
     pub(crate) measure: fn(&A, &Bed<'_>, &mut Results) -> Result<()>,
     /// The texts for `pages`, in their order; more are only printed.
@@ -56,6 +53,10 @@ pub(crate) struct Common {
     /// Only these workloads, programs or targets
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) case: Vec<String>,
+    /// Samples per second of profilers [default: 99,999,9999 for `profile`, 999 for `unwind`]
+    #[arg(long, value_name = "HZ", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    pub(crate) hz: Vec<u32>,
     /// Folder with the wingbeat to test [default: a release build of this tree]
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
@@ -70,7 +71,6 @@ pub(crate) struct Common {
     update: bool,
 }
 
-/// What a measurement works with.
 pub(crate) struct Bed<'a> {
     pub(crate) wingbeat: PathBuf,
     /// For files that stay until the next run of the same comparison.
@@ -80,10 +80,13 @@ pub(crate) struct Bed<'a> {
     pub(crate) common: &'a Common,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Results {
-    #[serde(flatten)]
-    pub(crate) origin: Origin,
+    date: String,
+    machine: String,
+    command: String,
+    pub(crate) tools: Vec<String>,
+    pub(crate) notes: Vec<String>,
     pub(crate) rows: Vec<Run>,
 }
 
@@ -98,17 +101,6 @@ pub(crate) struct Run {
     /// Why figures are missing or doubtful; or what they are about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
-}
-
-/// Where, when and how something was measured.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Origin {
-    date: String,
-    machine: String,
-    command: String,
-    /// Each with its version, or how to install it.
-    pub(crate) tools: Vec<String>,
-    pub(crate) notes: Vec<String>,
 }
 
 impl<A> Comparison<A> {
@@ -149,7 +141,7 @@ impl<A> Comparison<A> {
         let usual = if common.quick { self.rounds.1 } else { self.rounds.0 };
         let rounds = common.rounds.unwrap_or(usual);
         let bed = Bed { wingbeat, folder: runs, quick: common.quick, rounds, common };
-        let mut results = Results { origin: Origin::now(), rows: Vec::new() };
+        let mut results = Results::now();
         let outcome = (self.measure)(args, &bed, &mut results);
         let file = common.out.clone();
         let file = file.unwrap_or_else(|| folder.join(format!("{file_name}.json")));
@@ -172,7 +164,6 @@ fn program(folder: Option<&Path>, package: &str, name: &str) -> Result<PathBuf> 
 }
 
 impl Bed<'_> {
-    /// The program whose workloads profilers watch.
     pub(crate) fn work(&self) -> Result<PathBuf> {
         program(self.common.programs.as_deref(), "wingbeat-eval", "work")
     }
@@ -210,6 +201,32 @@ impl Run {
 }
 
 impl Results {
+    fn now() -> Self {
+        let arguments: Vec<String> = env::args().skip(1).collect();
+        let load = text_of(Path::new("/proc/loadavg"));
+        let load = load.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+        let load = load.filter(|load| *load > LOAD_MAX);
+        let notes = load.map(|load| {
+            let note = "The machine was busy when this began (load LOAD): other programs took CPU time, and the figures \
+                vary more than they should.";
+            note.replace("LOAD", &load.to_string())
+        });
+        notes.iter().for_each(|note| eprintln!("warning: {note}"));
+        Self {
+            date: conditions::date(),
+            machine: conditions::machine(),
+            command: format!("cargo xtask peers {}", measuring(&arguments).join(" ")),
+            notes: notes.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The sentence above the tables, with more about how it was measured.
+    pub(crate) fn line(&self, more: &str) -> String {
+        let Self { date, machine, command, .. } = self;
+        format!("Measured on {date} with `{command}`: {machine}{more}.\n")
+    }
+
     /// Adds a run, and shows it on the terminal. A failure is a run without figures.
     pub(crate) fn add(&mut self, place: (&str, &str), round: u32, run: Result<Run>) {
         if is_stopped() {
@@ -235,60 +252,29 @@ impl Results {
         self.rows.iter().filter(move |run| run.case == case && run.tool == tool)
     }
 
-    /// A figure of a tool on a case, over the rounds.
     pub(crate) fn spread(&self, case: &str, tool: &str, name: &str) -> Option<Spread> {
         Spread::of(self.runs(case, tool).filter_map(|run| run.get(name)))
     }
 
-    /// The run of another tool in the same round.
     pub(crate) fn beside(&self, run: &Run, tool: &str) -> Option<&Run> {
         self.runs(&run.case, tool).find(|other| other.round == run.round)
     }
 
     /// That sentence, the tools, the notes, and other parts, but for empty ones.
     pub(crate) fn page(&self, more: &str, parts: impl IntoIterator<Item = String>) -> String {
-        let Origin { tools, notes, .. } = &self.origin;
+        let Self { tools, notes, .. } = self;
         let tools = if tools.is_empty() { String::new() } else { tools.join(", ") + ".\n" };
         let notes = notes.iter().map(|note| format!("- {note}\n"));
-        let all = [self.origin.line(more), tools].into_iter().chain(notes).chain(parts);
+        let all = [self.line(more), tools].into_iter().chain(notes).chain(parts);
         all.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
     }
 
-    /// Runs without figures, as a list.
     pub(crate) fn failures(&self) -> String {
         let failed = self.rows.iter().filter(|run| run.values.is_empty());
         let sentence = |run: &Run| {
             format!("{}, {}: {}", run.case, run.tool, run.note.as_deref().unwrap_or_default())
         };
         distinct(failed.map(sentence)).iter().map(|it| format!("- {it}.\n")).collect()
-    }
-}
-
-impl Origin {
-    fn now() -> Self {
-        let arguments: Vec<String> = env::args().skip(1).collect();
-        let load = text_of(Path::new("/proc/loadavg"));
-        let load = load.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
-        let load = load.filter(|load| *load > LOAD_MAX);
-        let notes = load.map(|load| {
-            let note = "The machine was busy when this began (load LOAD): other programs took CPU time, and the figures \
-                vary more than they should.";
-            note.replace("LOAD", &load.to_string())
-        });
-        notes.iter().for_each(|note| eprintln!("warning: {note}"));
-        Self {
-            date: conditions::date(),
-            machine: conditions::machine(),
-            command: format!("cargo xtask peers {}", measuring(&arguments).join(" ")),
-            tools: Vec::new(),
-            notes: notes.into_iter().collect(),
-        }
-    }
-
-    /// The sentence above the tables, with more about how it was measured.
-    pub(crate) fn line(&self, more: &str) -> String {
-        let Self { date, machine, command, .. } = self;
-        format!("Measured on {date} with `{command}`: {machine}{more}.\n")
     }
 }
 
@@ -353,10 +339,9 @@ pub(crate) mod tests {
         let rows = runs.iter().map(|&(case, tool, round, values)| {
             Run::new((case, tool), round, values.iter().copied())
         });
-        Results { origin: Origin::default(), rows: rows.collect() }
+        Results { rows: rows.collect(), ..Results::default() }
     }
 
-    /// The cells of each row of a text's table, without the heading.
     pub(crate) fn cells_of(text: &str) -> Vec<Vec<String>> {
         let lines = text.lines().filter(|line| line.starts_with('|')).skip(2);
         let row = |line: &str| {

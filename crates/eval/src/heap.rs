@@ -25,7 +25,7 @@ const ANY_BUDGET: [&str; 2] = ["--budget", "100000"];
 const RATES: [(u32, &str); 2] = [(100_000, "at 100000 allocations/s"), (0, "at full speed")];
 
 fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
-    results.origin.tools = ["valgrind", "heaptrack", "memleak-bpfcc"].map(described).into();
+    results.tools = ["valgrind", "heaptrack", "memleak-bpfcc"].map(described).into();
     let watchers = chosen(&DATA.watcher, |it| &it.label, &bed.common.only)?;
     let folder = bed.fresh("programs")?;
     for program in chosen(&DATA.heap, |it| &it.name, &bed.common.case)? {
@@ -51,7 +51,6 @@ fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// A program as the last words of a command, with few variables.
 fn under(mut command: Command, folder: &Path, program: &Program) -> Result<Command> {
     let words = shell(folder, &format!("echo {}", program.run))?;
     command.args(words.split_whitespace()).current_dir(folder);
@@ -97,7 +96,6 @@ fn sums(dhat: &Value) -> [(&'static str, f64); 5] {
     })
 }
 
-/// The program that allocates until it is told to end.
 struct Target {
     running: Running,
     /// Three numbers of 8 bytes: its process, its allocations, and what ends it if it is not 0.
@@ -164,11 +162,8 @@ fn watched(
         let messages = folder.join(format!("messages-{}", target.number(0)));
         let running = Running::start(&mut command(target.number(0)), &messages)?;
         running.wait_until("it watches", || {
-            if is_ours {
-                has_link(running.pid())
-            } else {
-                running.messages().contains(&watcher.ready)
-            }
+            let is_ready = running.messages().contains(&watcher.ready);
+            if is_ours { has_link(running.pid()) } else { is_ready }
         })?;
         anyhow::Ok(running)
     };
@@ -189,7 +184,6 @@ fn watched(
     Ok([("allocation_ns", cpu_ns / allocations), ("per_second", per_second)])
 }
 
-/// Whether a process holds a link of an eBPF program.
 fn has_link(pid: u32) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     files.map(|file| text_of(&file.path())).any(|text| text.contains("link_id:"))
@@ -230,7 +224,6 @@ fn label(watcher: usize) -> &'static str {
     &DATA.watcher[watcher].label
 }
 
-/// Median CPU time that a watcher adds to an allocation.
 fn added_ns(results: &Results, case: &str, tool: &str) -> Option<f64> {
     let of = |tool| results.spread(case, tool, "allocation_ns").map(|it| it.median);
     Some(of(tool)? - of(label(ALONE))?)

@@ -52,9 +52,9 @@ use prelude::*;
 )]
 enum Peers {
     /// Cost and sample counts of `wingbeat profile`, with perf and samply; half an hour
-    Profile(profile::ProfileArgs),
+    Profile(Common),
     /// Stacks of programs without frame pointers, with perf and samply
-    Unwind(unwind::UnwindArgs),
+    Unwind(Common),
     /// Sums and cost of `wingbeat heap`, with DHAT, heaptrack and memleak-bpfcc
     Heap(Common),
     /// Times, counts and loading of `wingbeat bench`, with bpftool and libbpf
@@ -70,8 +70,8 @@ enum Peers {
 fn main() -> ExitCode {
     let peers = Peers::parse();
     let code = watch_signals().and_then(|()| match &peers {
-        Peers::Profile(args) => Ok(profile::COMPARISON.run(args, &args.common)?.0),
-        Peers::Unwind(args) => Ok(unwind::COMPARISON.run(args, &args.common)?.0),
+        Peers::Profile(args) => Ok(profile::COMPARISON.run(args, args)?.0),
+        Peers::Unwind(args) => Ok(unwind::COMPARISON.run(args, args)?.0),
         Peers::Heap(args) => Ok(heap::COMPARISON.run(args, args)?.0),
         Peers::Bench(which) => which.run(),
         Peers::Serve(args) => Ok(serve::COMPARISON.run(args, args)?.0),

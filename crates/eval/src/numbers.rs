@@ -8,7 +8,6 @@ pub(crate) const NONE: &str = "–";
 /// How a figure is written: a factor, decimal places, and the unit.
 pub(crate) type Unit = (f64, usize, &'static str);
 
-/// A figure over several rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -24,7 +23,7 @@ impl Spread {
     }
 }
 
-pub(crate) fn number(value: f64, (factor, places, _): Unit) -> String {
+fn number(value: f64, (factor, places, _): Unit) -> String {
     let text = format!("{:.places$}", value * factor);
     // Rounding may leave a zero with a sign.
     match text.strip_prefix('-') {
@@ -45,7 +44,6 @@ pub(crate) fn median(spread: Option<Spread>, unit: Unit) -> String {
     show(spread.map(|Spread { median, .. }| Spread { median, min: median, max: median }), unit)
 }
 
-/// Standard deviation; `None` of fewer than two values.
 pub(crate) fn deviation(values: Vec<f64>) -> Option<f64> {
     Sample::new(values).ok()?.std_dev()
 }

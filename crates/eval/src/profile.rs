@@ -6,17 +6,7 @@
 
 use crate::prelude::*;
 
-#[derive(Debug, Args)]
-pub(crate) struct ProfileArgs {
-    /// Samples per second [default: 99,999,9999; with --quick 999,9999]
-    #[arg(long, value_name = "HZ", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=50_000))]
-    hz: Vec<u32>,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-pub(crate) const COMPARISON: Comparison<ProfileArgs> = Comparison {
+pub(crate) const COMPARISON: Comparison<Common> = Comparison {
     name: "profile",
     root: Some("profilers"),
     rounds: (5, 1),
@@ -36,13 +26,13 @@ static WORKLOADS: [Workload; 4] = [
     Workload("deep-26", "deep UNITS 19 19", Some(999)),
 ];
 
-fn measure(args: &ProfileArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
+fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let mut samplers = chosen(&SAMPLERS, |it| it.0, &bed.common.only)?;
     let workloads = chosen(&WORKLOADS, |it| it.0, &bed.common.case)?;
     let work = bed.work()?;
     let version = version_of(Command::new(&bed.wingbeat).arg("--version"));
     let peers = samplers.iter().filter_map(|it| it.1.first()).map(|name| described(name));
-    results.origin.tools = [format!("wingbeat {version}")].into_iter().chain(peers).collect();
+    results.tools = [format!("wingbeat {version}")].into_iter().chain(peers).collect();
     samplers.retain(|Sampler(name, needs, _)| {
         let missing = needs.iter().find_map(|program| find(program).err());
         missing.iter().for_each(|error| eprintln!("{name} is left out: {error}"));
@@ -55,7 +45,7 @@ fn measure(args: &ProfileArgs, bed: &Bed<'_>, results: &mut Results) -> Result<(
     let trial_s = job(bed, &line(&WORKLOADS[0], TRIAL), 0, "trial")?.launch(&env)?.target_s;
     let units = units_for(if bed.quick { 1.0 } else { 4.0 }, trial_s);
     let usual: &[u32] = if bed.quick { &[999, 9999] } else { &[99, 999, 9999] };
-    let frequencies = if args.hz.is_empty() { usual } else { &args.hz };
+    let frequencies = if bed.common.hz.is_empty() { usual } else { &bed.common.hz };
     for round in 0..bed.rounds {
         // Another one begins in each round.
         let mut turns = samplers.clone();
@@ -78,6 +68,7 @@ fn measure(args: &ProfileArgs, bed: &Bed<'_>, results: &mut Results) -> Result<(
             }
         }
     }
+    derive(results);
     Ok(())
 }
 
@@ -98,33 +89,48 @@ fn workload_of(case: &str) -> &str {
     case.split(',').next().unwrap_or(case)
 }
 
-/// A figure of a run, measured or derived.
-fn figure(results: &Results, run: &Run, name: &str) -> Option<f64> {
-    let of = |name: &str| run.get(name);
-    match name {
-        // 1 is right.
-        "samples ÷ due" => Some(of("samples")? / of("target_s")? / of("hz")?),
-        "slowdown" => Some(of("target_s")? / results.beside(run, ALONE)?.get("target_s")? - 1.0),
-        // The tool's own CPU seconds: without the target's, and without those of its exit, which shows without a tool.
-        "own_s" => {
-            let exits = results.rows.iter().filter_map(|alone| {
-                let is_same = workload_of(&alone.case) == workload_of(&run.case);
-                let exit_s = alone.get("cpu_s")? - alone.get("target_s")?;
-                (is_same && alone.tool == ALONE).then_some(exit_s)
-            });
-            let exit_s = Spread::of(exits).map_or(0.0, |spread| spread.median);
-            Some(of("cpu_s")? - of("target_s")? - exit_s)
-        }
-        _ => of(name),
+/// Adds figures that follow from others: of each run, and of each workload over the two highest frequencies.
+fn derive(results: &mut Results) {
+    let exit_s = |workload: &str| {
+        let alone = results.rows.iter().filter(|run| run.tool == ALONE);
+        let alone = alone.filter(|run| workload_of(&run.case) == workload);
+        let exits = alone.filter_map(|run| Some(run.get("cpu_s")? - run.get("target_s")?));
+        Spread::of(exits).map_or(0.0, |spread| spread.median)
+    };
+    let derived = results.rows.iter().map(|run| {
+        let (target_s, hz) = (run.get("target_s")?, run.get("hz")?);
+        let alone_s = results.beside(run, ALONE).and_then(|alone| alone.get("target_s"));
+        Some([
+            // 1 is right.
+            ("rate", run.get("samples").map(|samples| samples / target_s / hz)),
+            ("slowdown", alone_s.map(|alone_s| target_s / alone_s - 1.0)),
+            // Without the target's, and without that of its exit, which shows without a tool.
+            ("own_s", Some(run.get("cpu_s")? - target_s - exit_s(workload_of(&run.case)))),
+        ])
+    });
+    let derived: Vec<_> = derived.collect();
+    for (run, more) in results.rows.iter_mut().zip(derived) {
+        let more = more.into_iter().flatten();
+        run.values.extend(more.filter_map(|(name, value)| Some((name.to_owned(), value?))));
     }
+    // Own CPU time as a fixed part and a part for each sample: the line through two runs.
+    let Some((low, high)) = highest_hz(results) else { return };
+    let growth = results.rows.iter().filter_map(|few| {
+        let workload = workload_of(&few.case);
+        let high = format!("{workload}, {high} Hz");
+        let many = results.runs(&high, &few.tool).find(|many| many.round == few.round)?;
+        let more = many.get("samples")? - few.get("samples")?;
+        let slope_s = (many.get("own_s")? - few.get("own_s")?) / more;
+        let fixed_s = few.get("own_s")? - slope_s * few.get("samples")?;
+        let values = [("fixed_s", fixed_s), ("per_sample_us", slope_s * 1e6)];
+        let is_low = few.get("hz") == Some(low.into()) && more > 0.0;
+        is_low.then(|| Run::new((workload, &few.tool), few.round, values))
+    });
+    let growth: Vec<Run> = growth.collect();
+    results.rows.extend(growth);
 }
 
-fn spread(results: &Results, case: &str, tool: &str, name: &str) -> Option<Spread> {
-    Spread::of(results.runs(case, tool).filter_map(|run| figure(results, run, name)))
-}
-
-/// The two highest frequencies.
-fn growth_hz(results: &Results) -> Option<(u32, u32)> {
+fn highest_hz(results: &Results) -> Option<(u32, u32)> {
     let hz = results.rows.iter().filter_map(|it| Some(it.get("hz")? as u32));
     let mut all: Vec<u32> = hz.collect();
     all.sort_unstable();
@@ -132,109 +138,66 @@ fn growth_hz(results: &Results) -> Option<(u32, u32)> {
     if let [.., low, high] = all[..] { Some((low, high)) } else { None }
 }
 
-const FIXED: usize = 0;
-const PER_SAMPLE: usize = 1;
-
-/// A tool's own CPU seconds as a fixed part, and microseconds for each sample: the line through the runs at those
-/// frequencies. With the round of each.
-fn growth(results: &Results, tool: &str, workload: &str) -> Vec<(u32, [f64; 2])> {
-    let Some((low, high)) = growth_hz(results) else { return Vec::new() };
-    let [low, high] = [low, high].map(|hz| format!("{workload}, {hz} Hz"));
-    let of = |few: &Run| {
-        let many = results.runs(&high, tool).find(|many| many.round == few.round)?;
-        let more = many.get("samples")? - few.get("samples")?;
-        let (few_s, many_s) = (figure(results, few, "own_s")?, figure(results, many, "own_s")?);
-        let slope_s = (many_s - few_s) / more;
-        let fixed_s = few_s - slope_s * few.get("samples")?;
-        (more > 0.0).then_some((few.round, [fixed_s, slope_s * 1e6]))
-    };
-    results.runs(&low, tool).filter_map(of).collect()
-}
-
-/// A part of the growth of one tool ÷ that of another in the same round.
-fn growth_ratio(
+/// A figure of a tool compared with that of another in the same round: the ratio or the difference.
+fn paired(
     results: &Results,
+    case: &str,
     (tool, other): (&str, &str),
-    workload: &str,
-    part: usize,
+    (name, is_ratio): (&str, bool),
 ) -> Option<Spread> {
-    let others = growth(results, other, workload);
-    Spread::of(growth(results, tool, workload).iter().filter_map(|(round, it)| {
-        let other = others.iter().find(|(same, _)| same == round)?;
-        Some(it[part] / other.1[part])
+    Spread::of(results.runs(case, tool).filter_map(|run| {
+        let (it, other) = (run.get(name)?, results.beside(run, other)?.get(name)?);
+        Some(if is_ratio { it / other } else { it - other })
     }))
 }
 
-/// Which figures of wingbeat a goal is about.
-enum About {
-    /// A figure on workloads that begin so.
-    Ours(&'static str, &'static str),
-    /// A figure ÷ perf's in the same round, on forks or on all others.
-    Ratio(&'static str, Option<bool>),
-    /// A figure − perf's in the same round.
-    Difference(&'static str),
-    /// A part of the growth ÷ a peer's.
-    Growth(&'static str, usize),
-}
-
-use About::{Difference, Growth, Ours, Ratio};
-
-impl About {
-    /// The figures, with where they were taken.
-    fn figures(&self, results: &Results) -> Vec<(Spread, String)> {
-        let of_perf = |case: &str, name: &str, compare: fn(f64, f64) -> f64| {
-            Spread::of(results.runs(case, WINGBEAT).filter_map(|run| {
-                let theirs = figure(results, results.beside(run, PERF)?, name)?;
-                Some(compare(figure(results, run, name)?, theirs))
-            }))
-        };
-        let of = |case: &str| match *self {
-            Ours(name, on) if case.starts_with(on) => spread(results, case, WINGBEAT, name),
-            Ratio(_, Some(on_forks)) if case.starts_with("forks") != on_forks => None,
-            Ratio(name, _) => of_perf(case, name, |ours, theirs| ours / theirs),
-            Difference(name) => of_perf(case, name, |ours, theirs| ours - theirs),
-            _ => None,
-        };
-        let of_workload = |workload: &str| match *self {
-            Growth(peer, part) => growth_ratio(results, (WINGBEAT, peer), workload, part),
-            _ => None,
-        };
-        let cases = results.cases();
-        let workloads = distinct(cases.iter().map(|case| workload_of(case)));
-        let all = cases.into_iter().map(|case| (of(case), case));
-        let all = all.chain(workloads.into_iter().map(|it| (of_workload(it), it)));
-        all.filter_map(|(spread, place)| Some((spread?, place.to_owned()))).collect()
-    }
-}
-
 const RATIO: Unit = (1.0, 3, "");
-/// Limits of a figure.
+const POINTS: Unit = (100.0, 1, " points");
 const NEAR_1: (f64, f64) = (0.99, 1.01);
 const fn at_most(most: f64) -> (f64, f64) {
     (f64::NEG_INFINITY, most)
 }
 
-/// A goal, which is about the worst of its figures: in words, the limits, and the unit.
-struct Goal(&'static str, (f64, f64), Unit, About);
+/// A goal, which is about the worst of its figures: in words, limits, unit, figure, the peer that it is compared with,
+/// and the workloads.
+struct Goal(&'static str, (f64, f64), Unit, &'static str, &'static str, &'static str);
 
 // perf counts from the start of each process, and drops the begun period at its end: half a sample for each process,
 // which on short-lived ones is more than 1 %.
 const GOALS: [Goal; 9] = [
-    Goal("samples per CPU second ÷ frequency", NEAR_1, RATIO, Ours("samples ÷ due", "")),
-    Goal("the same ÷ perf's", NEAR_1, RATIO, Ratio("samples ÷ due", Some(false))),
-    Goal("the same ÷ perf's, on forks", NEAR_1, RATIO, Ratio("samples ÷ due", Some(true))),
-    Goal("own CPU per sample ÷ perf's chain's", at_most(0.2), RATIO, Growth(PERF, PER_SAMPLE)),
-    Goal("own CPU per sample ÷ samply's", at_most(0.5), RATIO, Growth(SAMPLY, PER_SAMPLE)),
-    Goal("fixed own CPU ÷ perf's chain's", at_most(1.0), RATIO, Growth(PERF, FIXED)),
-    Goal("slowdown − perf's", at_most(0.0), (100.0, 1, " points"), Difference("slowdown")),
+    Goal("samples per CPU second ÷ frequency", NEAR_1, RATIO, "rate", "", ""),
+    Goal("the same ÷ perf's", NEAR_1, RATIO, "rate", PERF, "not forks"),
+    Goal("the same ÷ perf's, on forks", NEAR_1, RATIO, "rate", PERF, "forks"),
+    Goal("own CPU per sample ÷ perf's chain's", at_most(0.2), RATIO, "per_sample_us", PERF, ""),
+    Goal("own CPU per sample ÷ samply's", at_most(0.5), RATIO, "per_sample_us", SAMPLY, ""),
+    Goal("fixed own CPU ÷ perf's chain's", at_most(1.0), RATIO, "fixed_s", PERF, ""),
+    Goal("slowdown − perf's", at_most(0.0), POINTS, "slowdown", PERF, ""),
     Goal(
         "bytes per sample of 26 frames",
         at_most(350.0),
         (1.0, 0, ""),
-        Ours("bytes_per_sample", "deep-26"),
+        "bytes_per_sample",
+        "",
+        "deep-26",
     ),
-    Goal("target's end to file ÷ perf's chain's", at_most(1.0), RATIO, Ratio("finish_s", None)),
+    Goal("target's end to file ÷ perf's chain's", at_most(1.0), RATIO, "finish_s", PERF, ""),
 ];
+
+impl Goal {
+    fn figures(&self, results: &Results) -> Vec<(Spread, String)> {
+        let Self(_, _, unit, name, peer, on) = *self;
+        let is_on = |case: &&str| match on.strip_prefix("not ") {
+            Some(other) => !case.starts_with(other),
+            None => case.starts_with(on),
+        };
+        let of = |case: &str| match peer {
+            "" => results.spread(case, WINGBEAT, name),
+            peer => paired(results, case, (WINGBEAT, peer), (name, unit != POINTS)),
+        };
+        let cases = results.cases().into_iter().filter(is_on);
+        cases.filter_map(|case| Some((of(case)?, case.to_owned()))).collect()
+    }
+}
 
 /// 0 is reached, 1 is missed but not in all rounds, 2 is missed.
 fn missed((least, most): (f64, f64), spread: Spread) -> usize {
@@ -255,12 +218,12 @@ fn worst(limits: (f64, f64), figures: Vec<(Spread, String)>) -> Option<(Spread, 
 fn goals(results: &Results) -> String {
     const VERDICTS: [&str; 3] = ["reached", "missed, but not in all rounds", "**missed**"];
     type Row = (&'static Goal, Option<(Spread, String)>);
-    let limits = |(Goal(_, (least, most), unit, _), _): &Row| match least.is_finite() {
+    let limits = |(Goal(_, (least, most), unit, ..), _): &Row| match least.is_finite() {
         true => format!("{least} to {most}"),
         false => format!("at most {}{}", most * unit.0, unit.2),
     };
     table(
-        GOALS.iter().map(|goal| (goal, worst(goal.1, goal.3.figures(results)))),
+        GOALS.iter().map(|goal| (goal, worst(goal.1, goal.figures(results)))),
         &[
             column("figure", |(goal, _): &Row| goal.0),
             column("goal", limits),
@@ -275,31 +238,25 @@ fn goals(results: &Results) -> String {
 
 /// The main figures on one workload: samples at the lower frequency, the rest at the higher.
 fn summary(results: &Results, (low, high): (u32, u32)) -> String {
-    let figure = |head, name: &'static str, unit: Unit, hz: u32| {
-        let case = format!("deep, {hz} Hz");
-        column(head, move |tool: &&str| show(spread(results, &case, tool, name), unit))
+    let figure = |head, case: String, name: &'static str, unit: Unit| {
+        column(head, move |tool: &&str| show(results.spread(&case, tool, name), unit))
     };
-    let part = |head, part: usize, places| {
-        column(head, move |tool: &&str| {
-            let growth = growth(results, tool, "deep");
-            show(Spread::of(growth.iter().map(|it| it.1[part])), (1.0, places, ""))
-        })
-    };
+    let (all, low, high) = ("deep", format!("deep, {low} Hz"), format!("deep, {high} Hz"));
     let over_ours = |tool: &&str| {
-        let ratio = growth_ratio(results, (tool, WINGBEAT), "deep", PER_SAMPLE);
+        let ratio = paired(results, all, (tool, WINGBEAT), ("per_sample_us", true));
         show(ratio.filter(|_| *tool != WINGBEAT), (1.0, 1, ""))
     };
     let columns = [
         column("tool", |tool: &&str| (*tool).to_owned()),
-        figure("samples ÷ due", "samples ÷ due", RATIO, low),
-        figure("slowdown", "slowdown", (100.0, 1, " %"), high),
-        part("own CPU, fixed, s", FIXED, 2),
-        part("per sample, µs", PER_SAMPLE, 1),
+        figure("samples ÷ due", low, "rate", RATIO),
+        figure("slowdown", high.clone(), "slowdown", (100.0, 1, " %")),
+        figure("own CPU, fixed, s", all.to_owned(), "fixed_s", (1.0, 2, "")),
+        figure("per sample, µs", all.to_owned(), "per_sample_us", (1.0, 1, "")),
         column("÷ wingbeat", over_ours),
-        figure("end to file, s", "finish_s", (1.0, 2, ""), high),
-        figure("memory, MB", "memory_mb", (1.0, 0, ""), high),
+        figure("end to file, s", high.clone(), "finish_s", (1.0, 2, "")),
+        figure("memory, MB", high, "memory_mb", (1.0, 0, "")),
     ];
-    let has_growth = |tool: &&str| !growth(results, tool, "deep").is_empty();
+    let has_growth = |tool: &&str| results.spread(all, tool, "fixed_s").is_some();
     table(SAMPLERS.iter().map(|it| it.0).filter(has_growth), &columns)
 }
 
@@ -308,11 +265,11 @@ fn texts(results: &Results) -> Vec<String> {
         1 => "; one round".to_owned(),
         rounds => format!("; {rounds} rounds, median (min to max)"),
     };
-    let summary = growth_hz(results).map_or_else(String::new, |(low, high)| {
+    let summary = highest_hz(results).map_or_else(String::new, |(low, high)| {
         format!(
             "{}\nOn one thread, stacks of 26 to 50 frames; samples at {low} Hz, own CPU time from {low} and {high} Hz, \
              the rest at {high} Hz:\n\n{}",
-            results.origin.line(&more),
+            results.line(&more),
             summary(results, (low, high))
         )
     });
@@ -331,7 +288,7 @@ mod tests {
             let cpu_s = target_s + 0.001 + own_s;
             [("hz", hz), ("target_s", target_s), ("cpu_s", cpu_s), ("samples", samples)]
         };
-        let measured = results(&[
+        let mut measured = results(&[
             ("deep, 1000 Hz", ALONE, 0, &run(1000.0, 4.0, 0.0, 0.0)),
             ("deep, 1000 Hz", WINGBEAT, 0, &run(1000.0, 4.0, 0.14, 4000.0)),
             ("deep, 1000 Hz", PERF, 0, &run(1000.0, 4.4, 0.7, 4400.0)),
@@ -340,6 +297,7 @@ mod tests {
             ("deep, 10000 Hz", WINGBEAT, 0, &run(10_000.0, 4.0, 0.5, 40_000.0)),
             ("deep, 10000 Hz", PERF, 0, &run(10_000.0, 4.0, 4.26, 40_000.0)),
         ]);
+        derive(&mut measured);
         let texts = texts(&measured);
         let rows = cells_of(&texts[0]);
         let rate = "0.985 (0.970 to 1.000)";

@@ -7,9 +7,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tempfile::TempDir;
 use wingbeat_stats::random::Random;
-use wingbeat_steps::command::{captured, cargo};
+use wingbeat_steps::command::{captured, cargo, repository};
 
 use crate::prelude::*;
 
@@ -33,14 +32,9 @@ pub(crate) const AA: Comparison<Common> = Comparison {
 const HISTORY_MAX: u32 = 4;
 /// In every n-th round code that does twice the work is measured, too.
 const DOUBLED_EACH: u32 = 4;
-/// Goal: one false failure in 200 reports.
 const FALSE_MAX: f64 = 0.005;
 const SAME: &str = "the same code";
 const DOUBLED: &str = "twice the work";
-
-/// Runs the benchmark for a second or two: ten samples of each.
-const SCRIPT: &str = "exec \"$PEERS_AA\" --bench --noplot --sample-size 10 --nresamples 1001 \
-                      --warm-up-time 0.1 --measurement-time 0.2\n";
 
 fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let bench = built()?;
@@ -52,7 +46,7 @@ fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
         let mut rounds = (0..bed.rounds).take_while(|_| !is_stopped());
         let done = rounds.try_for_each(|round| {
             let begin = Instant::now();
-            self::round(&Scratch::new(&bed.wingbeat, &bench)?, round, results)?;
+            self::round([&bed.wingbeat, &bench], round, results)?;
             if let Some(last) = results.rows.last_mut() {
                 last.values.insert("round_s".to_owned(), begin.elapsed().as_secs_f64());
             }
@@ -93,99 +87,38 @@ fn neighbour(number: usize, stop: &AtomicBool) {
 }
 
 /// One round: a report without history, four with one to four, and perhaps one that has to be found.
-fn round(scratch: &Scratch<'_>, round: u32, results: &mut Results) -> Result<()> {
+fn round(paths: [&Path; 2], round: u32, results: &mut Results) -> Result<()> {
+    let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
+    let script = |words: &[&str], paths: &[&Path]| {
+        let script = repository().join("crates/eval/programs/aa.sh");
+        let mut command = command("sh {} {}", &[&script, &folder.path()]);
+        output(command.arg(words[0]).args(paths).args(&words[1..]))
+    };
+    let measure = |flags: &[&str]| {
+        let said = script(&[&["measure"], flags].concat(), &paths)?;
+        let report = serde_json::from_str(&said).ok();
+        report.as_ref().and_then(verdict_of).context("`wingbeat run` gave no report")
+    };
     let doubled_after =
         round.is_multiple_of(DOUBLED_EACH).then_some(round / DOUBLED_EACH % HISTORY_MAX + 1);
     let mut add = |history: u32, tool, verdict: [(&str, f64); 3]| {
         let case = history.to_string();
         results.add((&case, tool), round, Ok(Run::new((&case, tool), round, verdict)));
     };
+    script(&["new"], &[])?;
     for history in 0..=HISTORY_MAX {
         if doubled_after == Some(history) {
-            scratch.commit(2, "Do twice the work")?;
-            add(history, DOUBLED, scratch.measure(true)?);
-            scratch.git(&["reset", "--quiet", "--hard", "HEAD~1"])?;
+            script(&["commit", "2", "Do twice the work"], &[])?;
+            add(history, DOUBLED, measure(&["--dry-run"])?);
+            script(&["reset"], &[])?;
         }
-        scratch.commit(1, &format!("Change nothing, {history}"))?;
-        let verdict = scratch.measure(false)?;
+        script(&["commit", "1", &format!("Change nothing, {history}")], &[])?;
+        let verdict = measure(&[])?;
         if history > 0 {
             add(history, SAME, verdict);
         }
     }
     Ok(())
-}
-
-/// A repository with an empty store: its benchmark does as much work as a file of the commit says.
-struct Scratch<'a> {
-    folder: TempDir,
-    wingbeat: &'a Path,
-    bench: &'a Path,
-}
-
-impl<'a> Scratch<'a> {
-    fn new(wingbeat: &'a Path, bench: &'a Path) -> Result<Self> {
-        let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
-        fs::create_dir(folder.path().join("repository")).context("cannot create a folder")?;
-        let scratch = Self { folder, wingbeat, bench };
-        scratch.git(&["init", "--quiet", "--initial-branch", "main"])?;
-        scratch.write("bench.sh", SCRIPT)?;
-        Ok(scratch)
-    }
-
-    /// Commits that the benchmark does so many times its work.
-    fn commit(&self, work: u32, message: &str) -> Result<()> {
-        self.write("work", &work.to_string())?;
-        self.git(&["add", "--all"])?;
-        self.git(&["commit", "--quiet", "--allow-empty", "--message", message])
-    }
-
-    /// Measures what is checked out. A dry run leaves no report.
-    fn measure(&self, is_dry: bool) -> Result<[(&'static str, f64); 3]> {
-        let mut command = self.command(self.wingbeat);
-        command.args([
-            "run",
-            "--quiet",
-            "--err",
-            "--format",
-            "json",
-            "--adapter",
-            "rust_criterion",
-        ]);
-        command.args(["--project", "aa", "--branch", "main", "--testbed", "here"]);
-        command.args(is_dry.then_some("--dry-run")).args(["--", "sh", "bench.sh"]);
-        // It fails where it finds something.
-        let said = command.output().context("cannot run wingbeat")?;
-        let report = serde_json::from_slice(&said.stdout).ok();
-        report.as_ref().and_then(verdict_of).with_context(|| {
-            format!("`wingbeat run` gave no report: {}", String::from_utf8_lossy(&said.stderr))
-        })
-    }
-
-    fn git(&self, arguments: &[&str]) -> Result<()> {
-        output(self.command(Path::new("git")).args(arguments)).map(drop)
-    }
-
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        let root = self.folder.path();
-        command.current_dir(root.join("repository")).stdin(Stdio::null()).env("TMPDIR", root);
-        command.env("PEERS_AA", self.bench).env("CRITERION_HOME", root.join("criterion"));
-        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
-        for role in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{role}_NAME"), "peers");
-            command.env(format!("GIT_{role}_EMAIL"), "peers@localhost");
-        }
-        // A CI job's environment is about its own repository.
-        for name in ["GITHUB_ACTIONS", "GITHUB_HEAD_REF", "GIT_DIR", "GIT_WORK_TREE"] {
-            command.env_remove(name);
-        }
-        command
-    }
-
-    fn write(&self, name: &str, content: &str) -> Result<()> {
-        let file = self.folder.path().join("repository").join(name);
-        fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))
-    }
 }
 
 /// Whether a report failed, for which an alert has to be active; whether something looked worse by its samples; and

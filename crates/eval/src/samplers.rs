@@ -28,16 +28,13 @@ pub(crate) static SAMPLERS: [Sampler; 3] = [
 ];
 
 pub(crate) struct Job<'a> {
-    /// A line of shell, in a folder.
     pub(crate) line: &'a str,
     pub(crate) folder: &'a Path,
     pub(crate) hz: u32,
-    /// All processes are watched.
     pub(crate) all: bool,
     /// Stacks are walked by tables, and read; else they are walked by frame pointers, and drawn.
     pub(crate) walk: bool,
     pub(crate) wingbeat: &'a Path,
-    /// For the tool's files.
     pub(crate) out: PathBuf,
 }
 
@@ -81,8 +78,8 @@ impl Job<'_> {
         let running = Running::connected(&mut command, Stdio::null(), out.into(), &messages)?;
         // The kernel's maximum at the end would be the target's where that takes more.
         let status = PathBuf::from(format!("/proc/{}/status", running.pid()));
-        let mut rss_max_bytes = 0;
-        while !running.ends_within(Duration::from_millis(10))? {
+        let (begin, mut rss_max_bytes) = (Instant::now(), 0);
+        while begin.elapsed() < LIMIT && !running.ends_within(Duration::from_millis(10))? {
             rss_max_bytes = rss_max_of(&text_of(&status)).unwrap_or(0).max(rss_max_bytes);
         }
         let usage = Usage { rss_max_bytes, ..running.finish()? };
@@ -93,7 +90,6 @@ impl Job<'_> {
 }
 
 impl Cost {
-    /// Figures of a tool that has just written its output.
     pub(crate) fn values(&self, hz: u32) -> Values {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         vec![
@@ -119,7 +115,8 @@ fn times_s(text: &str) -> Option<(f64, f64)> {
     };
     let (times, end) = text.trim_end().rsplit_once('\n')?;
     let sum_s = times.split_whitespace().map(time).sum::<Option<f64>>()?;
-    Some((sum_s, end.parse().ok()?))
+    // Some locales write a comma.
+    Some((sum_s, end.replace(',', ".").parse().ok()?))
 }
 
 fn open(file: &Path) -> Result<BufReader<File>> {
@@ -134,7 +131,6 @@ fn wingbeat(job: &Job<'_>) -> Result<Sampled> {
     let mut command = command(words, &[&job.wingbeat, &hz, &summary, &output]);
     let cost = if job.all {
         let watcher = Running::start(command.arg("--all"), &job.file("messages"))?;
-        // It has to begin.
         thread::sleep(Duration::from_millis(500));
         let cost = job.launch(&Command::new("env"));
         watcher.interrupt()?;
@@ -144,16 +140,18 @@ fn wingbeat(job: &Job<'_>) -> Result<Sampled> {
         job.launch(command.arg("--"))?
     };
     let mut values = cost.values(job.hz);
-    let summary = Summary::read(&summary)?;
+    let summary: Value = read_json(&summary).context("wingbeat wrote no summary")?;
+    let of = |path: &str| number(&summary, path);
+    let later_ns = of("/own/cpu_time_ns/symbolize")? + of("/own/cpu_time_ns/write")?;
     values.extend([
-        ("samples", summary.number("/ticks/sampled")?),
-        ("lost", summary.number("/ticks/lost")?),
-        ("bytes_per_sample", summary.number("/bytes_per_sample")?),
-        ("later_s", summary.sum("/own/cpu_time_ns", &["symbolize", "write"])? / 1e9),
-        ("recording_memory_mb", summary.number("/own/rss_max_record_bytes")? / 1e6),
+        ("samples", of("/ticks/sampled")?),
+        ("lost", of("/ticks/lost")?),
+        ("bytes_per_sample", of("/bytes_per_sample")?),
+        ("later_s", later_ns / 1e9),
+        ("recording_memory_mb", of("/own/rss_max_record_bytes")? / 1e6),
     ]);
-    let complete = summary.number("/stacks/complete")?;
-    let all = summary.sum("/stacks", &["complete", "truncated", "broken"])?;
+    let complete = of("/stacks/complete")?;
+    let all = complete + of("/stacks/truncated")? + of("/stacks/broken")?;
     let stacks = job.walk.then(|| of_firefox(open(&output)?, Place::Address)).transpose()?;
     Ok(Sampled { values, stacks, complete: (all > 0.0).then_some(complete / all) })
 }
@@ -189,7 +187,6 @@ fn perf(job: &Job<'_>) -> Result<Sampled> {
         // With DWARF, it also walks then.
         ("later_s", later.cpu_ns as f64 / 1e9),
     ]);
-    // Some hundred megabytes.
     fs::remove_file(&data).context("cannot remove perf's recording")?;
     let stacks = job.walk.then(|| of_perf(open(&text)?)).transpose()?;
     Ok(Sampled { values, stacks, complete: None })
@@ -208,7 +205,7 @@ fn samply(job: &Job<'_>) -> Result<Sampled> {
     values.extend([("lost", lost), ("recording_memory_mb", cost.usage.rss_max_bytes as f64 / 1e6)]);
     let (stacks, samples) = if job.walk {
         let stacks = of_firefox(json, Place::Relative)?;
-        let samples = stacks.samples();
+        let samples = stacks.samples as f64;
         (Some(stacks), samples)
     } else {
         (None, firefox_samples(json)?)

@@ -15,9 +15,7 @@ use crate::prelude::*;
 
 /// Project of the table of series, of the comparison and of the large report: a million metrics.
 const LARGE: Shape = Shape { project: "large", benchmarks: 5000, reports: 200 };
-/// Project of the query of series.
 const LONG: Shape = Shape { project: "long", benchmarks: 100, reports: 1000 };
-/// Project that reports are posted to.
 const POSTED: Shape = Shape { project: "posted", benchmarks: 1000, reports: 100 };
 /// Reports of [`LONG`] in one request, which has 4 MiB at most.
 const REPORTS_AT_ONCE: usize = 50;
@@ -44,7 +42,6 @@ const GOALS: [(&str, &str); 6] = [
     ("memory", "40 MB"),
 ];
 
-/// Where rows of an engine go.
 struct To<'a>(&'a mut Results, &'static str, u32);
 
 impl To<'_> {
@@ -76,7 +73,7 @@ fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let divisor = if bed.quick { 10 } else { 1 };
     let [large, long, posted] = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
     let metrics: u64 = [large, long, posted].into_iter().map(Shape::metrics).sum();
-    results.origin.notes.push(format!("{metrics} metrics in the store."));
+    results.notes.push(format!("{metrics} metrics in the store."));
     let imported = (large.metrics() + posted.metrics()) as f64;
     let engines = chosen(&["SQLite", "PostgreSQL"], |it| it, &bed.common.only)?;
     for &engine in engines.into_iter().filter(|_| !is_stopped()) {

@@ -30,7 +30,6 @@ pub(crate) struct Program {
     pub(crate) files: Vec<String>,
     pub(crate) make: String,
     pub(crate) run: String,
-    /// All processes are watched.
     pub(crate) all: bool,
 }
 
@@ -77,7 +76,6 @@ pub(crate) fn find(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// The name of a tool with its version, or how to get it.
 pub(crate) fn described(name: &str) -> String {
     if let Err(error) = find(name) {
         return error.to_string();
@@ -121,9 +119,8 @@ impl Drop for Unparanoid {
     }
 }
 
-/// Samples of an event in a recording of perf, and lost ones.
 pub(crate) fn perf_samples(data: &Path, event: &str) -> Result<(f64, f64)> {
-    let text = output(Command::new("perf").args(["report", "--stats", "-i"]).arg(data))?;
+    let text = output(&mut command("perf report --stats -i {}", &[&data]))?;
     perf_samples_of(&text, event)
 }
 
@@ -150,23 +147,11 @@ pub(crate) fn samply_lost(messages: &str) -> f64 {
     counts.sum()
 }
 
-/// What `wingbeat profile --summary-json` wrote.
-pub(crate) struct Summary(Value);
-
-impl Summary {
-    pub(crate) fn read(file: &Path) -> Result<Self> {
-        read_json(file).map(Self).context("wingbeat wrote no summary")
-    }
-
-    /// A number by its path, as in `/ticks/lost`.
-    pub(crate) fn number(&self, path: &str) -> Result<f64> {
-        let found = self.0.pointer(path).and_then(Value::as_f64);
-        found.with_context(|| format!("wingbeat's summary has no number {path}"))
-    }
-
-    pub(crate) fn sum(&self, folder: &str, names: &[&str]) -> Result<f64> {
-        names.iter().map(|name| self.number(&format!("{folder}/{name}"))).sum()
-    }
+/// A number in JSON by its path, as in `/ticks/lost`; an error shows what is there instead.
+pub(crate) fn number(report: &Value, path: &str) -> Result<f64> {
+    let found = report.pointer(path).and_then(Value::as_f64);
+    let shown = || report.to_string().chars().take(300).collect::<String>();
+    found.with_context(|| format!("no number {path} in {}", shown()))
 }
 
 #[cfg(test)]
@@ -202,8 +187,9 @@ mod tests {
         check(&format!("{records}{old}  LOST_SAMPLES events:  130\n"), Some((12429.0, 130.0)));
         check("TOTAL events: 3\n", None);
         assert_eq!(samply_lost("Lost 592 events.\nLost 8 events.\nall is well\n"), 600.0);
-        let summary = Summary(json!({"ticks": {"sampled": 228, "lost": 3}}));
-        assert_eq!(summary.sum("/ticks", &["sampled", "lost"]).ok(), Some(231.0));
-        assert!(summary.number("/ticks/idle").is_err());
+        let found = number(&json!({"ticks": {"lost": 3}}), "/ticks/lost");
+        assert_eq!(found.ok(), Some(3.0));
+        let error = number(&json!({"error": "EPERM"}), "/ticks").expect_err("no number");
+        assert_eq!(error.to_string(), r#"no number /ticks in {"error":"EPERM"}"#);
     }
 }

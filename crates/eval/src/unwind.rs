@@ -7,20 +7,10 @@
 
 pub(crate) mod stacks;
 
-use self::stacks::{Functions, Seen};
+use self::stacks::Functions;
 use crate::prelude::*;
 
-#[derive(Debug, Args)]
-pub(crate) struct UnwindArgs {
-    /// Samples per second
-    #[arg(long, value_name = "HZ", default_value_t = 999)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=50_000))]
-    hz: u32,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-pub(crate) const COMPARISON: Comparison<UnwindArgs> = Comparison {
+pub(crate) const COMPARISON: Comparison<Common> = Comparison {
     name: "unwind",
     root: Some("profilers"),
     rounds: (3, 1),
@@ -33,17 +23,18 @@ pub(crate) const COMPARISON: Comparison<UnwindArgs> = Comparison {
 /// Samples per second of all processes: nobody asks for more there.
 const ALL_HZ: u32 = 99;
 
-fn measure(args: &UnwindArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
+fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let mut samplers = chosen(&SAMPLERS, |it| it.0, &bed.common.only)?;
     let programs = chosen(&DATA.unwind, |it| &it.name, &bed.common.case)?;
     let peers = samplers.iter().filter_map(|it| it.1.first());
-    results.origin.tools = peers.map(|name| described(name)).collect();
+    results.tools = peers.map(|name| described(name)).collect();
     samplers.retain(|it| it.1.first().is_none_or(|name| find(name).is_ok()));
     for program in programs {
         let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
         let tools = samplers.iter().filter(|it| !program.all || it.0 == WINGBEAT);
         let tools: Vec<&Sampler> = tools.copied().collect();
-        let hz = if program.all { ALL_HZ } else { args.hz };
+        let hz = bed.common.hz.first().copied().unwrap_or(999);
+        let hz = if program.all { ALL_HZ } else { hz };
         let job = |tool: &str| {
             let (wingbeat, out) =
                 (bed.wingbeat.as_path(), bed.fresh(&format!("{}-{tool}", program.name))?);
@@ -61,7 +52,6 @@ fn measure(args: &UnwindArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()
     Ok(())
 }
 
-/// The program alone, then under each tool.
 fn compare<'a>(
     (case, tools): (&str, &[&Sampler]),
     job: impl Fn(&str) -> Result<Job<'a>>,
@@ -71,30 +61,21 @@ fn compare<'a>(
     let alone = job("alone")?;
     let cost = alone.launch(&Command::new("env")).context("without a tool")?.values(alone.hz);
     let mut functions = Functions::default();
-    let mut seen: Vec<(&str, Sampled, Seen)> = Vec::new();
     for Sampler(tool, _, sample) in tools.iter().copied().filter(|_| !is_stopped()) {
-        match job(tool).and_then(|job| sample(&job)) {
-            Ok(sampled) => {
-                let found = sampled.stacks.as_ref().map(|stacks| Seen::of(stacks, &mut functions));
-                seen.push((tool, sampled, found.unwrap_or_default()));
-            }
-            Err(error) => results.add((case, tool), round, Err(error)),
-        }
-    }
-    let theirs = seen.iter().find(|it| it.0 == PERF).map(|it| it.2.clone());
-    for (tool, sampled, found) in &seen {
-        let mut run = figures((case, tool), round, sampled, found, &cost);
-        let theirs = theirs.as_ref().filter(|_| *tool != PERF);
-        let depths = theirs.and_then(|it| it.complete_and_depth()).zip(found.complete_and_depth());
-        let gap = depths.map(|(theirs, ours)| ours.1 - theirs.1);
-        run.values.extend(gap.map(|gap| ("depth_from_perf".to_owned(), gap)));
-        results.add((case, tool), round, Ok(run));
+        let sampled = job(tool).and_then(|job| sample(&job));
+        let run = sampled.map(|it| figures((case, tool), round, &it, &cost, &mut functions));
+        results.add((case, tool), round, run);
     }
     Ok(())
 }
 
-/// The figures of a run of a tool, given the cost of the program alone.
-fn figures(place: (&str, &str), round: u32, run: &Sampled, seen: &Seen, alone: &Values) -> Run {
+fn figures(
+    place: (&str, &str),
+    round: u32,
+    run: &Sampled,
+    alone: &Values,
+    functions: &mut Functions,
+) -> Run {
     let mut figures = Run::new(place, round, run.values.iter().copied());
     let alone = Run::new(place, round, alone.iter().copied());
     let of = |run: &Run, name: &str| run.get(name).unwrap_or(0.0);
@@ -104,7 +85,8 @@ fn figures(place: (&str, &str), round: u32, run: &Sampled, seen: &Seen, alone: &
     let recording_s = (own_s - of(&figures, "later_s")).max(0.0);
     let per_10k =
         |seconds: f64| Some(seconds / figures.get("samples").filter(|it| *it > 0.0)? * 1e4);
-    let (complete, depth) = seen.complete_and_depth().unzip();
+    let stacks = run.stacks.as_ref();
+    let (complete, depth) = stacks.and_then(|it| it.complete_and_depth(functions)).unzip();
     let more = [
         ("complete", run.complete.or(complete)),
         ("depth", depth),
@@ -155,8 +137,9 @@ mod tests {
         let values = |cpu_s, target_s| vec![("cpu_s", cpu_s), ("target_s", target_s)];
         let mut under = values(130.0, 110.0);
         under.extend([("samples", 1e4), ("later_s", 4.0)]);
+        let place = ("git", WINGBEAT);
         let sampled = Sampled { values: under, stacks: None, complete: Some(0.99) };
-        let run = figures(("git", WINGBEAT), 0, &sampled, &Seen::default(), &values(103.0, 100.0));
+        let run = figures(place, 0, &sampled, &values(103.0, 100.0), &mut Functions::default());
         let found = ["own_s_per_10k", RECORDING, "complete"].map(|it| run.get(it));
         assert_eq!(found, [Some(17.0), Some(13.0), Some(0.99)]);
         assert!((run.get("slowdown").expect("a time") - 0.1).abs() < 1e-9);

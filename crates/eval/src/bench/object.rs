@@ -27,14 +27,12 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// About so many instructions: all but the frame.
     pub(super) fn of(instructions: u64) -> Self {
         // A loop of many rounds makes the verifier walk through each of them; it gives up at 1 million.
         let instructions = instructions.min(500_000);
         Self { rounds: instructions / ROUND, straight: instructions % ROUND }
     }
 
-    /// Instructions that a run executes, the frame included.
     pub(super) fn executed(self) -> u64 {
         let frame = REGISTERS.len() as u64 + 2;
         frame + self.rounds * ROUND + u64::from(self.rounds > 0) + self.straight

@@ -25,16 +25,13 @@ pub(crate) struct ObjectsArgs {
     /// Also the objects in Debian's packages, which are downloaded, not installed
     #[arg(long)]
     apt: bool,
-    /// Seconds for each object
-    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=600))]
-    time: u32,
-    /// Seconds after which an object that has not ended is stopped
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    limit: u32,
     #[command(flatten)]
     pub(super) common: Common,
 }
+
+const TIME_S: u32 = 2;
+/// Seconds after which an object that has not ended is stopped.
+const LIMIT_S: u64 = 60;
 
 pub(super) const COMPARISON: Comparison<ObjectsArgs> = Comparison {
     name: "bench objects",
@@ -63,9 +60,9 @@ fn measure(args: &ObjectsArgs, bed: &Bed<'_>, results: &mut Results) -> Result<(
         match unpacked(bed, package) {
             Ok((folder, version)) => {
                 folders.push(folder);
-                results.origin.tools.push(version);
+                results.tools.push(version);
             }
-            Err(error) => results.origin.notes.push(format!("{package} was left out: {error:#}.")),
+            Err(error) => results.notes.push(format!("{package} was left out: {error:#}.")),
         }
     }
     for argument in &args.folder {
@@ -74,7 +71,7 @@ fn measure(args: &ObjectsArgs, bed: &Bed<'_>, results: &mut Results) -> Result<(
     let objects = objects(&folders, &bed.fresh("carved")?)?;
     ensure!(!objects.is_empty(), "there are no eBPF objects in these folders");
     for object in objects.iter().filter(|_| !is_stopped()) {
-        for run in tried(bed, args, object)? {
+        for run in tried(bed, object)? {
             results.add((&run.case.clone(), &run.tool.clone()), 0, Ok(run));
         }
     }
@@ -82,17 +79,17 @@ fn measure(args: &ObjectsArgs, bed: &Bed<'_>, results: &mut Results) -> Result<(
 }
 
 /// An object's row, and one of each program that either wingbeat or libbpf finds in it.
-fn tried(bed: &Bed<'_>, args: &ObjectsArgs, (origin, name, file): &Found) -> Result<Vec<Run>> {
-    let (mut fates, failure, ended) = by_wingbeat(bed, file, Some(args.time), args.limit)?;
+fn tried(bed: &Bed<'_>, (origin, name, file): &Found) -> Result<Vec<Run>> {
+    let (mut fates, failure, ended) = by_wingbeat(bed, file, Some(TIME_S))?;
     // What was not reached is tried again with the time that wingbeat takes by itself.
     if fates.values().any(|(_, why)| why.contains("the time ran out")) {
-        fates = by_wingbeat(bed, file, None, args.limit)?.0;
+        fates = by_wingbeat(bed, file, None)?.0;
     }
     let mut veristat = command("veristat -o csv -e prog,verdict {}", &[file]);
-    let libbpf = loaded(&outputs(bed, &mut veristat, args.limit)?.0);
+    let libbpf = loaded(&outputs(bed, &mut veristat)?.0);
     let flag = |is_so: bool| f64::from(u8::from(is_so));
     let wall_s = ended.wall.as_secs_f64();
-    let in_time = !ended.is_late && wall_s <= f64::from(args.time) + 1.0;
+    let in_time = !ended.is_late && wall_s <= f64::from(TIME_S) + 1.0;
     let object = [(COUNTS[0], 1.0), (COUNTS[7], flag(in_time)), ("wall_s", wall_s)];
     let unknown = failure.unwrap_or_else(|| "wingbeat finds no such program in it".to_owned());
     let names: BTreeSet<&String> = fates.keys().chain(libbpf.keys()).collect();
@@ -116,11 +113,11 @@ fn tried(bed: &Bed<'_>, args: &ObjectsArgs, (origin, name, file): &Found) -> Res
 }
 
 /// Runs a command for so long at most: its output, its messages, and how it ended.
-fn outputs(bed: &Bed<'_>, command: &mut Command, limit_s: u32) -> Result<(String, String, Ended)> {
+fn outputs(bed: &Bed<'_>, command: &mut Command) -> Result<(String, String, Ended)> {
     let (stdout, stderr) = (bed.file("stdout"), bed.write("stderr", b"")?);
     let out = create(&stdout)?;
     let mut running = Running::connected(command, Stdio::null(), out.into(), &stderr)?;
-    let ended = running.end(Duration::from_secs(limit_s.into()))?;
+    let ended = running.end(Duration::from_secs(LIMIT_S))?;
     Ok((text_of(&stdout), running.messages(), ended))
 }
 
@@ -134,11 +131,10 @@ fn by_wingbeat(
     bed: &Bed<'_>,
     object: &Path,
     time_s: Option<u32>,
-    limit_s: u32,
 ) -> Result<(BTreeMap<String, Fate>, Option<String>, Ended)> {
     let mut command = wingbeat_bench(bed)?;
     command.args(time_s.map(|it| format!("--time={it}s"))).arg(object);
-    let (stdout, stderr, ended) = outputs(bed, &mut command, limit_s)?;
+    let (stdout, stderr, ended) = outputs(bed, &mut command)?;
     // Without the place of the object on this machine.
     let path = object.display().to_string();
     let clean = |text: &str| text.replace(&format!("{path}: "), "").replace(&path, "the object");
@@ -183,7 +179,6 @@ fn fates(json: &str) -> Result<BTreeMap<String, Fate>> {
     Ok(programs)
 }
 
-/// A folder with objects of an origin.
 type Folder = (String, PathBuf);
 
 /// The folders of an argument: `NAME=DIR`, or a folder whose folders are the origins.
@@ -196,7 +191,6 @@ fn named_folders(argument: &str) -> Result<Vec<Folder>> {
     Ok(dirs.map(|dir| (name(&dir), dir)).collect())
 }
 
-/// An object: its origin, its name, and its file.
 type Found = (String, String, PathBuf);
 
 /// The objects below the folders: files `*.o`, and those that are carved out of others. Of those with the same content
@@ -253,7 +247,6 @@ fn images(bytes: &[u8]) -> Vec<&[u8]> {
         rest = &rest[at..];
         let length = length(rest);
         images.extend(length.map(|length| &rest[..length]));
-        // An executable that carries objects begins with the same bytes.
         rest = &rest[length.unwrap_or(MAGIC.len())..];
     }
     images
@@ -275,7 +268,6 @@ fn length(bytes: &[u8]) -> Option<usize> {
     usize::try_from(end).ok().filter(|&end| end <= bytes.len())
 }
 
-/// The columns, and values of rows of objects and programs.
 const COUNTS: [&str; 8] = [
     "objects",
     "programs",
@@ -299,12 +291,13 @@ fn texts(results: &Results) -> Vec<String> {
     names.extend((names.len() > 1).then_some("all"));
     let sum = |name: &str, count: &str| {
         let of_row = rows.iter().filter(|it| name == "all" || row_of(&it.tool) == name);
-        of_row.filter_map(|it| it.get(count)).sum::<f64>()
+        // The sum of nothing would have a sign.
+        of_row.filter_map(|it| it.get(count)).fold(0.0, |sum, it| sum + it)
     };
     let mut columns = vec![column("origin", |name: &&str| (*name).to_owned())];
     columns.extend(COUNTS.map(|count| column(count, move |name: &&str| sum(name, count))));
-    let about = "An object ended within the time if it took 1 s more than `--time` at most. One that had not ended after \
-        `--limit` was stopped; one of which a program was not reached was tried once more without `--time`.\n";
+    let about = "Each object was measured for 2 s, and ended within the time if it took 1 s more at most. One that had not ended after \
+        60 s was stopped; one of which a program was not reached was tried once more without `--time`.\n";
     vec![results.page("", [about.to_owned(), table(names, &columns)])]
 }
 

@@ -5,17 +5,9 @@
 //! machine has CPUs, so that they also get preempted; `forks` are short-lived processes, which are gone when a profiler
 //! symbolizes at the end.
 
-use std::{
-    env,
-    hint::black_box,
-    io::{self, Write as _},
-    process::{Command, ExitCode},
-    thread,
-};
+use std::{env, hint::black_box, io, process::Command, thread};
 
-const USAGE: &str =
-    "expected deep, threads or forks, and UNITS [FRAMES_MIN FRAMES_MAX] as whole numbers";
-
+const USAGE: &str = "expected deep, threads or forks, and UNITS [FRAMES_MIN FRAMES_MAX]";
 /// Distinct paths from the top to the bottom of a stack.
 const PATHS: u64 = 16;
 /// Rounds of the generator at the bottom of a stack: about 20 µs on a machine of 2020.
@@ -33,16 +25,10 @@ struct Job {
     frames: (u32, u32),
 }
 
-fn main() -> ExitCode {
+fn main() -> io::Result<()> {
     let words: Vec<String> = env::args().skip(1).collect();
-    let done = match parse(&words) {
-        Some((mode, job)) => run(mode, job),
-        None => Err(io::Error::other(USAGE)),
-    };
-    let Err(error) = done else { return ExitCode::SUCCESS };
-    // If stderr is broken too, the exit code still reports the failure.
-    let _ = writeln!(io::stderr(), "error: {error}");
-    ExitCode::FAILURE
+    let (mode, job) = parse(&words).ok_or_else(|| io::Error::other(USAGE))?;
+    run(mode, job)
 }
 
 fn parse(words: &[String]) -> Option<(&str, Job)> {

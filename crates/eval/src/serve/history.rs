@@ -55,7 +55,6 @@ impl Shape {
         (uuid, document)
     }
 
-    /// Benchmarks of a report, with their values.
     fn values(self, number: u32) -> impl Iterator<Item = (String, f64)> {
         let mut random = Random::new(u64::from(number) << 32 | u64::from(self.benchmarks));
         (0..self.benchmarks).map(move |index| {
@@ -106,7 +105,6 @@ impl Shape {
     }
 }
 
-/// Seconds since 1970 as documents have them.
 fn time(seconds: i64) -> String {
     let time = OffsetDateTime::from_unix_timestamp(seconds).ok();
     time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()

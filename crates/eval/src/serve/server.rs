@@ -29,7 +29,6 @@ impl Store {
         Ok(Self::Postgres(cluster, url))
     }
 
-    /// What `wingbeat import --store` takes.
     pub(super) fn place(&self) -> String {
         match self {
             Self::Sqlite(folder) => folder.join("results.db").display().to_string(),
@@ -88,7 +87,6 @@ impl Server {
         read(&url, request.send(body)).map(drop)
     }
 
-    /// Waits until it has done its work in the background.
     pub(super) fn wait_until_idle(&self) -> Result<()> {
         let (begin, mut last) = (Instant::now(), self.ticks_and_mb()?.0);
         loop {
@@ -110,7 +108,6 @@ impl Server {
     }
 }
 
-/// Of `/proc/PID/stat`, proc(5).
 fn ticks_and_mb(stat: &str) -> Option<(f64, f64)> {
     // The name of the program may have blanks and brackets; the state after it is the third field.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! User stacks as the tools write them, and the function of each frame: the tools name functions
+//! User stacks as the tools write them, and whether they are complete: the tools name functions
 //! differently, but the table of unwind rules in each file has the start of each.
 
 use std::{
@@ -29,34 +29,47 @@ pub(crate) struct Frame {
     name: String,
 }
 
-/// Stacks without the kernel's frames, and without inlined functions, which have no frame of their own.
+/// User stacks, each with its outermost frame, the number of its frames, and the samples with it. Frames of the kernel
+/// and of inlined functions do not count.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stacks {
-    frames: Vec<Frame>,
-    /// Positions in `frames`, innermost first, and the samples with this stack.
-    stacks: Vec<(Vec<usize>, u64)>,
+    stacks: Vec<(Frame, u64, u64)>,
+    /// Also of those without a user stack.
+    pub(crate) samples: u64,
 }
 
 impl Stacks {
-    pub(crate) fn samples(&self) -> f64 {
-        self.stacks.iter().map(|(_, samples)| *samples as f64).sum()
+    fn add(&mut self, outermost: Option<Frame>, depth: usize, samples: u64) {
+        self.samples += samples;
+        self.stacks.extend(outermost.map(|frame| (frame, depth as u64, samples)));
+    }
+
+    /// The share of stacks that begin where a process or a thread begins, and the mean depth.
+    pub(crate) fn complete_and_depth(&self, functions: &mut Functions) -> Option<(f64, f64)> {
+        let (mut samples, mut rooted, mut frames) = (0, 0, 0);
+        for (outermost, depth, weight) in &self.stacks {
+            samples += weight;
+            frames += weight * depth;
+            rooted += weight * u64::from(functions.is_root(outermost));
+        }
+        let of_samples = |count: u64| count as f64 / samples as f64;
+        (samples > 0).then(|| (of_samples(rooted), of_samples(frames)))
     }
 }
 
 /// Reads `perf script --no-inline -F pid,ip,sym,dso`: a line for each sample, then one for each frame.
 pub(crate) fn of_perf(script: impl BufRead) -> Result<Stacks> {
-    let (mut found, mut known) = (Stacks::default(), HashMap::new());
+    let (mut found, mut outermost, mut depth) = (Stacks::default(), None, 0);
     for line in script.split(b'\n') {
         let line = line.context("cannot read what perf printed")?;
         let line = String::from_utf8_lossy(&line);
-        let Some(frame) = line.strip_prefix('\t') else {
-            found.stacks.extend((!line.trim().is_empty()).then(|| (Vec::new(), 1)));
-            continue;
-        };
-        if let (Some(frame), Some((stack, _))) = (perf_frame(frame), found.stacks.last_mut()) {
-            let next = known.len();
-            stack.push(*known.entry(frame.clone()).or_insert(next));
-            found.frames.extend((known.len() > next).then_some(frame));
+        if let Some(frame) = line.strip_prefix('\t') {
+            let frame = perf_frame(frame);
+            depth += usize::from(frame.is_some());
+            outermost = frame.or(outermost);
+        } else if line.trim().is_empty() {
+            // The end of a sample.
+            found.add(outermost.take(), std::mem::take(&mut depth), 1);
         }
     }
     Ok(found)
@@ -79,19 +92,15 @@ pub(crate) fn of_firefox(json: impl Read, place: fn(u64) -> Place) -> Result<Sta
     let mut found = Stacks::default();
     for thread in profile["threads"].as_array().into_iter().flatten() {
         let thread = Thread { profile: &profile, thread };
-        // A frame's position in `frames`, where it is one of those that count.
-        let mut frames: Vec<Option<usize>> = Vec::new();
-        for index in 0..thread.column("/frameTable/func").len() {
-            let frame = thread.frame(index, place);
-            frames.push(frame.is_some().then_some(found.frames.len()));
-            found.frames.extend(frame);
-        }
+        let count = thread.column("/frameTable/func").len();
+        let frames: Vec<_> = (0..count).map(|index| thread.frame(index, place)).collect();
         let weights = thread.column("/samples/weight");
         for (index, stack) in thread.column("/samples/stack").iter().enumerate() {
             let weight = weights.get(index).map_or(Some(1), Value::as_u64).unwrap_or(0);
             if weight > 0 && !stack.is_null() {
-                let stack = thread.stack(stack).filter_map(|frame| *frames.get(frame)?).collect();
-                found.stacks.push((stack, weight));
+                let stack = thread.stack(stack).filter_map(|at| frames.get(at)?.as_ref());
+                let stack: Vec<&Frame> = stack.collect();
+                found.add(stack.last().copied().cloned(), stack.len(), weight);
             }
         }
     }
@@ -120,7 +129,6 @@ impl<'a> Thread<'a> {
             .filter_map(|stack| self.number("/stackTable/frame", stack))
     }
 
-    /// A frame, unless it is inlined, or of the kernel.
     fn frame(&self, index: usize, place: fn(u64) -> Place) -> Option<Frame> {
         let category = self.number("/frameTable/category", index);
         let category = category.map(|it| &self.profile["meta"]["categories"][it]["name"]);
@@ -147,50 +155,32 @@ impl<'a> Thread<'a> {
 const ROOTS: [&str; 7] =
     ["_start", "_dl_start_user", "clone", "__clone", "clone3", "__clone3", "thread_start"];
 
-const VDSO: &str = "[vdso]";
-
-/// A function, by its file and its start; by a name where that is unknown.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Function {
-    At(String, u64),
-    Named(String),
-}
-
-/// The files and functions that were seen so far.
+/// The files and roots that were seen so far. samply names nothing: its roots are those that others named.
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
     files: HashMap<String, Option<Code>>,
-    roots: HashSet<Function>,
+    /// By file and start.
+    roots: HashSet<(String, u64)>,
 }
 
 #[derive(Debug, Default)]
 struct Code {
     starts: Vec<u64>,
     entry: u64,
-    /// Offset in the file, size, and address.
     segments: Vec<(u64, u64, u64)>,
 }
 
 impl Functions {
-    fn of(&mut self, frame: &Frame) -> Function {
+    fn is_root(&mut self, frame: &Frame) -> bool {
         let file = self.files.entry(frame.file.clone()).or_insert_with(|| Code::read(&frame.file));
-        let function = match file.as_ref().map(|file| (file, file.start(frame.place))) {
-            Some((file, Some(start))) => {
-                let function = Function::At(frame.file.clone(), start);
-                if file.start(Place::Address(file.entry)) == Some(start) {
-                    self.roots.insert(function.clone());
-                }
-                function
-            }
-            Some((_, None)) => Function::Named(frame.name.clone()),
-            None if frame.file == VDSO => Function::Named(VDSO.to_owned()),
-            // Made while the program ran: perf and wingbeat cannot divide it alike.
-            None => Function::Named("[code in no file]".to_owned()),
-        };
-        if ROOTS.contains(&frame.name.as_str()) {
+        let start = file.as_ref().and_then(|file| Some((file, file.start(frame.place)?)));
+        let is_named = ROOTS.contains(&frame.name.as_str());
+        let Some((file, start)) = start else { return is_named };
+        let function = (frame.file.clone(), start);
+        if is_named || file.start(Place::Address(file.entry)) == Some(start) {
             self.roots.insert(function.clone());
         }
-        function
+        self.roots.contains(&function)
     }
 }
 
@@ -206,7 +196,6 @@ impl Code {
         Some(Self { starts: starts.unwrap_or_default(), entry: file.entry(), segments })
     }
 
-    /// The start of the function at a place.
     fn start(&self, place: Place) -> Option<u64> {
         let address = match place {
             Place::Address(address) => address,
@@ -237,59 +226,24 @@ fn starts(address: u64, table: &[u8]) -> Option<Vec<u64>> {
     pairs.map(|pair| address.checked_add_signed(distance(pair)?.into())).collect()
 }
 
-/// What a tool saw of user code.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
-    /// Samples with a user stack.
-    pub(crate) samples: u64,
-    /// Of these, those whose stack begins where a process or a thread begins.
-    rooted: u64,
-    frames: u64,
-}
-
-impl Seen {
-    pub(crate) fn of(stacks: &Stacks, functions: &mut Functions) -> Self {
-        let known: Vec<Function> = stacks.frames.iter().map(|it| functions.of(it)).collect();
-        let mut seen = Self::default();
-        for (stack, samples) in &stacks.stacks {
-            let Some(&outermost) = stack.last() else { continue };
-            seen.samples += samples;
-            seen.frames += samples * stack.len() as u64;
-            seen.rooted += samples * u64::from(functions.roots.contains(&known[outermost]));
-        }
-        seen
-    }
-
-    /// The share of complete stacks, and the mean depth.
-    pub(crate) fn complete_and_depth(&self) -> Option<(f64, f64)> {
-        let of_samples = |count: u64| count as f64 / self.samples as f64;
-        (self.samples > 0).then(|| (of_samples(self.rooted), of_samples(self.frames)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shown(stacks: &Stacks) -> Vec<(Vec<&str>, u64)> {
-        let name = |&frame: &usize| stacks.frames[frame].name.as_str();
-        stacks.stacks.iter().map(|(stack, n)| (stack.iter().map(name).collect(), *n)).collect()
+    fn shown(stacks: &Stacks) -> Vec<(&str, Place, u64, u64)> {
+        let stacks = stacks.stacks.iter();
+        stacks.map(|(frame, depth, n)| (frame.name.as_str(), frame.place, *depth, *n)).collect()
     }
 
     #[test]
-    fn stacks_of_perf() {
-        let text = "  7 \n\t 1b a::operator() (x) (/x)\n\t 2 b (/x)\n\tffffffffffffffff [unknown] ([unknown])\n\n  7 \n\
-            \tffffffff821f26e7 k (m)\n\t 2 b (/x)\n\t 3 c ([unknown])\nnonsense\n\n 8 \n\n";
+    fn stacks_are_read() {
+        let text = "  7 \n\t 2 b (/x)\n\t 1b a::operator() (x) (/x)\n\tffffffffffffffff [unknown] ([unknown])\n\n  7 \n\
+            \tffffffff821f26e7 k (m)\n\t 3 _start ([unknown])\n\n 8 \n\n";
         let found = of_perf(text.as_bytes()).expect("text");
         let expected =
-            [(vec!["a::operator() (x)", "b"], 1), (vec!["b", "c"], 1), (vec![], 1), (vec![], 1)];
+            [("a::operator() (x)", Place::Offset(0x1b), 2, 1), ("_start", Place::Nowhere, 1, 1)];
         assert_eq!(shown(&found), expected);
-        let places: Vec<_> = found.frames.iter().map(|it| it.place).collect();
-        assert_eq!(places, [Place::Offset(0x1b), Place::Offset(2), Place::Nowhere]);
-    }
-
-    #[test]
-    fn stacks_of_a_firefox_profile() {
+        assert_eq!(found.complete_and_depth(&mut Functions::default()), Some((0.5, 1.5)));
         let json = r#"{"meta": {"categories": [{"name": "User"}, {"name": "Kernel"}]},
             "libs": [{"path": "/x"}], "threads": [{"stringArray": ["main", "inlined", "k"],
             "frameTable": {"func": [0, 1, 2], "category": [0, 0, 1], "inlineDepth": [0, 1, 0],
@@ -298,10 +252,11 @@ mod tests {
             "stackTable": {"frame": [0, 1, 2], "prefix": [null, 0, 1]},
             "samples": {"stack": [2, null, 0, 1], "weight": [1, 1, 0, 3]}}]}"#;
         let found = of_firefox(json.as_bytes(), Place::Address).expect("a profile");
-        assert_eq!(shown(&found), [(vec!["main"], 1), (vec!["main"], 3)]);
-        let (file, name) = ("/x".to_owned(), "main".to_owned());
-        assert_eq!(found.frames, [Frame { file, place: Place::Address(16), name }]);
+        let main = |samples| ("main", Place::Address(16), 1, samples);
+        assert_eq!((shown(&found), found.samples), (vec![main(1), main(3)], 4));
+        assert_eq!(found.stacks[0].0.file, "/x");
         assert!(of_firefox(&b"?"[..], Place::Address).is_err());
+        assert_eq!(Stacks::default().complete_and_depth(&mut Functions::default()), None);
     }
 
     #[test]
@@ -319,28 +274,5 @@ mod tests {
         let table = [&head[..], &pairs].concat();
         assert_eq!(starts(0x1000, &table), Some(vec![0xff0, 0x1010]));
         assert_eq!(starts(0x1000, &head[..11]), None);
-    }
-
-    #[test]
-    fn depth_and_completeness() {
-        let mut functions = Functions::default();
-        let mut seen = |stacks: &[(&str, u64)]| {
-            let mut made = Stacks::default();
-            for (stack, samples) in stacks {
-                let first = made.frames.len();
-                // A file with a table, and no place in it.
-                let (file, place) = ("/proc/self/exe", Place::Nowhere);
-                made.frames.extend(stack.split_whitespace().map(|name| Frame {
-                    file: file.to_owned(),
-                    place,
-                    name: name.to_owned(),
-                }));
-                made.stacks.push(((first..made.frames.len()).collect(), *samples));
-            }
-            Seen::of(&made, &mut functions)
-        };
-        let shallow = seen(&[("b a _start", 3), ("a", 1), ("", 5)]);
-        assert_eq!(shallow.complete_and_depth(), Some((0.75, 2.5)));
-        assert_eq!(seen(&[]).complete_and_depth(), None);
     }
 }
