@@ -1,166 +1,323 @@
-//! `cargo xtask peers bench`: whether `wingbeat bench` keeps what it promises.
-//!
-//! Each question has a subcommand and a file of its own: is the reported time steadier than that of
-//! `bpftool prog run` (spread), which slowdowns does `--against` find and how often does it cry wolf
-//! (power), are exact counts exact (exact). These use programs that are made for it and do a known
-//! amount of arithmetic; whether it works on those of others is the last question (objects).
+//! `cargo xtask peers bench`: does `wingbeat bench` keep what it promises? Is the reported time steadier
+//! than that of `bpftool prog run`; are exact counts exact; does it load what libbpf loads?
 
-mod bpftool;
-mod exact;
 mod object;
 mod objects;
-mod ours;
-mod power;
-mod spread;
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Child, Command, ExitCode, Stdio},
-};
-
-use anyhow::{Context as _, bail};
-use clap::Subcommand;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use self::{object::Work, ours::Wingbeat};
-use crate::comparison::{Common, Stop, need_root};
+use self::object::Work;
+use crate::prelude::*;
 
-/// Which promise is put to the test.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Spread of the reported time beside that of `bpftool prog run`, with the other CPU busy
-    Spread(spread::SpreadArgs),
-    /// Slowdowns that `--against` finds, and false verdicts over the same program twice
-    Power(power::PowerArgs),
-    /// Executed instructions: the same in each of many loads and runs
-    Exact(exact::ExactArgs),
-    /// Objects of other projects: which programs are timed, loaded or refused, beside libbpf
+    /// Scatter of the reported time, with `bpftool prog run`; 8 minutes
+    Spread(Common),
+    /// Executed instructions of many loads, which have to be the same
+    Exact(ExactArgs),
+    /// Other projects' programs, with libbpf (docs/objects.md)
     Objects(objects::ObjectsArgs),
 }
 
-/// What all of them need.
-#[derive(Debug)]
-struct Bed {
-    wingbeat: Wingbeat,
-    /// A CPU besides the one that is measured on, if there is one.
-    other_cpu: Option<usize>,
-    /// For objects and packets; removed at the end.
-    dir: tempfile::TempDir,
-    stop: Stop,
-}
-
-pub(crate) fn run(which: &Bench) -> anyhow::Result<ExitCode> {
-    match which {
-        Bench::Spread(args) => spread::run(args),
-        Bench::Power(args) => power::run(args),
-        Bench::Exact(args) => exact::run(args),
-        Bench::Objects(args) => objects::run(args),
-    }
-}
-
-impl Bed {
-    fn new(common: &Common) -> anyhow::Result<Self> {
-        need_root("loading programs needs", "bench …")?;
-        let program = common.wingbeat()?;
-        let cpus = cpus()?;
-        let cpu = *cpus.last().context("no CPU is allowed")?;
-        Ok(Self {
-            wingbeat: Wingbeat { program, cpu },
-            other_cpu: cpus.into_iter().find(|&other| other != cpu),
-            dir: tempfile::tempdir().context("cannot create a temporary folder")?,
-            stop: Stop::on_signals()?,
-        })
-    }
-
-    /// Writes a file into the folder.
-    fn file(&self, name: &str, content: &[u8]) -> anyhow::Result<PathBuf> {
-        let file = self.dir.path().join(name);
-        fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
-        Ok(file)
-    }
-
-    /// Finds out how long an instruction takes here.
-    fn pace(&self) -> anyhow::Result<Pace> {
-        const TRIAL: u64 = 10_000;
-        let trial = self.file("trial.o", &Work::of(TRIAL).object()?)?;
-        let found = self.wingbeat.bench(&trial, "2s").context("the trial cannot be measured")?;
-        let net_ns = found.net_ns.context("no empty program could be measured beside the trial")?;
-        Pace::new(TRIAL, found.median_ns, net_ns)
-    }
-}
-
-/// What work costs on this machine.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Pace {
-    /// An empty program.
-    empty_ns: f64,
-    /// An instruction more.
-    instruction_ns: f64,
-}
-
-impl Pace {
-    fn new(instructions: u64, median_ns: f64, net_ns: f64) -> anyhow::Result<Self> {
-        let instruction_ns = net_ns / instructions as f64;
-        if !(instruction_ns.is_finite() && instruction_ns > 0.0) {
-            bail!(
-                "{instructions} instructions took no time: {median_ns} ns, {net_ns} ns of it net"
-            );
+impl Bench {
+    pub(crate) fn run(&self) -> Result<ExitCode> {
+        match self {
+            Self::Spread(args) => Ok(SPREAD.run(args, args)?.0),
+            Self::Exact(args) => {
+                let (code, results) = EXACT.run(args, &args.common)?;
+                let is_exact = results.rows.iter().all(|run| is_exact(run) == Some(true));
+                Ok(if is_exact { code } else { ExitCode::FAILURE })
+            }
+            Self::Objects(args) => Ok(objects::COMPARISON.run(args, &args.common)?.0),
         }
-        Ok(Self { empty_ns: median_ns - net_ns, instruction_ns })
-    }
-
-    /// A program that takes about this long, the loop around it included; no less than an empty one.
-    fn work(self, duration_ns: f64) -> Work {
-        Work::of(self.instructions(duration_ns - self.empty_ns))
-    }
-
-    /// Instructions that take about this long.
-    fn instructions(self, duration_ns: f64) -> u64 {
-        (duration_ns / self.instruction_ns).round() as u64
     }
 }
 
-/// The CPUs that this process may run on, in order.
-fn cpus() -> anyhow::Result<Vec<usize>> {
-    let allowed = sched_getaffinity(None).context("cannot ask which CPUs are allowed")?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect())
+#[derive(Debug, Args)]
+pub(crate) struct ExactArgs {
+    /// A program of another object, such as that of the example
+    #[arg(long, value_name = "OBJECT:PROGRAM", value_parser = object_and_program)]
+    program: Vec<(PathBuf, String)>,
+    #[command(flatten)]
+    common: Common,
 }
 
-/// A process that never rests, on one CPU; ended when this is dropped.
-#[derive(Debug)]
-struct Load(Child);
+const SPREAD: Comparison<Common> = Comparison {
+    name: "bench spread",
+    root: Some("eBPF programs"),
+    rounds: (20, 2),
+    needs: &["bpftool", "taskset"],
+    measure: measure_spread,
+    texts: spread_texts,
+    pages: &[("peers bench spread", "docs/peers.md")],
+};
 
-impl Load {
-    fn on(cpu: usize) -> anyhow::Result<Self> {
-        let mut command = Command::new("taskset");
-        command.args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]);
-        let child = command.stdin(Stdio::null()).spawn().context("cannot start a load")?;
-        Ok(Self(child))
+const EXACT: Comparison<ExactArgs> = Comparison {
+    name: "bench exact",
+    root: Some("eBPF programs"),
+    rounds: (100, 10),
+    needs: &[],
+    measure: measure_exact,
+    texts: exact_texts,
+    pages: &[("peers bench exact", "docs/peers.md")],
+};
+
+fn cpus() -> Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None).context("cannot ask for the allowed CPUs")?;
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    ensure!(!cpus.is_empty(), "no CPU is allowed");
+    Ok(cpus)
+}
+
+fn wingbeat_bench(bed: &Bed<'_>) -> Result<Command> {
+    let cpu = cpus()?.last().copied().unwrap_or(0).to_string();
+    Ok(command("{} --quiet bench --format json --cpu {}", &[&bed.wingbeat, &cpu]))
+}
+
+fn json(text: &str) -> Result<Value> {
+    serde_json::from_str(text).with_context(|| format!("not JSON: {text}"))
+}
+
+fn time(bed: &Bed<'_>, object: &Path, seconds: u32) -> Result<Vec<(&'static str, f64)>> {
+    let mut command = wingbeat_bench(bed)?;
+    let report = json(&output(command.arg(object).args(["--time", &format!("{seconds}s")]))?)?;
+    let of = |name| Ok((name, number(&report, &format!("/cases/0/latency/measured/{name}"))?));
+    ["floor_ns", "median_ns", "net_ns"].into_iter().map(of).collect()
+}
+
+/// Lengths of programs: the first is about as short as a run can be.
+const LENGTHS: [(&str, f64); 3] = [("10 ns", 10.0), ("50 ns", 50.0), ("1 µs", 1000.0)];
+const USUAL_REPEAT: u32 = 1_000_000;
+/// bpftool with the usual repeats, and for as long as wingbeat.
+const USUAL: &str = "bpftool, 1000000 runs";
+const LONG: &str = "bpftool, as long";
+
+/// A BPF file system on a folder, unmounted at the end with all that is pinned in it: nothing is left in
+/// `/sys/fs/bpf`.
+struct Pins(PathBuf);
+
+impl Pins {
+    fn mount(dir: PathBuf) -> Result<Self> {
+        output(&mut command("mount -t bpf none {}", &[&dir]))?;
+        Ok(Self(dir))
     }
 }
 
-impl Drop for Load {
+impl Drop for Pins {
     fn drop(&mut self) {
-        // It may have ended by the same Ctrl-C as we; then there is nothing to do.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        if let Err(error) = output(Command::new("umount").arg(&self.0)) {
+            eprintln!("warning: {} stays mounted: {error:#}", self.0.display());
+        }
     }
+}
+
+/// Finds out how long an instruction takes here: nanoseconds of an empty program, and of an instruction.
+fn pace(bed: &Bed<'_>) -> Result<(f64, f64)> {
+    const INSTRUCTIONS: u64 = 10_000;
+    let trial = bed.write("trial.o", &Work::of(INSTRUCTIONS).object()?)?;
+    let run = Run::new(("", ""), 0, time(bed, &trial, 2)?);
+    let (median_ns, net_ns) = run.get("median_ns").zip(run.get("net_ns")).unwrap_or_default();
+    ensure!(net_ns > 0.0, "the trial took no time");
+    Ok((median_ns - net_ns, net_ns / INSTRUCTIONS as f64))
+}
+
+/// Instructions that take this long, with an empty program around them.
+fn instructions(duration_ns: f64, (empty_ns, instruction_ns): (f64, f64)) -> u64 {
+    ((duration_ns - empty_ns) / instruction_ns).round() as u64
+}
+
+fn repeat(seconds: u32, duration_ns: f64) -> u32 {
+    ((f64::from(seconds) * 1e9 / duration_ns.max(1.0)) as u32).max(USUAL_REPEAT)
+}
+
+fn measure_spread(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
+    let bpftool = find("bpftool")?;
+    results.tools = vec![described("bpftool")];
+    let (pace, seconds) = (pace(bed)?, if bed.quick { 1 } else { 3 });
+    let pins = Pins::mount(bed.fresh("bpf")?)?;
+    let packet = bed.write("packet", &[0; 64])?;
+    let mut targets = Vec::new();
+    for (index, (case, duration_ns)) in LENGTHS.into_iter().enumerate() {
+        let work = Work::of(instructions(duration_ns, pace));
+        let object = bed.write(&format!("{index}.o"), &work.object()?)?;
+        let pin = pins.0.join(format!("p{index}"));
+        output(&mut command("{} prog load {} {}", &[&bpftool, &object, &pin]))?;
+        targets.push((case, object, pin, repeat(seconds, duration_ns.max(pace.0))));
+    }
+    let cpus = cpus()?;
+    let (cpu, others) = cpus.split_last().context("no CPU")?;
+    let spin = |cpu: &usize| {
+        let forever = "while :; do :; done";
+        let mut command = command("taskset -c {} sh -c {}", &[&cpu.to_string(), &forever]);
+        Running::start(&mut command, &bed.file("messages"))
+    };
+    let _load = others.first().map(spin).transpose()?;
+    if others.is_empty() {
+        results.notes.push("There is only one CPU: no other was busy.".to_owned());
+    }
+    let by_bpftool = |pin: &Path, repeat: u32| {
+        let words = "taskset -c {} {} -j prog run pinned {} data_in {} repeat {}";
+        let others: [&dyn AsRef<OsStr>; 5] =
+            [&cpu.to_string(), &bpftool, &pin, &packet, &repeat.to_string()];
+        number(&json(&output(&mut command(words, &others))?)?, "/duration")
+    };
+    for round in 0..bed.rounds {
+        for (case, object, pin, long_repeat) in targets.iter().filter(|_| !is_stopped()) {
+            let mut add = |tool: &str, values: Result<Vec<_>>| {
+                let run = values.map(|values| Run::new((case, tool), round, values));
+                results.add((case, tool), round, run);
+            };
+            add(USUAL, by_bpftool(pin, USUAL_REPEAT).map(|ns| vec![("ns", ns)]));
+            add(WINGBEAT, time(bed, object, seconds));
+            add(LONG, by_bpftool(pin, *long_repeat).map(|ns| vec![("ns", ns)]));
+        }
+    }
+    Ok(())
+}
+
+const SPREADS: [(&str, &str, &str); 4] = [
+    ("wingbeat, floor", WINGBEAT, "floor_ns"),
+    ("wingbeat, median", WINGBEAT, "median_ns"),
+    (USUAL, USUAL, "ns"),
+    (LONG, LONG, "ns"),
+];
+
+fn spread_texts(results: &Results) -> Vec<String> {
+    let mut columns = vec![column("program", |case: &&str| (*case).to_owned())];
+    for (head, tool, figure) in SPREADS {
+        columns.push(column(head, move |case: &&str| {
+            let values = results.runs(case, tool).filter_map(|run| run.get(figure)).collect();
+            deviation(values).map_or(NONE.to_owned(), |it| format!("{it:.2}"))
+        }));
+    }
+    let about =
+        "Standard deviation of the reported time of a run, in ns. Goal: at most 0.5 × bpftool's.\n";
+    let parts = [about.to_owned(), table(results.cases(), &columns), results.failures()];
+    vec![results.page("", parts)]
+}
+
+fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
+    let packet = bed.write("packet.bin", &udp_packet())?;
+    let input = |run: u32| format!("r{run}={}", packet.display());
+    let mut jobs = Vec::new();
+    for instructions in [0, 50, 10_000] {
+        let work = Work::of(instructions);
+        let file = bed.write(&format!("{instructions}.o"), &work.object()?)?;
+        let name = format!("{} of {} instructions", object::PROGRAM, work.executed());
+        jobs.push((file, object::PROGRAM, name, Some(work.executed())));
+    }
+    jobs.extend(args.program.iter().map(|it| (it.0.clone(), it.1.as_str(), it.1.clone(), None)));
+    for (file, program, case, expected) in jobs {
+        let annotate = |runs: u32| {
+            let others: [&dyn AsRef<OsStr>; 3] = [&bed.wingbeat, &file, &program];
+            let mut command = command("{} --quiet annotate --json {} {}", &others);
+            output(command.args((0..runs).flat_map(|run| ["--input".to_owned(), input(run)])))
+        };
+        let count = || {
+            let first = annotate(1)?;
+            let (mut loads, mut different) = (1.0, 0.0);
+            while loads < f64::from(bed.rounds) && !is_stopped() {
+                loads += 1.0;
+                // Not even the order of lines may differ.
+                different += f64::from(u8::from(annotate(1)? != first));
+            }
+            let one = number(&json(&first)?, "/instructions")?;
+            for _ in 0..2 {
+                let many = json(&annotate(bed.rounds)?)?;
+                let (sum, runs) = (number(&many, "/instructions")?, number(&many, "/runs")?);
+                loads += 1.0;
+                different += f64::from(u8::from(sum != one * runs));
+            }
+            let values = [("instructions", one), ("loads", loads), ("different", different)];
+            let mut run = Run::new((&case, WINGBEAT), 0, values);
+            run.values.extend(expected.map(|it| ("expected".to_owned(), it as f64)));
+            Ok(run)
+        };
+        results.add((&case, WINGBEAT), 0, count());
+    }
+    Ok(())
+}
+
+/// A UDP packet of 64 bytes without checksums, so that parsers do not give up at once: Ethernet, IPv4 from 10.0.0.1 to
+/// 10.0.0.2, ports and length.
+fn udp_packet() -> [u8; 64] {
+    let mut packet = [0; 64];
+    packet[12..14].copy_from_slice(&[0x08, 0x00]);
+    packet[14..34]
+        .copy_from_slice(&[0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    packet[34..40].copy_from_slice(&[0x30, 0x39, 0x30, 0x3a, 0, 30]);
+    packet
+}
+
+fn object_and_program(text: &str) -> Result<(PathBuf, String), String> {
+    match text.rsplit_once(':') {
+        Some((object, program)) if !object.is_empty() && !program.is_empty() => {
+            Ok((PathBuf::from(object), program.to_owned()))
+        }
+        _ => Err("expected an object and one of its programs, as in a.o:filter".to_owned()),
+    }
+}
+
+/// Whether all loads gave the same, and what was expected; `None` if nothing was counted.
+fn is_exact(run: &Run) -> Option<bool> {
+    let is_expected = run.get("expected").is_none_or(|it| Some(it) == run.get("instructions"));
+    Some(run.get("different")? == 0.0 && is_expected)
+}
+
+fn exact_texts(results: &Results) -> Vec<String> {
+    let value = |name: &'static str| {
+        move |run: &&Run| run.get(name).map_or(NONE.to_owned(), |value| value.to_string())
+    };
+    let verdict = |run: &&Run| match is_exact(run) {
+        Some(true) => "the same",
+        Some(false) => "**different**",
+        None => "failed",
+    };
+    let rows = table(
+        &results.rows,
+        &[
+            column("program", |run: &&Run| run.case.clone()),
+            column("instructions of a run", value("instructions")),
+            column("loads", value("loads")),
+            column("of them different", value("different")),
+            column("verdict", verdict),
+        ],
+    );
+    vec![results.page("", [rows, results.failures()])]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::tests::{cells_of, results};
 
     #[test]
-    fn work_follows_the_pace() {
-        let pace = Pace::new(10_000, 1010.0, 1000.0).expect("a pace");
-        assert_eq!(pace, Pace { empty_ns: 10.0, instruction_ns: 0.1 });
-        let check = |ns, expected| assert_eq!(pace.work(ns), Work::of(expected), "{ns} ns");
-        check(5.0, 0);
-        check(10.0, 0);
-        check(50.0, 400);
-        check(1010.0, 10_000);
-        assert!(Pace::new(10_000, 10.0, 0.0).is_err());
+    fn programs_fill_the_time() {
+        assert_eq!((instructions(5.0, (10.0, 0.1)), instructions(50.0, (10.0, 0.1))), (0, 400));
+        assert_eq!((repeat(3, 10.0), repeat(1, 1e6)), (300_000_000, USUAL_REPEAT));
+        let found = object_and_program("c:/a.o:filter");
+        assert_eq!(found, Ok((PathBuf::from("c:/a.o"), "filter".to_owned())));
+        assert!(["a.o", ":filter", "a.o:"].iter().all(|it| object_and_program(it).is_err()));
+    }
+
+    #[test]
+    fn scatter_and_differences_are_shown() {
+        let ours = |ns| [("floor_ns", ns), ("median_ns", 2.0 * ns)];
+        let found = results(&[
+            ("50 ns", USUAL, 0, &[("ns", 50.0)]),
+            ("50 ns", WINGBEAT, 0, &ours(50.0)),
+            ("50 ns", USUAL, 1, &[("ns", 52.0)]),
+            ("50 ns", WINGBEAT, 1, &ours(51.0)),
+        ]);
+        let cells = cells_of(&spread_texts(&found)[0]);
+        assert_eq!(cells, [["50 ns", "0.71", "1.41", "1.41", NONE]]);
+        let check = |different, expected, verdict: &str| {
+            let values = [("instructions", 56.0), ("different", different), ("expected", expected)];
+            let cells = cells_of(&exact_texts(&results(&[("p", WINGBEAT, 0, &values)]))[0]);
+            assert_eq!(cells[0][1..], ["56", NONE, &different.to_string(), verdict]);
+        };
+        check(0.0, 56.0, "the same");
+        check(1.0, 56.0, "**different**");
+        check(0.0, 57.0, "**different**");
     }
 }

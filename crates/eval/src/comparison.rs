@@ -1,298 +1,380 @@
-//! What all comparisons share: rights, the wingbeat under test, Ctrl-C, where and when something was
-//! measured, and where its figures and tables go.
+//! What all comparisons share: their description as data, their flags, the results as JSON, and the
+//! tables in pages that are made of them.
 
 use std::{
+    collections::BTreeMap,
     env,
-    fs::{self, File},
-    path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use anyhow::{Context as _, bail};
-use clap::Args;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use xtask::{
-    command::{Rights, Steps, cargo, display, repository},
+    command::{Rights, Steps, cargo, repository},
     conditions, folders, marked,
 };
 
-/// Where everything that a run leaves behind lies, below the repository's root.
+use crate::prelude::*;
+
 const OUT: &str = "target/peers";
-
-/// Processes that want a CPU beside ours, above which the figures are worth little.
+/// Processes that want a CPU, above which figures are worth little.
 const LOAD_MAX: f64 = 0.5;
+pub(crate) const WINGBEAT: &str = "wingbeat";
+pub(crate) const ALONE: &str = "alone";
 
-/// Flags of most comparisons.
+/// A comparison of wingbeat with other tools or with its goals.
+pub(crate) struct Comparison<A> {
+    pub(crate) name: &'static str,
+    pub(crate) root: Option<&'static str>,
+    /// Rounds, and rounds with --quick.
+    pub(crate) rounds: (u32, u32),
+    pub(crate) needs: &'static [&'static str],
+    pub(crate) measure: fn(&A, &Bed<'_>, &mut Results) -> Result<()>,
+    /// The texts for `pages`, in their order; more are only printed.
+    pub(crate) texts: fn(&Results) -> Vec<String>,
+    /// The pages that show the texts, and the names of the marks there.
+    pub(crate) pages: &'static [(&'static str, &'static str)],
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// The wingbeat to test [default: a build of this tree]
+    /// Less of all: shows that it works, not how fast it is
+    #[arg(long)]
+    quick: bool,
+    /// How often each is measured [default: by the comparison, fewer with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
+    /// Only these tools, or engines
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Only these workloads, programs or targets
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+    /// Samples per second of profilers [default: 99,999,9999 for `profile`, 999 for `unwind`]
+    #[arg(long, value_name = "HZ", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    pub(crate) hz: Vec<u32>,
+    /// Folder with the wingbeat to test [default: a release build of this tree]
+    #[arg(long, value_name = "FOLDER")]
+    programs: Option<PathBuf>,
+    /// Where the figures go, as JSON [default: target/peers/NAME.json]
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    out: Option<PathBuf>,
+    /// Measure nothing: make the tables from the figures of an earlier run
     #[arg(long, value_name = "FILE")]
-    wingbeat: Option<PathBuf>,
-    /// Also write the tables into this file, between its marks
-    #[arg(long, value_name = "FILE")]
-    pub(crate) markdown: Vec<PathBuf>,
+    from: Option<PathBuf>,
+    /// Also write the tables into the pages that show them, between their marks
+    #[arg(long)]
+    update: bool,
 }
 
-/// Writes tables into these files, between the marks that each has.
-pub(crate) fn write(files: &[PathBuf], parts: &[(&str, &str)]) -> anyhow::Result<()> {
-    for file in files {
-        marked::write(file, parts)?;
-        eprintln!("wrote the tables into {}", file.display());
-    }
-    Ok(())
+pub(crate) struct Bed<'a> {
+    pub(crate) wingbeat: PathBuf,
+    /// For files that stay until the next run of the same comparison.
+    folder: PathBuf,
+    pub(crate) quick: bool,
+    pub(crate) rounds: u32,
+    pub(crate) common: &'a Common,
 }
 
-impl Common {
-    /// The wingbeat to test, built unless it was named.
-    pub(crate) fn wingbeat(&self) -> anyhow::Result<PathBuf> {
-        match &self.wingbeat {
-            Some(program) => fs::canonicalize(program)
-                .with_context(|| format!("cannot find {}", program.display())),
-            None => Ok(build(&["wingbeat"])?.join("wingbeat")),
-        }
-    }
-
-    /// Writes the tables where they were wanted.
-    pub(crate) fn write(&self, marks: &str, text: &str) -> anyhow::Result<()> {
-        write(&self.markdown, &[(marks, text)])
-    }
-
-    /// Keeps the figures, prints the tables, and writes them where they were wanted.
-    pub(crate) fn finish(
-        &self,
-        name: &str,
-        figures: &impl Serialize,
-        text: &str,
-        stop: &Stop,
-    ) -> anyhow::Result<ExitCode> {
-        let file = out("")?.join(format!("{}.json", name.replace(' ', "-")));
-        keep(figures, &file)?;
-        println!("{text}");
-        eprintln!("wrote all figures to {}", file.display());
-        if stop.is_asked() {
-            eprintln!("stopped early: no other file was written");
-            return Ok(ExitCode::FAILURE);
-        }
-        self.write(&format!("peers {name}"), text)?;
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// A release build of these packages, and the folder that it is in.
-pub(crate) fn build(packages: &[&str]) -> anyhow::Result<PathBuf> {
-    let packages = packages.iter().flat_map(|package| ["-p", package]);
-    Steps::default().run(cargo().args(["build", "--release"]).args(packages))?;
-    Ok(repository().join("target/release"))
-}
-
-pub(crate) fn need_root(what: &str, subcommand: &str) -> anyhow::Result<()> {
-    if Rights::now() != Rights::Root {
-        bail!(
-            "{what} root: run `sudo -E env PATH=\"$PATH\" cargo xtask peers {subcommand}`, or become root"
-        );
-    }
-    Ok(())
-}
-
-/// A folder for what a run leaves behind.
-pub(crate) fn out(name: &str) -> anyhow::Result<PathBuf> {
-    let out = repository().join(OUT).join(name);
-    fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
-    Ok(out)
-}
-
-/// An empty folder below that one, for files that stay until the same name comes again.
-pub(crate) fn fresh(name: &str) -> anyhow::Result<PathBuf> {
-    let dir = repository().join(OUT).join("runs").join(name);
-    folders::fresh(&dir)?;
-    Ok(dir)
-}
-
-/// Writes all figures, for [`kept`] and for whoever wants to look closer.
-pub(crate) fn keep(figures: &impl Serialize, file: &Path) -> anyhow::Result<()> {
-    let json =
-        serde_json::to_string_pretty(figures).context("cannot turn the figures into JSON")?;
-    fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// Reads what [`keep`] wrote, or a tool.
-pub(crate) fn kept<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
-    let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    serde_json::from_slice(&text)
-        .with_context(|| format!("{} does not hold such figures", file.display()))
-}
-
-/// A file to write, emptied if it is there.
-pub(crate) fn create(file: &Path) -> anyhow::Result<File> {
-    File::create(file).with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// Becomes true on Ctrl-C and SIGTERM, so that settings of the machine are put back.
-#[derive(Debug)]
-pub(crate) struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// Watches from now on.
-    pub(crate) fn on_signals() -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&stop))
-                .context("cannot watch for Ctrl-C")?;
-        }
-        Ok(Self(stop))
-    }
-
-    pub(crate) fn is_asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// What came of a step; `None` when Ctrl-C ended it, which also reaches the tools: what they say then
-    /// means nothing.
-    pub(crate) fn unless_asked<T>(&self, outcome: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
-        if self.is_asked() { Ok(None) } else { outcome.map(Some) }
-    }
-}
-
-/// Where, when and how something was measured.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Origin {
-    pub(crate) date: String,
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Results {
+    date: String,
     machine: String,
-    pub(crate) command: String,
-    /// Things to know about the conditions, each a sentence.
+    command: String,
+    pub(crate) tools: Vec<String>,
     pub(crate) notes: Vec<String>,
+    pub(crate) rows: Vec<Run>,
 }
 
-impl Origin {
-    pub(crate) fn now() -> Self {
-        let arguments: Vec<String> = env::args().skip(1).collect();
-        let mut notes = Vec::new();
-        let load = fs::read_to_string("/proc/loadavg").ok().and_then(|text| load_of(&text));
-        if let Some(load) = load.filter(|load| *load > LOAD_MAX) {
-            let note = format!(
-                "The machine was busy when this began (load {load}): other programs took CPU time, and \
-                 the figures vary more than they should."
-            );
-            eprintln!("warning: {note}");
-            notes.push(note);
+/// Figures of one run of a tool on a case.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) case: String,
+    pub(crate) tool: String,
+    pub(crate) round: u32,
+    /// Names end with units.
+    pub(crate) values: BTreeMap<String, f64>,
+    /// Why figures are missing or doubtful; or what they are about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+impl<A> Comparison<A> {
+    /// Measures, or reads earlier results; prints the tables, and writes them into pages if asked to.
+    pub(crate) fn run(&self, args: &A, common: &Common) -> Result<(ExitCode, Results)> {
+        let results = match &common.from {
+            Some(file) => read_json(file)?,
+            None => self.measured(args, common)?,
+        };
+        let texts = (self.texts)(&results);
+        println!("{}", texts.join("\n"));
+        if is_stopped() {
+            eprintln!("stopped early: no page was written");
+            return Ok((ExitCode::FAILURE, results));
         }
+        if common.update {
+            for ((mark, page), text) in self.pages.iter().zip(&texts) {
+                marked::write(&repository().join(page), &[(mark, text)])?;
+                eprintln!("wrote the tables into {page}");
+            }
+        }
+        Ok((ExitCode::SUCCESS, results))
+    }
+
+    fn measured(&self, args: &A, common: &Common) -> Result<Results> {
+        let Self { name, root, needs, .. } = self;
+        if let Some(what) = root.filter(|_| Rights::now() != Rights::Root) {
+            let command = "sudo -E env PATH=\"$PATH\" cargo xtask peers";
+            bail!("{what} need root: run `{command} {name} …`, or become root");
+        }
+        for tool in *needs {
+            find(tool)?;
+        }
+        let (file_name, folder) = (name.replace(' ', "-"), repository().join(OUT));
+        let wingbeat = program(common.programs.as_deref(), "wingbeat", "wingbeat")?;
+        let runs = folder.join("runs").join(&file_name);
+        folders::fresh(&runs)?;
+        let usual = if common.quick { self.rounds.1 } else { self.rounds.0 };
+        let rounds = common.rounds.unwrap_or(usual);
+        let bed = Bed { wingbeat, folder: runs, quick: common.quick, rounds, common };
+        let mut results = Results::now();
+        let outcome = (self.measure)(args, &bed, &mut results);
+        let file = common.out.clone();
+        let file = file.unwrap_or_else(|| folder.join(format!("{file_name}.json")));
+        let json = serde_json::to_string_pretty(&results).context("figures are not JSON")?;
+        fs::write(&file, json).with_context(|| format!("cannot write {}", file.display()))?;
+        eprintln!("wrote the figures to {}", file.display());
+        // Ctrl-C also reaches the tools: their errors then mean nothing.
+        if is_stopped() { Ok(results) } else { outcome.map(|()| results) }
+    }
+}
+
+/// A program in the folder that was named, or in a release build of its package.
+fn program(folder: Option<&Path>, package: &str, name: &str) -> Result<PathBuf> {
+    if let Some(folder) = folder {
+        let file = folder.join(name);
+        return fs::canonicalize(&file).with_context(|| format!("cannot find {}", file.display()));
+    }
+    Steps::default().run(cargo().args(["build", "--release", "-p", package, "--bin", name]))?;
+    Ok(repository().join("target/release").join(name))
+}
+
+impl Bed<'_> {
+    pub(crate) fn work(&self) -> Result<PathBuf> {
+        program(self.common.programs.as_deref(), "wingbeat-eval", "work")
+    }
+
+    pub(crate) fn fresh(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.folder.join(name.replace([' ', ','], "-"));
+        folders::fresh(&folder)?;
+        Ok(folder)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
+        let file = self.file(name);
+        fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(file)
+    }
+}
+
+impl Run {
+    pub(crate) fn new<'a>(
+        (case, tool): (&str, &str),
+        round: u32,
+        values: impl IntoIterator<Item = (&'a str, f64)>,
+    ) -> Self {
+        let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { case: case.to_owned(), tool: tool.to_owned(), round, values, note: None }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<f64> {
+        self.values.get(name).copied()
+    }
+}
+
+impl Results {
+    fn now() -> Self {
+        let arguments: Vec<String> = env::args().skip(1).collect();
+        let load = text_of(Path::new("/proc/loadavg"));
+        let load = load.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+        let load = load.filter(|load| *load > LOAD_MAX);
+        let notes = load.map(|load| {
+            let note = "The machine was busy when this began (load LOAD): other programs took CPU time, and the figures \
+                vary more than they should.";
+            note.replace("LOAD", &load.to_string())
+        });
+        notes.iter().for_each(|note| eprintln!("warning: {note}"));
         Self {
             date: conditions::date(),
             machine: conditions::machine(),
             command: format!("cargo xtask peers {}", measuring(&arguments).join(" ")),
-            notes,
+            notes: notes.into_iter().collect(),
+            ..Self::default()
         }
     }
 
-    /// The sentence above the tables, with more about how often it was measured, and the notes.
-    pub(crate) fn text(&self, more: &str) -> String {
-        let Self { date, machine, command, notes } = self;
-        let mut text = format!("Measured on {date} with `{command}`: {machine}{more}.\n");
-        for note in notes {
-            text.push_str(&format!("\n- {}\n", note.trim_end()));
+    /// The sentence above the tables, with more about how it was measured.
+    pub(crate) fn line(&self, more: &str) -> String {
+        let Self { date, machine, command, .. } = self;
+        format!("Measured on {date} with `{command}`: {machine}{more}.\n")
+    }
+
+    /// Adds a run, and shows it on the terminal. A failure is a run without figures.
+    pub(crate) fn add(&mut self, place: (&str, &str), round: u32, run: Result<Run>) {
+        if is_stopped() {
+            return;
         }
-        text
+        let note = |error| Some(format!("{error:#}"));
+        let run = run.unwrap_or_else(|it| Run { note: note(it), ..Run::new(place, round, []) });
+        let figures = run.values.iter().map(|(name, value)| format!("{name} {value:.4}"));
+        let figures: Vec<String> = figures.chain(run.note.clone()).collect();
+        eprintln!("round {}, {}, {}: {}", round + 1, run.case, run.tool, figures.join(", "));
+        self.rows.push(run);
+    }
+
+    pub(crate) fn cases(&self) -> Vec<&str> {
+        distinct(self.rows.iter().map(|run| run.case.as_str()))
+    }
+
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rows.iter().map(|run| run.round + 1).max().unwrap_or(0)
+    }
+
+    pub(crate) fn runs(&self, case: &str, tool: &str) -> impl Iterator<Item = &Run> {
+        self.rows.iter().filter(move |run| run.case == case && run.tool == tool)
+    }
+
+    pub(crate) fn spread(&self, case: &str, tool: &str, name: &str) -> Option<Spread> {
+        Spread::of(self.runs(case, tool).filter_map(|run| run.get(name)))
+    }
+
+    pub(crate) fn beside(&self, run: &Run, tool: &str) -> Option<&Run> {
+        self.runs(&run.case, tool).find(|other| other.round == run.round)
+    }
+
+    /// That sentence, the tools, the notes, and other parts, but for empty ones.
+    pub(crate) fn page(&self, more: &str, parts: impl IntoIterator<Item = String>) -> String {
+        let Self { tools, notes, .. } = self;
+        let tools = if tools.is_empty() { String::new() } else { tools.join(", ") + ".\n" };
+        let notes = notes.iter().map(|note| format!("- {note}\n"));
+        let all = [self.line(more), tools].into_iter().chain(notes).chain(parts);
+        all.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn failures(&self) -> String {
+        let failed = self.rows.iter().filter(|run| run.values.is_empty());
+        let sentence = |run: &Run| {
+            format!("{}, {}: {}", run.case, run.tool, run.note.as_deref().unwrap_or_default())
+        };
+        distinct(failed.map(sentence)).iter().map(|it| format!("- {it}.\n")).collect()
     }
 }
 
-/// The arguments that decide what is measured: without those that say where tables go, or where a tool
-/// lies.
+/// Without the arguments that say where files lie.
 fn measuring(arguments: &[String]) -> Vec<&str> {
-    const PLACES: [&str; 6] =
-        ["--bencher-api", "--markdown", "--programs", "--svg", "--veristat", "--wingbeat"];
-    let mut rest = arguments.iter();
+    const FILES: [&str; 2] = ["--out", "--programs"];
+    let mut rest = arguments.iter().map(String::as_str);
     let mut kept = Vec::new();
     while let Some(argument) = rest.next() {
-        match argument.split_once('=') {
-            Some((name, _)) if PLACES.contains(&name) => {}
-            None if PLACES.contains(&argument.as_str()) => _ = rest.next(),
-            _ => kept.push(argument.as_str()),
+        let name = argument.split('=').next().unwrap_or(argument);
+        if FILES.contains(&name) {
+            rest.by_ref().take(usize::from(name == argument)).for_each(drop);
+        } else if argument != "--update" {
+            kept.push(argument);
         }
     }
     kept
 }
 
-fn load_of(loadavg: &str) -> Option<f64> {
-    loadavg.split_whitespace().next()?.parse().ok()
-}
+static STOPPED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Runs a command for its standard output; a failure quotes what it said last.
-pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
-    let said = command.stdin(Stdio::null()).output();
-    let said = said.with_context(|| format!("cannot run `{}`", display(command)))?;
-    let stdout = String::from_utf8_lossy(&said.stdout).into_owned();
-    if !said.status.success() {
-        let all = stdout + &String::from_utf8_lossy(&said.stderr);
-        bail!("`{}` failed ({}): {}", display(command), said.status, last_line(&all));
+/// Notices Ctrl-C and SIGTERM from now on, so that settings are put back and results are kept.
+pub(crate) fn watch_signals() -> Result<()> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&STOPPED))
+            .context("cannot watch for Ctrl-C")?;
     }
-    Ok(stdout)
+    Ok(())
 }
 
-/// The last line of text that is not blank.
-pub(crate) fn last_line(text: &str) -> &str {
-    let line = text.lines().rev().find(|line| !line.trim().is_empty());
-    line.unwrap_or("it said nothing")
+pub(crate) fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
 }
 
-/// Those of these names, in their order; all when there are none.
-pub(crate) fn chosen<T: Copy>(
-    all: &[T],
-    what: &str,
-    name: fn(&T) -> &'static str,
+pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T> {
+    let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_slice(&text)
+        .with_context(|| format!("{} does not hold what was expected", file.display()))
+}
+
+/// Those with these names, in their order; all if there are none.
+pub(crate) fn chosen<'a, T>(
+    all: &'a [T],
+    name: fn(&T) -> &str,
     names: &[String],
-) -> anyhow::Result<Vec<T>> {
+) -> Result<Vec<&'a T>> {
     let known: Vec<&str> = all.iter().map(name).collect();
-    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        bail!("there is no {what} \"{name}\": choose from {}", known.join(", "));
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!("\"{unknown}\" is unknown: choose from {}", known.join(", "));
     }
     let is_chosen = |it: &&T| names.is_empty() || names.iter().any(|wanted| wanted == name(it));
-    Ok(all.iter().filter(is_chosen).copied().collect())
+    Ok(all.iter().filter(is_chosen).collect())
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
+    type Row<'a> = (&'a str, &'a str, u32, &'a [(&'a str, f64)]);
+
+    pub(crate) fn results(runs: &[Row<'_>]) -> Results {
+        let rows = runs.iter().map(|&(case, tool, round, values)| {
+            Run::new((case, tool), round, values.iter().copied())
+        });
+        Results { rows: rows.collect(), ..Results::default() }
+    }
+
+    pub(crate) fn cells_of(text: &str) -> Vec<Vec<String>> {
+        let lines = text.lines().filter(|line| line.starts_with('|')).skip(2);
+        let row = |line: &str| {
+            line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+        };
+        lines.map(row).collect()
+    }
+
     #[test]
-    fn the_command_is_kept_without_files() {
+    fn names_and_files_of_the_command_line() {
         let check = |text: &str, expected: &str| {
             let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
             assert_eq!(measuring(&words).join(" "), expected);
         };
-        check("profile --markdown a.md --hz 99", "profile --hz 99");
-        check("profile --markdown=a.md", "profile");
-        check("profile --markdown", "profile");
-        check("profile --programs a --quick", "profile --quick");
-        check("bench objects --veristat v --folder a=b", "bench objects --folder a=b");
-    }
-
-    #[test]
-    fn load_is_read() {
-        assert_eq!(load_of("0.52 0.58 0.59 1/467 12"), Some(0.52));
-    }
-
-    #[test]
-    fn failed_commands_are_quoted() {
-        let mut command = Command::new("sh");
-        let error = output(command.args(["-c", "echo out; echo gone wrong >&2; exit 3"]));
-        let said = error.expect_err("it exits with 3").to_string();
-        assert!(said.ends_with("failed (exit status: 3): gone wrong"), "{said}");
-        assert_eq!(output(Command::new("echo").arg("a")).expect("echo works"), "a\n");
-    }
-
-    #[test]
-    fn unknown_names_are_refused() {
+        check("profile --update --out a.json --hz 99", "profile --hz 99");
+        check("profile --out=a.json --quick", "profile --quick");
+        check("serve --programs", "serve");
         let chosen = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-            chosen(&["a", "b", "c"], "thing", |name| name, &names)
-                .map_err(|error| error.to_string())
+            let found = chosen(&["a", "b", "c"], |name| name, &names);
+            found.map(|it| it.into_iter().copied().collect()).map_err(|error| error.to_string())
         };
-        assert_eq!(chosen(&["d"]), Err("there is no thing \"d\": choose from a, b, c".to_owned()));
-        assert_eq!(chosen(&[]), Ok(vec!["a", "b", "c"]));
-        assert_eq!(chosen(&["c", "a"]), Ok(vec!["a", "c"]));
+        assert_eq!(chosen(&["d"]), Err("\"d\" is unknown: choose from a, b, c".to_owned()));
+        assert_eq!((chosen(&[]), chosen(&["c", "a"])), (Ok("abc".to_owned()), Ok("ac".to_owned())));
+    }
+
+    #[test]
+    fn results_are_kept_and_compared_round_by_round() {
+        let mut kept = results(&[("c", "a", 1, &[("x_s", 3.0)]), ("c", "b", 1, &[("x_s", 5.0)])]);
+        kept.add(("c", "b"), 0, Err(anyhow::anyhow!("it burns")));
+        let json = serde_json::to_string(&kept).expect("JSON");
+        let found: Results = serde_json::from_str(&json).expect("the same");
+        assert_eq!(found.rows, kept.rows);
+        assert_eq!(found.beside(&found.rows[0], "b"), Some(&found.rows[1]));
+        assert_eq!((found.cases(), &*found.failures()), (vec!["c"], "- c, b: it burns.\n"));
     }
 }

@@ -1,55 +1,82 @@
-//! `cargo xtask peers`: wingbeat beside what one would use instead of it, in one run on one machine, and
-//! whether it keeps what it promises.
+//! `cargo xtask peers`: wingbeat and other tools in one run on one machine, and whether wingbeat reaches its goals.
 
-mod account;
 mod bench;
+mod child;
 mod comparison;
 mod heap;
 mod numbers;
 mod profile;
 mod run;
+mod samplers;
 mod serve;
-mod table;
 mod tools;
 mod unwind;
 
-use std::process::ExitCode;
+/// What all comparisons use.
+mod prelude {
+    pub(crate) use std::{
+        ffi::OsStr,
+        fs::{self, File},
+        io::{self, BufReader, BufWriter, Read, Write},
+        path::{Path, PathBuf},
+        process::{Command, ExitCode, Stdio},
+        thread,
+        time::{Duration, Instant},
+    };
+
+    pub(crate) use anyhow::{Context as _, Result, bail, ensure};
+    pub(crate) use clap::{Args, Subcommand};
+    pub(crate) use serde::{Deserialize, Serialize};
+    pub(crate) use serde_json::{Value, json};
+
+    pub(crate) use crate::{child::*, comparison::*, numbers::*, samplers::*, tools::*};
+}
 
 use clap::Parser;
+use prelude::*;
 
-/// Compares wingbeat with the tools that one would use instead.
+/// Compares wingbeat with other tools, and with its goals.
+///
+/// A comparison runs the tools in turns, on the same work and the same machine, which should be idle otherwise. It
+/// keeps all figures as JSON, also after Ctrl-C, and prints the tables that docs/peers.md explains. Most need root. A
+/// missing tool is named, with the command that installs it.
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo xtask peers",
     bin_name = "cargo xtask peers",
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    after_help = "Examples:\n  \
+        cargo xtask peers profile --quick               4 minutes: shows that it works, not how fast it is\n  \
+        cargo xtask peers profile --update              also writes the tables into docs/peers.md and README.md\n  \
+        cargo xtask peers heap --from target/peers/heap.json      the tables of an earlier run"
 )]
 enum Peers {
-    /// `wingbeat profile` beside perf, samply, bpftrace, profile-bpfcc and probee
-    Profile(profile::ProfileArgs),
-    /// Stacks by `wingbeat profile` beside those by perf and samply, of programs without frame pointers
-    Unwind(unwind::UnwindArgs),
-    /// What `wingbeat bench` promises: less spread than bpftool, sure verdicts, exact counts
+    /// Cost and sample counts of `wingbeat profile`, with perf and samply; half an hour
+    Profile(Common),
+    /// Stacks of programs without frame pointers, with perf and samply
+    Unwind(Common),
+    /// Sums and cost of `wingbeat heap`, with DHAT, heaptrack and memleak-bpfcc
+    Heap(Common),
+    /// Times, counts and loading of `wingbeat bench`, with bpftool and libbpf
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// What `wingbeat run` promises: no false failures
+    /// Response times of `wingbeat serve`, with their goals; without root
+    Serve(Common),
+    /// False failures of `wingbeat run`; without root
     #[command(subcommand)]
-    Run(run::Run),
-    /// Whether what `wingbeat heap` says is true, and what it costs, beside valgrind, heaptrack and memleak
-    Heap(heap::HeapArgs),
-    /// How fast `wingbeat serve` answers with a large history
-    Serve(serve::ServeArgs),
+    Run(run::Runs),
 }
 
 fn main() -> ExitCode {
-    let code = match Peers::parse() {
-        Peers::Profile(args) => profile::run(&args),
-        Peers::Unwind(args) => unwind::run(&args),
-        Peers::Bench(which) => bench::run(&which),
-        Peers::Run(run::Run::Aa(args)) => run::aa(&args),
-        Peers::Heap(args) => heap::run(&args),
-        Peers::Serve(args) => serve::run(&args),
-    };
+    let peers = Peers::parse();
+    let code = watch_signals().and_then(|()| match &peers {
+        Peers::Profile(args) => Ok(profile::COMPARISON.run(args, args)?.0),
+        Peers::Unwind(args) => Ok(unwind::COMPARISON.run(args, args)?.0),
+        Peers::Heap(args) => Ok(heap::COMPARISON.run(args, args)?.0),
+        Peers::Bench(which) => which.run(),
+        Peers::Serve(args) => Ok(serve::COMPARISON.run(args, args)?.0),
+        Peers::Run(run::Runs::Aa(args)) => Ok(run::AA.run(args, args)?.0),
+    });
     code.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE

@@ -1,8 +1,13 @@
-//! Arithmetic of all tables: medians with their spread, how far values scatter, and how sure a share is.
+//! Arithmetic and tables: medians with their range, how sure a share is, rows in columns.
 
 use wingbeat_stats::Sample;
+use xtask::marked;
 
-/// A figure over several rounds.
+pub(crate) const NONE: &str = "–";
+
+/// How a figure is written: a factor, decimal places, and the unit.
+pub(crate) type Unit = (f64, usize, &'static str);
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -16,33 +21,33 @@ impl Spread {
         let sample = Sample::new(values.into_iter().collect()).ok()?;
         Some(Self { median: sample.median(), min: sample.min(), max: sample.max() })
     }
+}
 
-    /// `median (min to max)`, or only the median when the three read the same.
-    pub(crate) fn show(self, factor: f64, places: usize, unit: &str) -> String {
-        let number = |value: f64| {
-            let text = format!("{:.places$}", value * factor);
-            // Rounding may leave a zero with a sign.
-            if text.trim_start_matches('-').bytes().all(|b| b == b'0' || b == b'.') {
-                text.trim_start_matches('-').to_owned()
-            } else {
-                text.replace('-', "−")
-            }
-        };
-        let [median, min, max] = [self.median, self.min, self.max].map(number);
-        if min == max {
-            format!("{median}{unit}")
-        } else {
-            format!("{median}{unit} ({min} to {max})")
-        }
+fn number(value: f64, (factor, places, _): Unit) -> String {
+    let text = format!("{:.places$}", value * factor);
+    // Rounding may leave a zero with a sign.
+    match text.strip_prefix('-') {
+        Some(rest) if rest.bytes().all(|byte| byte == b'0' || byte == b'.') => rest.to_owned(),
+        _ => text.replace('-', "−"),
     }
 }
 
-/// Standard deviation of a sample; `None` of fewer than two values.
-pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
-    Sample::new(values.to_vec()).ok()?.std_dev()
+/// `median (min to max)`, or only the median when the three read the same.
+pub(crate) fn show(spread: Option<Spread>, unit: Unit) -> String {
+    let Some(Spread { median, min, max }) = spread else { return NONE.to_owned() };
+    let [median, min, max] = [median, min, max].map(|it| number(it, unit));
+    let range = if min == max { String::new() } else { format!(" ({min} to {max})") };
+    format!("{median}{}{range}", unit.2)
 }
 
-/// How often something happened.
+pub(crate) fn median(spread: Option<Spread>, unit: Unit) -> String {
+    show(spread.map(|Spread { median, .. }| Spread { median, min: median, max: median }), unit)
+}
+
+pub(crate) fn deviation(values: Vec<f64>) -> Option<f64> {
+    Sample::new(values).ok()?.std_dev()
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) hits: usize,
@@ -50,44 +55,59 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// The share; `None` of nothing.
-    pub(crate) fn value(self) -> Option<f64> {
-        (self.of > 0).then(|| self.hits as f64 / self.of as f64)
-    }
-
-    /// Its interval at 95 %, after Wilson (1927), which also holds near 0 and 1.
+    /// Its interval at 95 %, after Wilson (1927), which also holds near 0 and 1; `None` of nothing.
     pub(crate) fn interval(self) -> Option<(f64, f64)> {
         const Z: f64 = 1.959_964;
-        let (share, count) = (self.value()?, self.of as f64);
+        let (share, count) = (self.hits as f64 / self.of as f64, self.of as f64);
         let scale = 1.0 + Z * Z / count;
         let middle = (share + Z * Z / (2.0 * count)) / scale;
         let half = Z / scale * (share * (1.0 - share) / count + (Z / (2.0 * count)).powi(2)).sqrt();
-        Some(((middle - half).max(0.0), (middle + half).min(1.0)))
+        (self.of > 0).then(|| ((middle - half).max(0.0), (middle + half).min(1.0)))
     }
 
-    /// Whether it is at most this. A few cases prove nothing: the whole interval has to lie on one side.
+    /// Whether it is at most this. Few cases prove nothing: the whole interval has to lie on one side.
     pub(crate) fn at_most(self, bound: f64) -> &'static str {
-        self.judge(|share| share <= bound)
-    }
-
-    pub(crate) fn at_least(self, bound: f64) -> &'static str {
-        self.judge(|share| share >= bound)
-    }
-
-    fn judge(self, is_good: impl Fn(f64) -> bool) -> &'static str {
-        match self.interval().map(|(low, high)| (is_good(low), is_good(high))) {
-            Some((low, high)) if low == high => verdict(low),
-            _ => OPEN,
+        match self.interval() {
+            Some((low, high)) if (low <= bound) == (high <= bound) => verdict(low <= bound),
+            _ => "open: too few cases",
         }
     }
 }
 
-/// What is said of a goal that cannot be judged yet.
-const OPEN: &str = "open: too few cases";
-
-/// The word for a goal that is certain.
 pub(crate) fn verdict(is_reached: bool) -> &'static str {
     if is_reached { "reached" } else { "**missed**" }
+}
+
+/// A column: its heading, and its cell in a row.
+pub(crate) type Column<'a, T> = (String, Box<dyn Fn(&T) -> String + 'a>);
+
+pub(crate) fn column<'a, T, S: ToString>(
+    head: impl Into<String>,
+    cell: impl Fn(&T) -> S + 'a,
+) -> Column<'a, T> {
+    (head.into(), Box::new(move |row| cell(row).to_string()))
+}
+
+/// Rows in aligned columns, as Markdown; empty without rows.
+pub(crate) fn table<T>(rows: impl IntoIterator<Item = T>, columns: &[Column<'_, T>]) -> String {
+    // A bar would end the cell, even within code.
+    let row = |row: T| columns.iter().map(|(_, cell)| cell(&row).replace('|', r"\|")).collect();
+    let mut lines: Vec<Vec<String>> = rows.into_iter().map(row).collect();
+    if !lines.is_empty() {
+        lines.insert(0, columns.iter().map(|(head, _)| head.clone()).collect());
+    }
+    marked::aligned(&lines)
+}
+
+/// Each once, in the order in which it comes first.
+pub(crate) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for it in all {
+        if !seen.contains(&it) {
+            seen.push(it);
+        }
+    }
+    seen
 }
 
 #[cfg(test)]
@@ -95,54 +115,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians() {
-        let check = |values: &[f64], expected: Option<(f64, f64, f64)>| {
-            let found = Spread::of(values.iter().copied());
-            let found = found.map(|spread| (spread.min, spread.median, spread.max));
-            assert_eq!(found, expected, "{values:?}");
+    fn figures_and_tables() {
+        let check = |values: &[f64], unit, expected: &str| {
+            assert_eq!(show(Spread::of(values.iter().copied()), unit), expected);
         };
-        check(&[3.0, 1.0, 2.0], Some((1.0, 2.0, 3.0)));
-        check(&[4.0, 1.0, 2.0, 3.0], Some((1.0, 2.5, 4.0)));
-        check(&[], None);
-        check(&[1.0, f64::NAN], None);
-        check(&[f64::INFINITY], None);
+        check(&[1.012, 0.99, 1.0], (1.0, 2, ""), "1.00 (0.99 to 1.01)");
+        check(&[0.999, 1.0, 1.001], (1.0, 2, ""), "1.00");
+        check(&[-0.0044, -0.0004, 0.002], (100.0, 1, " %"), "0.0 % (−0.4 to 0.2)");
+        check(&[1.0, f64::NAN], (1.0, 1, ""), NONE);
+        type Row = (&'static str, u32);
+        let columns = [column("a", |row: &Row| row.0), column("b", |row: &Row| row.1)];
+        let text = table([("x|", 22)], &columns);
+        assert_eq!(text, "| a   | b   |\n| --- | --- |\n| x\\| | 22  |\n");
+        assert_eq!(table([], &columns), "");
     }
 
     #[test]
-    fn figures_with_their_spread() {
-        let check = |(min, median, max), places, unit, expected: &str| {
-            assert_eq!(Spread { median, min, max }.show(1.0, places, unit), expected);
-        };
-        check((0.99, 1.0, 1.012), 2, "", "1.00 (0.99 to 1.01)");
-        check((1.0, 1.0, 1.0), 2, " %", "1.00 %");
-        check((0.999, 1.0, 1.001), 2, "", "1.00");
-        check((-0.44, -0.04, 0.2), 1, " %", "0.0 % (−0.4 to 0.2)");
-    }
-
-    #[test]
-    fn intervals_of_shares() {
-        // Values of Wilson's formula from tables, to three places.
-        let check = |hits, of, expected: Option<(f64, f64)>| {
+    fn shares_need_cases() {
+        // Wilson's intervals from tables, to three places.
+        let check = |hits, of, interval: Option<(f64, f64)>, at_most| {
             let round = |value: f64| (value * 1000.0).round() / 1000.0;
-            let found = Share { hits, of }.interval().map(|(a, b)| (round(a), round(b)));
-            assert_eq!(found, expected, "{hits} of {of}");
+            let share = Share { hits, of };
+            let found = share.interval().map(|(low, high)| (round(low), round(high)));
+            assert_eq!((found, share.at_most(0.005)), (interval, at_most), "{share:?}");
         };
-        check(0, 0, None);
-        check(0, 10, Some((0.0, 0.278)));
-        check(10, 10, Some((0.722, 1.0)));
-        check(5, 10, Some((0.237, 0.763)));
-        check(0, 400, Some((0.0, 0.01)));
-    }
-
-    #[test]
-    fn goals_need_cases() {
-        let check = |hits, of, expected| assert_eq!(Share { hits, of }.at_most(0.005), expected);
-        check(0, 0, "open: too few cases");
-        check(0, 320, "open: too few cases");
-        check(0, 800, "reached");
-        check(1, 800, "open: too few cases");
-        check(9, 320, "**missed**");
-        assert_eq!(Share { hits: 40, of: 40 }.at_least(0.9), "reached");
-        assert_eq!(Share { hits: 0, of: 2 }.at_least(0.9), "**missed**");
+        check(0, 0, None, "open: too few cases");
+        check(5, 10, Some((0.237, 0.763)), "**missed**");
+        check(0, 320, Some((0.0, 0.012)), "open: too few cases");
+        check(0, 800, Some((0.0, 0.005)), "reached");
     }
 }

@@ -1,378 +1,332 @@
-//! `cargo xtask peers profile`: `wingbeat profile` beside what one would use instead of it.
+//! `cargo xtask peers profile`: cost and sample counts of `wingbeat profile` with perf and samply.
 //!
 //! Figures from different machines, or from different hours on a shared one, cannot be compared. So
-//! the tools take turns on the same workloads, round after round, each beside a run alone, and
-//! every figure is a median over the rounds with its spread. docs/peers.md says what they mean.
-//!
-//! Off the CPU there are two questions: what it costs to watch every switch, and whether the times are
-//! right. `work-token` switches as often as the machine can. `work-sleepy` hardly runs: wingbeat and perf
-//! watch it at the same time, so that both see the very same blocks, and their sums are compared.
+//! the tools take turns on the same workloads, round after round, each next to a run alone.
+//! docs/peers.md explains the figures.
 
-mod agree;
-mod attach;
-mod figures;
-mod goals;
-mod off_cpu;
-mod on_cpu;
-pub(crate) mod parse;
-pub(crate) mod process;
-mod record;
-pub(crate) mod settings;
-mod sums;
-mod text;
-mod tools;
-mod workload;
+use crate::prelude::*;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
+pub(crate) const COMPARISON: Comparison<Common> = Comparison {
+    name: "profile",
+    root: Some("profilers"),
+    rounds: (5, 1),
+    needs: &["bash", "setarch"],
+    measure,
+    texts,
+    pages: &[("peers profile", "docs/peers.md"), ("peers summary", "README.md")],
 };
 
-use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
+/// Its name, the arguments of `work` with UNITS for the amount, and its only frequency.
+struct Workload(&'static str, &'static str, Option<u32>);
 
-use self::{
-    record::{Record, Run},
-    settings::Tracefs,
-    tools::Tool,
-    workload::{Job, SLEEPY, Workload},
-};
-use crate::{
-    comparison::{self, Origin, Stop, chosen, fresh, keep, need_root, out, write},
-    tools::find,
-};
+static WORKLOADS: [Workload; 4] = [
+    Workload("deep", "deep UNITS", None),
+    Workload("threads", "threads UNITS", None),
+    Workload("forks", "forks UNITS", None),
+    Workload("deep-26", "deep UNITS 19 19", Some(999)),
+];
 
-/// What `wingbeat profile` measures while it is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    /// Samples of what runs
-    OnCpu,
-    /// Time off the CPU, beside perf's and bpftrace's `sched_switch`
-    OffCpu,
-}
-
-/// How `wingbeat profile` is compared.
-#[derive(Debug, Args)]
-pub(crate) struct ProfileArgs {
-    /// What is measured
-    #[arg(long, value_enum, default_value_t = Mode::OnCpu)]
-    mode: Mode,
-    /// One round of one second, at 999 and 9999 Hz: shows that all works, not how fast it is
-    #[arg(long)]
-    quick: bool,
-    /// Rounds over all workloads, frequencies and tools [default: 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: Option<u32>,
-    /// Samples per second (on-cpu) [default: 99,999,9999]
-    #[arg(long, value_name = "HZ", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=50_000))]
-    hz: Vec<u32>,
-    /// Only these tools; `wingbeat` counts as one
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    only: Vec<String>,
-    /// Only these workloads
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    workload: Vec<String>,
-    /// Also write the tables into this file, between its marks when it has them
-    #[arg(long, value_name = "FILE")]
-    markdown: Vec<PathBuf>,
-    /// Measure nothing: make the tables from the figures of an earlier run
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "rounds", "hz", "only", "workload"])]
-    from: Option<PathBuf>,
-    /// Seconds that each target works (off-cpu) [default: 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=60))]
-    seconds: Option<u32>,
-    /// Folder with wingbeat and the workloads [default: a release build of this tree]
-    #[arg(long, value_name = "FOLDER")]
-    programs: Option<PathBuf>,
-}
-
-impl ProfileArgs {
-    /// Seconds that each target works; 0 where it does a fixed amount of work.
-    fn seconds(&self) -> u32 {
-        match self.mode {
-            Mode::OnCpu => 0,
-            Mode::OffCpu => self.seconds.unwrap_or(if self.quick { 1 } else { 2 }),
-        }
-    }
-}
-
-/// Measures, or reads what was measured, and prints the tables.
-pub(crate) fn run(args: &ProfileArgs) -> anyhow::Result<ExitCode> {
-    match args.mode {
-        Mode::OnCpu if args.seconds.is_some() => {
-            bail!("--seconds belongs to --mode off-cpu: add that, or leave it out")
-        }
-        Mode::OffCpu if !args.hz.is_empty() => {
-            bail!("--hz is for samples, and --mode off-cpu takes none: leave it out")
-        }
-        _ => {}
-    }
-    let record = match &args.from {
-        Some(file) => comparison::kept(file)?,
-        None => measure(args)?,
-    };
-    let full = text::full(&record, args.mode);
-    println!("{full}");
-    if record.stopped_early && args.from.is_none() {
-        eprintln!("stopped early: no other file was written");
-        return Ok(ExitCode::FAILURE);
-    }
-    match args.mode {
-        Mode::OnCpu => {
-            let summary = text::summary(&record);
-            write(&args.markdown, &[("peers profile", &full), ("peers summary", &summary)])?;
-        }
-        Mode::OffCpu => write(&args.markdown, &[("peers profile off-cpu", &full)])?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// What is to be measured.
-struct Plan {
-    mode: Mode,
-    frequencies_hz: Vec<u32>,
-    workloads: Vec<Workload>,
-    tools: Vec<Tool>,
-    /// How much work each target does, as it takes it.
-    amount: String,
-    programs: PathBuf,
-}
-
-/// One place in a round: a run alone, and then the tools.
-struct Block {
-    workload: Workload,
-    frequency_hz: u32,
-    tools: Vec<Tool>,
-}
-
-fn plan(args: &ProfileArgs) -> anyhow::Result<Plan> {
-    let mode = args.mode;
-    let what = |what: &str| match mode {
-        Mode::OnCpu => what.to_owned(),
-        Mode::OffCpu => format!("{what} for time off the CPU"),
-    };
-    let tools = chosen(tools::all(mode), &what("tool"), |tool| tool.name, &args.only)?;
-    let workloads = chosen(workload::all(mode), &what("workload"), |it| it.name, &args.workload)?;
-    let programs = match &args.programs {
-        Some(folder) => {
-            fs::canonicalize(folder).with_context(|| format!("cannot find {}", folder.display()))?
-        }
-        None => comparison::build(&["wingbeat", "wingbeat-workloads"])?,
-    };
-    let amount = match mode {
-        Mode::OnCpu => {
-            let cpu_s = if args.quick { 1.0 } else { 4.0 };
-            workload::units_for(cpu_s, &programs, &fresh("trial")?)?.to_string()
-        }
-        Mode::OffCpu => format!("{}s", args.seconds()),
-    };
-    let frequencies_hz = match (mode, args.hz.is_empty(), args.quick) {
-        (Mode::OffCpu, ..) => vec![0],
-        (_, false, _) => args.hz.clone(),
-        (_, true, true) => vec![999, 9999],
-        (_, true, false) => vec![99, 999, 9999],
-    };
-    Ok(Plan { mode, frequencies_hz, workloads, tools, amount, programs })
-}
-
-fn measure(args: &ProfileArgs) -> anyhow::Result<Record> {
-    need_root("profilers need", "profile …")?;
-    let stop = Stop::on_signals()?;
-    let mut plan = plan(args)?;
-    let figures = out("")?.join(match plan.mode {
-        Mode::OnCpu => "profile.json",
-        Mode::OffCpu => "off-cpu.json",
+fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
+    let mut samplers = chosen(&SAMPLERS, |it| it.0, &bed.common.only)?;
+    let workloads = chosen(&WORKLOADS, |it| it.0, &bed.common.case)?;
+    let work = bed.work()?;
+    let version = version_of(Command::new(&bed.wingbeat).arg("--version"));
+    let peers = samplers.iter().filter_map(|it| it.1.first()).map(|name| described(name));
+    results.tools = [format!("wingbeat {version}")].into_iter().chain(peers).collect();
+    samplers.retain(|Sampler(name, needs, _)| {
+        let missing = needs.iter().find_map(|program| find(program).err());
+        missing.iter().for_each(|error| eprintln!("{name} is left out: {error}"));
+        missing.is_none()
     });
-    // perf and bpftrace find tracepoints there.
-    let _tracefs = (plan.mode == Mode::OffCpu).then(Tracefs::mounted).transpose()?;
-    let mut record = Record {
-        origin: Origin::now(),
-        rounds: args.rounds.unwrap_or(if args.quick { 1 } else { 5 }),
-        seconds: args.seconds(),
-        tools: plan.tools.iter().map(|tool| tool.record(&plan.programs)).collect(),
-        ..Record::default()
+    let env = Command::new("env");
+    let line = |Workload(_, words, _): &Workload, units: u64| {
+        format!("exec '{}' {}", work.display(), words.replace("UNITS", &units.to_string()))
     };
-    for missing in &record.tools {
-        if let Some(install) = &missing.install {
-            eprintln!("missing: {}; install it with `{install}`", missing.name);
-        }
-    }
-    let mut is_here = record.tools.iter().map(|tool| tool.version.is_some());
-    plan.tools.retain(|_| is_here.next().unwrap_or(false));
-
-    let mut unable: Vec<String> = Vec::new();
-    for round in 0..record.rounds {
-        for block in blocks(&plan, round, &mut unable) {
-            if !stop.is_asked() {
-                run_block(&plan, &block, round, &stop, &mut record)?;
-            }
-        }
-        if stop.is_asked() {
-            record.stopped_early = true;
-            unable.push("Stopped early: the last round is not complete.".to_owned());
-            break;
-        }
-        keep(&record, &figures)?;
-    }
-    record.origin.notes.extend(unable);
-    keep(&record, &figures)?;
-    eprintln!("wrote all figures to {}", figures.display());
-    Ok(record)
-}
-
-impl Plan {
-    fn job<'a>(&'a self, block: &Block, dir: &'a Path) -> Job<'a> {
-        let Block { workload, frequency_hz, .. } = *block;
-        Job { workload, amount: &self.amount, frequency_hz, programs: &self.programs, dir }
-    }
-}
-
-/// The places of a round. The tools begin with another one each round, lest one always run first.
-fn blocks(plan: &Plan, round: u32, unable: &mut Vec<String>) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    for workload in &plan.workloads {
-        for &frequency_hz in &plan.frequencies_hz {
-            let fits = |tool: &&Tool| workload.is_for(tool.name, frequency_hz);
-            let mut tools: Vec<Tool> = plan.tools.iter().filter(fits).copied().collect();
-            for tool in tools.extract_if(.., |tool| workload.forks && !tool.follows_children) {
-                let sentence = format!(
-                    "{} is not run on {}: it samples one process and not its children.",
-                    tool.name, workload.name
-                );
-                if !unable.contains(&sentence) {
-                    unable.push(sentence);
+    let trial_s = job(bed, &line(&WORKLOADS[0], TRIAL), 0, "trial")?.launch(&env)?.target_s;
+    let units = units_for(if bed.quick { 1.0 } else { 4.0 }, trial_s);
+    let usual: &[u32] = if bed.quick { &[999, 9999] } else { &[99, 999, 9999] };
+    let frequencies = if bed.common.hz.is_empty() { usual } else { &bed.common.hz };
+    for round in 0..bed.rounds {
+        // Another one begins in each round.
+        let mut turns = samplers.clone();
+        turns.rotate_left(round as usize % samplers.len().max(1));
+        for workload in &workloads {
+            let line = line(workload, units);
+            for &hz in frequencies.iter().filter(|&&hz| workload.2.is_none_or(|only| only == hz)) {
+                if is_stopped() {
+                    return Ok(());
+                }
+                let case = format!("{}, {hz} Hz", workload.0);
+                let name = |tool: &str| format!("{case}, {tool}");
+                let alone = job(bed, &line, hz, &name(ALONE))?.launch(&env)?.values(hz);
+                results.add((&case, ALONE), round, Ok(Run::new((&case, ALONE), round, alone)));
+                for Sampler(tool, _, sample) in &turns {
+                    let sampled = job(bed, &line, hz, &name(tool)).and_then(|it| sample(&it));
+                    let place = (case.as_str(), *tool);
+                    results.add(place, round, sampled.map(|it| Run::new(place, round, it.values)));
                 }
             }
-            if !tools.is_empty() {
-                let first = round as usize % tools.len();
-                tools.rotate_left(first);
-                blocks.push(Block { workload: *workload, frequency_hz, tools });
-            }
         }
     }
-    blocks
-}
-
-fn run_block(
-    plan: &Plan,
-    block: &Block,
-    round: u32,
-    stop: &Stop,
-    record: &mut Record,
-) -> anyhow::Result<()> {
-    let Block { workload, frequency_hz, ref tools } = *block;
-    let at = match plan.mode {
-        Mode::OnCpu => format!(" at {frequency_hz} Hz"),
-        Mode::OffCpu => String::new(),
-    };
-    let place = format!("round {}, {}{at}", round + 1, workload.name);
-    let fresh = |tool: &str| {
-        let tool = tool.replace(' ', "");
-        fresh(&format!("{}-{frequency_hz}-{tool}", workload.name))
-    };
-    let run = |tool: &str, (target, outcome)| {
-        let run = Run {
-            tool: tool.to_owned(),
-            workload: workload.name.to_owned(),
-            frequency_hz,
-            round,
-            target,
-            outcome,
-        };
-        eprintln!(
-            "{place}, {}: {}",
-            if tool.is_empty() { "alone" } else { tool },
-            progress(plan, &run)
-        );
-        run
-    };
-    let failed = |what: &str, error: &anyhow::Error| {
-        let failure = format!("{place}, {what}: {error:#}");
-        eprintln!("failed: {failure}");
-        failure
-    };
-    let Some(alone) = stop.unless_asked(plan.job(block, &fresh("alone")?).alone())? else {
-        return Ok(());
-    };
-    record.alone.push(run("", alone));
-    for tool in tools {
-        let outcome = (tool.run)(&plan.job(block, &fresh(tool.name)?));
-        if stop.is_asked() {
-            // The signal also reached the tool: its figures mean nothing.
-            return Ok(());
-        }
-        match outcome {
-            Ok(found) => record.runs.push(run(tool.name, found)),
-            Err(error) => record.failures.push(failed(tool.name, &error)),
-        }
-    }
-    if workload.name == SLEEPY && find("perf").is_ok() {
-        let agreement = agree::both_at_once(&plan.job(block, &fresh("both")?), round);
-        match agreement {
-            _ if stop.is_asked() => {}
-            Ok(found) => record.agreements.push(found),
-            Err(error) => record.failures.push(failed("wingbeat and perf at once", &error)),
-        }
-    }
+    derive(results);
     Ok(())
 }
 
-/// What a reader of the terminal wants to know of a run at once.
-fn progress(plan: &Plan, run: &Run) -> String {
-    let target = &run.target;
-    match (plan.mode, run.outcome.seen) {
-        (Mode::OffCpu, _) => {
-            let pace = target.units as f64 / (target.wall_time_ns as f64 / 1e9);
-            format!("{pace:.0} rounds per second")
-        }
-        (_, Some(samples)) => {
-            format!("{:.2} s of CPU, {samples} samples", target.cpu_time_ns as f64 / 1e9)
-        }
-        (_, None) => format!("{:.2} s of CPU", target.cpu_time_ns as f64 / 1e9),
+fn job<'a>(bed: &'a Bed<'_>, line: &'a str, hz: u32, name: &str) -> Result<Job<'a>> {
+    let (folder, wingbeat, out) = (Path::new("/"), bed.wingbeat.as_path(), bed.fresh(name)?);
+    Ok(Job { line, folder, hz, all: false, walk: false, wingbeat, out })
+}
+
+/// Units of the run that finds out how long one takes.
+const TRIAL: u64 = 10_000;
+
+/// Units that take this much CPU time; whole thousands, so that two runs mostly do the same.
+fn units_for(cpu_s: f64, trial_s: f64) -> u64 {
+    (cpu_s / trial_s.max(1e-3) * TRIAL as f64 / 1000.0).round().max(1.0) as u64 * 1000
+}
+
+fn workload_of(case: &str) -> &str {
+    case.split(',').next().unwrap_or(case)
+}
+
+/// Adds figures that follow from others: of each run, and of each workload over the two highest frequencies.
+fn derive(results: &mut Results) {
+    let exit_s = |workload: &str| {
+        let alone = results.rows.iter().filter(|run| run.tool == ALONE);
+        let alone = alone.filter(|run| workload_of(&run.case) == workload);
+        let exits = alone.filter_map(|run| Some(run.get("cpu_s")? - run.get("target_s")?));
+        Spread::of(exits).map_or(0.0, |spread| spread.median)
+    };
+    let derived = results.rows.iter().map(|run| {
+        let (target_s, hz) = (run.get("target_s")?, run.get("hz")?);
+        let alone_s = results.beside(run, ALONE).and_then(|alone| alone.get("target_s"));
+        Some([
+            // 1 is right.
+            ("rate", run.get("samples").map(|samples| samples / target_s / hz)),
+            ("slowdown", alone_s.map(|alone_s| target_s / alone_s - 1.0)),
+            // Without the target's, and without that of its exit, which shows without a tool.
+            ("own_s", Some(run.get("cpu_s")? - target_s - exit_s(workload_of(&run.case)))),
+        ])
+    });
+    let derived: Vec<_> = derived.collect();
+    for (run, more) in results.rows.iter_mut().zip(derived) {
+        let more = more.into_iter().flatten();
+        run.values.extend(more.filter_map(|(name, value)| Some((name.to_owned(), value?))));
     }
+    // Own CPU time as a fixed part and a part for each sample: the line through two runs.
+    let Some((low, high)) = highest_hz(results) else { return };
+    let growth = results.rows.iter().filter_map(|few| {
+        let workload = workload_of(&few.case);
+        let high = format!("{workload}, {high} Hz");
+        let many = results.runs(&high, &few.tool).find(|many| many.round == few.round)?;
+        let more = many.get("samples")? - few.get("samples")?;
+        let slope_s = (many.get("own_s")? - few.get("own_s")?) / more;
+        let fixed_s = few.get("own_s")? - slope_s * few.get("samples")?;
+        let values = [("fixed_s", fixed_s), ("per_sample_us", slope_s * 1e6)];
+        let is_low = few.get("hz") == Some(low.into()) && more > 0.0;
+        is_low.then(|| Run::new((workload, &few.tool), few.round, values))
+    });
+    let growth: Vec<Run> = growth.collect();
+    results.rows.extend(growth);
+}
+
+fn highest_hz(results: &Results) -> Option<(u32, u32)> {
+    let hz = results.rows.iter().filter_map(|it| Some(it.get("hz")? as u32));
+    let mut all: Vec<u32> = hz.collect();
+    all.sort_unstable();
+    all.dedup();
+    if let [.., low, high] = all[..] { Some((low, high)) } else { None }
+}
+
+/// A figure of a tool compared with that of another in the same round: the ratio or the difference.
+fn paired(
+    results: &Results,
+    case: &str,
+    (tool, other): (&str, &str),
+    (name, is_ratio): (&str, bool),
+) -> Option<Spread> {
+    Spread::of(results.runs(case, tool).filter_map(|run| {
+        let (it, other) = (run.get(name)?, results.beside(run, other)?.get(name)?);
+        Some(if is_ratio { it / other } else { it - other })
+    }))
+}
+
+const RATIO: Unit = (1.0, 3, "");
+const POINTS: Unit = (100.0, 1, " points");
+const NEAR_1: (f64, f64) = (0.99, 1.01);
+const fn at_most(most: f64) -> (f64, f64) {
+    (f64::NEG_INFINITY, most)
+}
+
+/// A goal, which is about the worst of its figures: in words, limits, unit, figure, the peer that it is compared with,
+/// and the workloads.
+struct Goal(&'static str, (f64, f64), Unit, &'static str, &'static str, &'static str);
+
+// perf counts from the start of each process, and drops the begun period at its end: half a sample for each process,
+// which on short-lived ones is more than 1 %.
+const GOALS: [Goal; 9] = [
+    Goal("samples per CPU second ÷ frequency", NEAR_1, RATIO, "rate", "", ""),
+    Goal("the same ÷ perf's", NEAR_1, RATIO, "rate", PERF, "not forks"),
+    Goal("the same ÷ perf's, on forks", NEAR_1, RATIO, "rate", PERF, "forks"),
+    Goal("own CPU per sample ÷ perf's chain's", at_most(0.2), RATIO, "per_sample_us", PERF, ""),
+    Goal("own CPU per sample ÷ samply's", at_most(0.5), RATIO, "per_sample_us", SAMPLY, ""),
+    Goal("fixed own CPU ÷ perf's chain's", at_most(1.0), RATIO, "fixed_s", PERF, ""),
+    Goal("slowdown − perf's", at_most(0.0), POINTS, "slowdown", PERF, ""),
+    Goal(
+        "bytes per sample of 26 frames",
+        at_most(350.0),
+        (1.0, 0, ""),
+        "bytes_per_sample",
+        "",
+        "deep-26",
+    ),
+    Goal("target's end to file ÷ perf's chain's", at_most(1.0), RATIO, "finish_s", PERF, ""),
+];
+
+impl Goal {
+    fn figures(&self, results: &Results) -> Vec<(Spread, String)> {
+        let Self(_, _, unit, name, peer, on) = *self;
+        let is_on = |case: &&str| match on.strip_prefix("not ") {
+            Some(other) => !case.starts_with(other),
+            None => case.starts_with(on),
+        };
+        let of = |case: &str| match peer {
+            "" => results.spread(case, WINGBEAT, name),
+            peer => paired(results, case, (WINGBEAT, peer), (name, unit != POINTS)),
+        };
+        let cases = results.cases().into_iter().filter(is_on);
+        cases.filter_map(|case| Some((of(case)?, case.to_owned()))).collect()
+    }
+}
+
+/// 0 is reached, 1 is missed but not in all rounds, 2 is missed.
+fn missed((least, most): (f64, f64), spread: Spread) -> usize {
+    let is_reached = (least..=most).contains(&spread.median);
+    let is_missed = spread.min > most || spread.max < least;
+    if is_reached { 0 } else { 1 + usize::from(is_missed) }
+}
+
+fn worst(limits: (f64, f64), figures: Vec<(Spread, String)>) -> Option<(Spread, String)> {
+    let distance =
+        |it: Spread| if limits.0.is_finite() { (it.median - 1.0).abs() } else { it.median };
+    figures.into_iter().max_by(|(a, _), (b, _)| {
+        let missed = missed(limits, *a).cmp(&missed(limits, *b));
+        missed.then(distance(*a).total_cmp(&distance(*b)))
+    })
+}
+
+fn goals(results: &Results) -> String {
+    const VERDICTS: [&str; 3] = ["reached", "missed, but not in all rounds", "**missed**"];
+    type Row = (&'static Goal, Option<(Spread, String)>);
+    let limits = |(Goal(_, (least, most), unit, ..), _): &Row| match least.is_finite() {
+        true => format!("{least} to {most}"),
+        false => format!("at most {}{}", most * unit.0, unit.2),
+    };
+    table(
+        GOALS.iter().map(|goal| (goal, worst(goal.1, goal.figures(results)))),
+        &[
+            column("figure", |(goal, _): &Row| goal.0),
+            column("goal", limits),
+            column("worst", |(goal, it): &Row| show(it.as_ref().map(|it| it.0), goal.2)),
+            column("where", |(_, it): &Row| it.as_ref().map_or(NONE, |it| &it.1).to_owned()),
+            column("verdict", |(goal, it): &Row| {
+                it.as_ref().map_or("not measured", |it| VERDICTS[missed(goal.1, it.0)])
+            }),
+        ],
+    )
+}
+
+/// The main figures on one workload: samples at the lower frequency, the rest at the higher.
+fn summary(results: &Results, (low, high): (u32, u32)) -> String {
+    let figure = |head, case: String, name: &'static str, unit: Unit| {
+        column(head, move |tool: &&str| show(results.spread(&case, tool, name), unit))
+    };
+    let (all, low, high) = ("deep", format!("deep, {low} Hz"), format!("deep, {high} Hz"));
+    let over_ours = |tool: &&str| {
+        let ratio = paired(results, all, (tool, WINGBEAT), ("per_sample_us", true));
+        show(ratio.filter(|_| *tool != WINGBEAT), (1.0, 1, ""))
+    };
+    let columns = [
+        column("tool", |tool: &&str| (*tool).to_owned()),
+        figure("samples ÷ due", low, "rate", RATIO),
+        figure("slowdown", high.clone(), "slowdown", (100.0, 1, " %")),
+        figure("own CPU, fixed, s", all.to_owned(), "fixed_s", (1.0, 2, "")),
+        figure("per sample, µs", all.to_owned(), "per_sample_us", (1.0, 1, "")),
+        column("÷ wingbeat", over_ours),
+        figure("end to file, s", high.clone(), "finish_s", (1.0, 2, "")),
+        figure("memory, MB", high, "memory_mb", (1.0, 0, "")),
+    ];
+    let has_growth = |tool: &&str| results.spread(all, tool, "fixed_s").is_some();
+    table(SAMPLERS.iter().map(|it| it.0).filter(has_growth), &columns)
+}
+
+fn texts(results: &Results) -> Vec<String> {
+    let more = match results.rounds() {
+        1 => "; one round".to_owned(),
+        rounds => format!("; {rounds} rounds, median (min to max)"),
+    };
+    let summary = highest_hz(results).map_or_else(String::new, |(low, high)| {
+        format!(
+            "{}\nOn one thread, stacks of 26 to 50 frames; samples at {low} Hz, own CPU time from {low} and {high} Hz, \
+             the rest at {high} Hz:\n\n{}",
+            results.line(&more),
+            summary(results, (low, high))
+        )
+    });
+    vec![results.page(&more, [results.failures(), goals(results)]), summary]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn plan(mode: Mode) -> Plan {
-        Plan {
-            mode,
-            frequencies_hz: if mode == Mode::OnCpu { vec![99, 999] } else { vec![0] },
-            workloads: workload::all(mode).to_vec(),
-            tools: tools::all(mode).to_vec(),
-            amount: String::new(),
-            programs: PathBuf::new(),
-        }
-    }
+    use crate::comparison::tests::{cells_of, results};
 
     #[test]
-    fn tools_take_turns_in_being_first() {
-        let plan = plan(Mode::OnCpu);
-        let first = |round| blocks(&plan, round, &mut Vec::new())[0].tools[0].name;
-        assert_eq!((first(0), first(1), first(6)), ("wingbeat", "perf", "wingbeat"));
-    }
-
-    #[test]
-    fn tools_run_only_where_they_can() {
-        let check = |mode, name: &str, hz, expected: Option<&[&str]>| {
-            let mut unable = Vec::new();
-            let blocks = blocks(&plan(mode), 0, &mut unable);
-            let block = blocks.iter().find(|b| b.workload.name == name && b.frequency_hz == hz);
-            let tools = block.map(|b| b.tools.iter().map(|tool| tool.name).collect::<Vec<_>>());
-            assert_eq!(tools.as_deref(), expected, "{name} at {hz} Hz");
-            assert_eq!(unable.len(), if mode == Mode::OnCpu { 2 } else { 0 }, "{unable:?}");
+    fn goals_are_about_the_worst_figure() {
+        // 4 s of work, and 1 ms for its exit.
+        let run = |hz: f64, target_s: f64, own_s: f64, samples: f64| {
+            let cpu_s = target_s + 0.001 + own_s;
+            [("hz", hz), ("target_s", target_s), ("cpu_s", cpu_s), ("samples", samples)]
         };
-        let all = ["wingbeat", "perf", "samply", "bpftrace", "bcc", "probee"];
-        check(Mode::OnCpu, "threads", 99, Some(&all));
-        check(Mode::OnCpu, "forks", 999, Some(&all[..4]));
-        check(Mode::OnCpu, "deep-26", 999, Some(&all[..2]));
-        check(Mode::OnCpu, "deep-26", 99, None);
-        let off = tools::all(Mode::OffCpu).iter().map(|tool| tool.name).collect::<Vec<_>>();
-        check(Mode::OffCpu, "token", 0, Some(&off));
-        check(Mode::OffCpu, "sleepy", 0, Some(&["wingbeat", "perf", "bpftrace"]));
+        let mut measured = results(&[
+            ("deep, 1000 Hz", ALONE, 0, &run(1000.0, 4.0, 0.0, 0.0)),
+            ("deep, 1000 Hz", WINGBEAT, 0, &run(1000.0, 4.0, 0.14, 4000.0)),
+            ("deep, 1000 Hz", PERF, 0, &run(1000.0, 4.4, 0.7, 4400.0)),
+            ("deep, 1000 Hz", ALONE, 1, &run(1000.0, 5.0, 0.0, 0.0)),
+            ("deep, 1000 Hz", WINGBEAT, 1, &run(1000.0, 4.0, 0.14, 3880.0)),
+            ("deep, 10000 Hz", WINGBEAT, 0, &run(10_000.0, 4.0, 0.5, 40_000.0)),
+            ("deep, 10000 Hz", PERF, 0, &run(10_000.0, 4.0, 4.26, 40_000.0)),
+        ]);
+        derive(&mut measured);
+        let texts = texts(&measured);
+        let rows = cells_of(&texts[0]);
+        let rate = "0.985 (0.970 to 1.000)";
+        let unclear = "missed, but not in all rounds";
+        assert_eq!(rows[0][1..], ["0.99 to 1.01", rate, "deep, 1000 Hz", unclear]);
+        assert_eq!(rows[2][1..], ["0.99 to 1.01", NONE, NONE, "not measured"]);
+        // 10 µs for each sample, and 100.
+        assert_eq!(rows[3][1..], ["at most 0.2", "0.100", "deep", "reached"]);
+        let points = ["at most 0 points", "−10.0 points", "deep, 1000 Hz", "reached"];
+        assert_eq!(rows[6][1..], points);
+        let summary = cells_of(&texts[1]);
+        assert_eq!(summary[0][..6], [WINGBEAT, rate, NONE, "0.10", "10.0", NONE]);
+        assert_eq!((summary.len(), &*summary[1][5]), (2, "10.0"), "{texts:?}");
+    }
+
+    #[test]
+    fn verdicts_and_units() {
+        let spread = |(min, median, max)| Spread { median, min, max };
+        let check = |limits, figure, expected| {
+            assert_eq!(missed(limits, spread(figure)), expected, "{limits:?}, {figure:?}");
+        };
+        check(at_most(0.2), (0.1, 0.19, 0.4), 0);
+        check(at_most(0.2), (0.1, 0.21, 0.4), 1);
+        check(at_most(0.2), (0.21, 0.3, 0.4), 2);
+        check(NEAR_1, (0.95, 0.98, 0.995), 1);
+        check(NEAR_1, (1.02, 1.03, 1.04), 2);
+        let figures = [("a", (0.5, 0.5, 0.5)), ("b", (1.5, 1.5, 1.5)), ("c", (0.9, 1.6, 2.0))];
+        let figures = figures.map(|(place, it)| (spread(it), place.to_owned()));
+        assert_eq!(worst(at_most(1.0), figures.into()).map(|it| it.1).as_deref(), Some("b"));
+        assert_eq!((units_for(1.0, 0.17), units_for(1e-6, 0.17)), (59_000, 1000));
     }
 }

@@ -1,245 +1,153 @@
-//! `cargo xtask peers unwind`: are stacks whole, and the same as others see them?
+//! `cargo xtask peers unwind`: are stacks complete, and the same as others see them?
 //!
 //! wingbeat, perf and samply walk the stacks of programs as they are: built without frame pointers, or
-//! stripped. perf copies the stack and walks it afterwards by the files' tables with no limit of time, so
-//! it is what the others are compared with. Each tool has a run of its own, so that a small difference
-//! is chance.
+//! stripped. perf copies the stack and walks it afterwards by the files' tables without a limit of time,
+//! so the others are compared with it. Each tool has a run of its own, so that a small difference is
+//! chance.
 
-mod cost;
-mod figures;
-mod functions;
-mod kernel;
-mod stacks;
-mod target;
-mod text;
-mod tools;
+pub(crate) mod stacks;
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, ExitCode},
+use self::stacks::Functions;
+use crate::prelude::*;
+
+pub(crate) const COMPARISON: Comparison<Common> = Comparison {
+    name: "unwind",
+    root: Some("profilers"),
+    rounds: (3, 1),
+    needs: &["bash", "setarch"],
+    measure,
+    texts,
+    pages: &[("peers unwind", "docs/peers.md")],
 };
 
-use anyhow::Context as _;
-use clap::Args;
-use serde::{Deserialize, Serialize};
+/// Samples per second of all processes: nobody asks for more there.
+const ALL_HZ: u32 = 99;
 
-use self::{
-    figures::{Figures, Seen},
-    functions::Functions,
-    target::Target,
-    text::text,
-    tools::{Job, PERF, Run, Tool, WINGBEAT},
-};
-use crate::{
-    comparison::{Common, Origin, Stop, build, chosen, fresh, kept, need_root, out},
-    table::NONE,
-};
-
-/// The name that stands for the row about the kernel among the targets.
-const KERNEL: &str = "kernel";
-
-/// How often wingbeat samples unless it is told: of all processes, nobody asks for more.
-const DEFAULT_HZ: u32 = 99;
-
-const NOT_INSTALLED: &str = "not installed";
-
-/// How stack walks are compared.
-#[derive(Debug, Args)]
-pub(crate) struct UnwindArgs {
-    /// Runs of each tool on each target
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Samples per second
-    #[arg(long, value_name = "HZ", default_value_t = 999)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=50_000))]
-    hz: u32,
-    /// Only these tools; `wingbeat` counts as one
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    only: Vec<String>,
-    /// Only these targets; `kernel` is the time that a sample takes in the kernel
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    target: Vec<String>,
-    /// Keep what earlier runs measured on other targets, and show it too
-    #[arg(long)]
-    add: bool,
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Record {
-    origin: Origin,
-    rounds: u32,
-    hz: u32,
-    /// Each with its version, and what was run.
-    tools: Vec<String>,
-    rows: Vec<Row>,
-    kernel: Vec<Kernel>,
-}
-
-/// A tool on a target, over the rounds.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Row {
-    target: String,
-    tool: String,
-    /// Why there are no figures, or fewer.
-    note: Option<String>,
-    figures: Vec<Figures>,
-}
-
-/// Time in the kernel by one way to walk.
-#[derive(Debug, Serialize, Deserialize)]
-struct Kernel {
-    unwind: String,
-    ns: Vec<f64>,
-}
-
-/// What all runs share.
-struct Bed<'a> {
-    args: &'a UnwindArgs,
-    tools: Vec<Tool>,
-    wingbeat: PathBuf,
-    stop: Stop,
-}
-
-pub(crate) fn run(args: &UnwindArgs) -> anyhow::Result<ExitCode> {
-    need_root("profilers need", "unwind …")?;
-    let tools = chosen(&tools::ALL, "tool", |tool| tool.name, &args.only)?;
-    let names: Vec<_> = target::ALL.iter().map(|it| it.name).chain([KERNEL]).collect();
-    let names = chosen(&names, "target", |name| name, &args.target)?;
-    let stop = Stop::on_signals()?;
-    let bed = Bed { args, tools, wingbeat: args.common.wingbeat()?, stop };
-    let mut record = Record {
-        origin: Origin::now(),
-        rounds: args.rounds,
-        hz: args.hz,
-        tools: bed.tools.iter().map(Tool::sentence).collect(),
-        rows: Vec::new(),
-        kernel: Vec::new(),
-    };
-    for target in target::ALL.iter().filter(|it| names.contains(&it.name)) {
-        if !bed.stop.is_asked() {
-            record.rows.extend(bed.rows(target)?);
-        }
-    }
-    if names.contains(&KERNEL) && !bed.stop.is_asked() {
-        record.kernel = bed.kernel()?;
-    }
-    if args.add {
-        record.add(kept(&out("")?.join("unwind.json"))?);
-    }
-    args.common.finish("unwind", &record, &text(&record), &bed.stop)
-}
-
-impl Record {
-    /// What an earlier run has of targets that this one lacks.
-    fn add(&mut self, earlier: Self) {
-        let has = |row: &Row| self.rows.iter().any(|mine| mine.target == row.target);
-        let more: Vec<_> = earlier.rows.into_iter().filter(|row| !has(row)).collect();
-        self.rows.extend(more);
-        let place = |row: &Row| target::ALL.iter().position(|it| it.name == row.target);
-        self.rows.sort_by_key(place);
-        if self.kernel.is_empty() {
-            self.kernel = earlier.kernel;
-        }
-    }
-}
-
-/// What stands in the place of figures; what begins otherwise is too long for that.
-fn not_installed(program: &str) -> String {
-    format!("{NOT_INSTALLED}: {program}")
-}
-
-impl Bed<'_> {
-    /// All tools on a target. What cannot be is said in its row, and ends nothing.
-    fn rows(&self, target: &Target) -> anyhow::Result<Vec<Row>> {
-        let name = target.name.to_owned();
-        let without = |why: String| {
-            let (target, tool) = (name.clone(), NONE.to_owned());
-            vec![Row { target, tool, note: Some(why), ..Row::default() }]
-        };
-        if let Some(lacks) = target.lacks() {
-            return Ok(without(not_installed(lacks)));
-        }
+fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
+    let mut samplers = chosen(&SAMPLERS, |it| it.0, &bed.common.only)?;
+    let programs = chosen(&DATA.unwind, |it| &it.name, &bed.common.case)?;
+    let peers = samplers.iter().filter_map(|it| it.1.first());
+    results.tools = peers.map(|name| described(name)).collect();
+    samplers.retain(|it| it.1.first().is_none_or(|name| find(name).is_ok()));
+    for program in programs {
         let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
-        if let Err(error) = target.make(folder.path()) {
-            return Ok(without(format!("cannot be made: {error:#}")));
-        }
-        let row = |tool: &Tool| Row {
-            target: name.clone(),
-            tool: tool.name.to_owned(),
-            note: tool.lacks().map(not_installed),
-            ..Row::default()
-        };
-        let tools = self.tools.iter().filter(|tool| !target.with_all || tool.name == WINGBEAT);
-        let mut rows: Vec<Row> = tools.map(row).collect();
-        for round in 0..self.args.rounds {
-            if let Err(error) = self.round(target, folder.path(), round, &mut rows) {
-                let failed = format!("failed alone: {error:#}");
-                rows.iter_mut().for_each(|row| row.note = Some(failed.clone()));
-            }
-        }
-        Ok(rows)
-    }
-
-    /// The target alone, then under each tool.
-    fn round(
-        &self,
-        target: &Target,
-        folder: &Path,
-        round: u32,
-        rows: &mut [Row],
-    ) -> anyhow::Result<()> {
-        let hz = if target.with_all { DEFAULT_HZ } else { self.args.hz };
-        let wingbeat = self.wingbeat.as_path();
+        let tools = samplers.iter().filter(|it| !program.all || it.0 == WINGBEAT);
+        let tools: Vec<&Sampler> = tools.copied().collect();
+        let hz = bed.common.hz.first().copied().unwrap_or(999);
+        let hz = if program.all { ALL_HZ } else { hz };
         let job = |tool: &str| {
-            let out = fresh(&format!("unwind-{}-{tool}", target.name))?;
-            anyhow::Ok(Job { target: *target, folder, hz, wingbeat, out })
+            let (wingbeat, out) =
+                (bed.wingbeat.as_path(), bed.fresh(&format!("{}-{tool}", program.name))?);
+            let (line, folder, all) = (program.run.as_str(), folder.path(), program.all);
+            anyhow::Ok(Job { line, folder, hz, all, walk: true, wingbeat, out })
         };
-        let alone = job("alone")?.launch(&Command::new("env"))?;
-        let mut functions = Functions::default();
-        let mut seen: Vec<(&mut Row, Run, Seen)> = Vec::new();
-        for row in rows {
-            let Some(tool) = self.tools.iter().find(|tool| tool.name == row.tool) else { continue };
-            if tool.lacks().is_some() || self.stop.is_asked() {
-                continue;
-            }
-            match (tool.run)(&job(tool.name)?) {
-                Ok(run) => {
-                    let place = format!("round {}, {}", round + 1, target.name);
-                    eprintln!("{place}, {}: {} samples", tool.name, run.samples);
-                    let known: Vec<_> =
-                        run.stacks.frames.iter().map(|frame| functions.of(frame)).collect();
-                    let found = Seen::of(&run.stacks, &known, |it| functions.is_root(it));
-                    seen.push((row, run, found));
-                }
-                Err(_) if self.stop.is_asked() => {}
-                Err(error) => row.note = Some(format!("failed: {error:#}")),
-            }
+        let mut outcome = program.make(folder.path());
+        for round in 0..bed.rounds {
+            outcome = outcome.and_then(|()| compare((&program.name, &tools), job, round, results));
         }
-        let perf = seen.iter().position(|(row, ..)| row.tool == PERF);
-        let theirs = perf.map(|perf| seen[perf].2.clone());
-        for (row, run, found) in seen {
-            row.figures.push(Figures::of(&run, &found, theirs.as_ref(), &alone, &functions));
+        if let Err(error) = outcome {
+            results.add((&program.name, WINGBEAT), 0, Err(error));
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    fn kernel(&self) -> anyhow::Result<Vec<Kernel>> {
-        let workload = build(&["wingbeat-workloads"])?.join("work-deep");
-        let _statistics = kernel::Statistics::kept()?;
-        let mut found = ["auto", "frame-pointer"]
-            .map(|unwind| Kernel { unwind: unwind.to_owned(), ns: Vec::new() });
-        for _ in 0..self.args.rounds {
-            for way in &mut found {
-                let (wingbeat, hz) = (&self.wingbeat, self.args.hz);
-                let ns = kernel::ns_per_sample(wingbeat, &workload, &way.unwind, hz);
-                let Some(ns) = self.stop.unless_asked(ns)? else { return Ok(found.into()) };
-                eprintln!("kernel part, {}: {ns:.0} ns per sample", way.unwind);
-                way.ns.push(ns);
-            }
-        }
-        Ok(found.into())
+fn compare<'a>(
+    (case, tools): (&str, &[&Sampler]),
+    job: impl Fn(&str) -> Result<Job<'a>>,
+    round: u32,
+    results: &mut Results,
+) -> Result<()> {
+    let alone = job("alone")?;
+    let cost = alone.launch(&Command::new("env")).context("without a tool")?.values(alone.hz);
+    let mut functions = Functions::default();
+    for Sampler(tool, _, sample) in tools.iter().copied().filter(|_| !is_stopped()) {
+        let sampled = job(tool).and_then(|job| sample(&job));
+        let run = sampled.map(|it| figures((case, tool), round, &it, &cost, &mut functions));
+        results.add((case, tool), round, run);
+    }
+    Ok(())
+}
+
+fn figures(
+    place: (&str, &str),
+    round: u32,
+    run: &Sampled,
+    alone: &Values,
+    functions: &mut Functions,
+) -> Run {
+    let mut figures = Run::new(place, round, run.values.iter().copied());
+    let alone = Run::new(place, round, alone.iter().copied());
+    let of = |run: &Run, name: &str| run.get(name).unwrap_or(0.0);
+    // CPU time beyond the target's is also in the run alone: that of shells, and of exits.
+    let beyond_s = |run: &Run| of(run, "cpu_s") - of(run, "target_s");
+    let own_s = (beyond_s(&figures) - beyond_s(&alone)).max(0.0);
+    let recording_s = (own_s - of(&figures, "later_s")).max(0.0);
+    let per_10k =
+        |seconds: f64| Some(seconds / figures.get("samples").filter(|it| *it > 0.0)? * 1e4);
+    let stacks = run.stacks.as_ref();
+    let (complete, depth) = stacks.and_then(|it| it.complete_and_depth(functions)).unzip();
+    let more = [
+        ("complete", run.complete.or(complete)),
+        ("depth", depth),
+        ("slowdown", Some(of(&figures, "target_s") / of(&alone, "target_s") - 1.0)),
+        ("own_s_per_10k", per_10k(own_s)),
+        (RECORDING, per_10k(recording_s)),
+    ];
+    let more = more.map(|(name, value)| Some((name.to_owned(), value?)));
+    figures.values.extend(more.into_iter().flatten());
+    figures
+}
+
+const PERCENT: Unit = (100.0, 2, "");
+const SECONDS: Unit = (1.0, 2, "");
+const RECORDING: &str = "recording_s_per_10k";
+
+const COLUMNS: [(&str, &str, &str, Unit); 7] = [
+    ("complete, wingbeat", WINGBEAT, "complete", PERCENT),
+    ("perf", PERF, "complete", PERCENT),
+    ("samply", SAMPLY, "complete", PERCENT),
+    ("own CPU, wingbeat", WINGBEAT, "own_s_per_10k", SECONDS),
+    ("of it recording", WINGBEAT, RECORDING, SECONDS),
+    ("perf", PERF, "own_s_per_10k", SECONDS),
+    ("samply, recording", SAMPLY, RECORDING, SECONDS),
+];
+
+fn texts(results: &Results) -> Vec<String> {
+    let hz = results.rows.iter().filter_map(|run| run.get("hz")).fold(0.0, f64::max);
+    let mut columns = vec![column("target", |case: &&str| (*case).to_owned())];
+    for (head, tool, figure, unit) in COLUMNS {
+        let cell = move |case: &&str| median(results.spread(case, tool, figure), unit);
+        columns.push(column(head, cell));
+    }
+    let has_figures = |case: &&str| results.spread(case, WINGBEAT, "samples").is_some();
+    let rows = table(results.cases().into_iter().filter(has_figures), &columns);
+    let about = "Complete stacks in %, CPU time in seconds per 10,000 samples.\n".to_owned();
+    let more = format!("; {} rounds at {hz} Hz, median", results.rounds());
+    vec![results.page(&more, [about, rows, results.failures()])]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::{cells_of, results};
+
+    #[test]
+    fn own_time_is_without_the_target_s() {
+        let values = |cpu_s, target_s| vec![("cpu_s", cpu_s), ("target_s", target_s)];
+        let mut under = values(130.0, 110.0);
+        under.extend([("samples", 1e4), ("later_s", 4.0)]);
+        let place = ("git", WINGBEAT);
+        let sampled = Sampled { values: under, stacks: None, complete: Some(0.99) };
+        let run = figures(place, 0, &sampled, &values(103.0, 100.0), &mut Functions::default());
+        let found = ["own_s_per_10k", RECORDING, "complete"].map(|it| run.get(it));
+        assert_eq!(found, [Some(17.0), Some(13.0), Some(0.99)]);
+        assert!((run.get("slowdown").expect("a time") - 0.1).abs() < 1e-9);
+        let mut found =
+            results(&[("git", PERF, 0, &[("complete", 0.5)]), ("go", WINGBEAT, 0, &[])]);
+        found.rows.push(run);
+        let cells: Vec<String> =
+            cells_of(&texts(&found)[0]).iter().map(|it| it.join(" ")).collect();
+        assert_eq!(cells, ["git 99.00 50.00 – 17.00 13.00 – –"]);
     }
 }

@@ -231,6 +231,7 @@ const ELSEWHERE: &[&[&str]] =
 
 /// A Rust program, as built by a plain `cargo build --release`, for tests in a guest without a compiler.
 const PLAIN: &str = "work-plain";
+const PLAIN_MANIFEST: &str = "crates/wingbeat/tests/recordings/profile/plain/Cargo.toml";
 
 /// Builds them like `cargo xtask test`.
 pub(super) fn build(architecture: &Architecture) -> anyhow::Result<Suites> {
@@ -254,7 +255,7 @@ fn build_elsewhere() -> anyhow::Result<Suites> {
     let mut suites = gathered(artifacts(&messages));
     let optimized = gathered(artifacts(&built("build", &["--release", "-p", "wingbeat"], false)?));
     suites.replace(&optimized.programs);
-    let plain = built("build", &["-p", "wingbeat-workloads", "--bin", PLAIN], true)?;
+    let plain = built("build", &["--manifest-path", PLAIN_MANIFEST], true)?;
     let plain = gathered(artifacts(&plain));
     suites.programs.extend(plain.programs);
     Ok(suites)

@@ -1,61 +1,44 @@
-//! XDP programs of any length: object files with nothing but arithmetic, made here, so that their
-//! cost is a matter of a number, and two of them differ by exactly as many instructions as is wanted.
+//! XDP programs of any length: object files with nothing but arithmetic, whose instructions are known.
 
-use anyhow::Context as _;
 use object::{
     Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
     write::{Object, Symbol, SymbolSection},
 };
 use wingbeat_bpf_loader::code::{Insn, op};
 
-/// Name of the program in each object.
+use crate::prelude::*;
+
 pub(super) const PROGRAM: &str = "arithmetic";
-
-/// Instructions of one turn of the loop, its own two included.
-const TURN: u64 = 100;
-
-/// What the program returns.
+/// Instructions of one round of the loop, its own two included.
+const ROUND: u64 = 100;
 const XDP_PASS: i32 = 2;
-
 const MOV: u8 = op::ALU64 | op::MOV;
 const ADD: u8 = op::ALU64 | op::ADD;
 const JNE: u8 = op::JMP | op::JNE;
-
-/// Registers that take turns in the additions. They do not wait for each other, so that an
+/// Registers of the additions, in turn. They do not wait for each other, so that an
 /// instruction more costs a fraction of a cycle, always the same; and none has to be saved on entry.
 const REGISTERS: [u8; 4] = [2, 3, 4, 5];
-
 const COUNTER: u8 = 1;
 
-/// How much work a program does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Work {
-    /// Times that the loop of [`TURN`] instructions is run.
-    turns: u64,
-    /// Additions after the loop.
+    rounds: u64,
     straight: u64,
 }
 
 impl Work {
-    /// About so many instructions: all but the frame.
     pub(super) fn of(instructions: u64) -> Self {
-        // A loop of many turns makes the verifier walk through each of them; it gives up at 1 million.
+        // A loop of many rounds makes the verifier walk through each of them; it gives up at 1 million.
         let instructions = instructions.min(500_000);
-        Self { turns: instructions / TURN, straight: instructions % TURN }
+        Self { rounds: instructions / ROUND, straight: instructions % ROUND }
     }
 
-    /// The same and a few instructions behind it.
-    pub(super) fn and(self, extra: u64) -> Self {
-        Self { straight: self.straight.saturating_add(extra).min(10_000), ..self }
-    }
-
-    /// Instructions that a run executes, the frame included.
     pub(super) fn executed(self) -> u64 {
         let frame = REGISTERS.len() as u64 + 2;
-        frame + self.turns * TURN + u64::from(self.turns > 0) + self.straight
+        frame + self.rounds * ROUND + u64::from(self.rounds > 0) + self.straight
     }
 
-    pub(super) fn object(self) -> anyhow::Result<Vec<u8>> {
+    pub(super) fn object(self) -> Result<Vec<u8>> {
         let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
         let section = object.add_section(Vec::new(), b"xdp".to_vec(), SectionKind::Text);
         let code = self.code();
@@ -77,12 +60,12 @@ impl Work {
 
     fn code(self) -> Vec<u8> {
         let mut code: Vec<Insn> = REGISTERS.map(|register| instruction(MOV, register, 0, 0)).into();
-        if let Ok(turns @ 1..) = i32::try_from(self.turns) {
-            code.push(instruction(MOV, COUNTER, 0, turns));
-            code.extend(additions(TURN - 2));
+        if let Ok(rounds @ 1..) = i32::try_from(self.rounds) {
+            code.push(instruction(MOV, COUNTER, 0, rounds));
+            code.extend(additions(ROUND - 2));
             code.push(instruction(ADD, COUNTER, 0, -1));
-            // Back over the whole turn, this jump included.
-            code.push(instruction(JNE, COUNTER, -(TURN as i16), 0));
+            // Back over the whole round, this jump included.
+            code.push(instruction(JNE, COUNTER, -(ROUND as i16), 0));
         }
         code.extend(additions(self.straight));
         code.extend([instruction(MOV, 0, 0, XDP_PASS), instruction(op::EXIT, 0, 0, 0)]);
@@ -95,7 +78,6 @@ fn additions(count: u64) -> impl Iterator<Item = Insn> {
     registers.map(|(&register, _)| instruction(ADD, register, 0, 1))
 }
 
-/// An instruction without a source register.
 fn instruction(opcode: u8, register: u8, offset: i16, immediate: i32) -> Insn {
     Insn::new(opcode, register, 0, offset, immediate)
 }
@@ -136,13 +118,5 @@ mod tests {
         check(Work::of(99), 105);
         check(Work::of(100), 107);
         check(Work::of(10_050), 10_057);
-        check(Work::of(399).and(2), 408);
-    }
-
-    #[test]
-    fn objects_name_their_program() {
-        let object = Work::of(5).object().expect("an object");
-        let find = |text: &[u8]| object.windows(text.len()).any(|window| window == text);
-        assert!(object.starts_with(b"\x7fELF") && find(PROGRAM.as_bytes()) && find(b"xdp\0"));
     }
 }

@@ -1,156 +1,121 @@
-//! A server as a process, and questions to it.
+//! A server as a process, on SQLite or PostgreSQL, and requests to it.
 
-use std::{
-    fs,
-    io::{self, BufWriter, Write},
-    net::{SocketAddr, TcpListener},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::TcpListener;
 
-use anyhow::{Context as _, bail, ensure};
 use ureq::{Agent, Body, http::Response};
+use wingbeat_pg_testing::{Cluster, Settings};
 
-use crate::account::Account;
-
-/// How long a server may take to answer the first time, or to become idle.
-const PATIENCE: Duration = Duration::from_secs(180);
+use crate::prelude::*;
 
 /// A server that did nothing for this long has done what it had to do.
 const IDLE: Duration = Duration::from_millis(1500);
 
+pub(super) enum Store {
+    Sqlite(PathBuf),
+    /// As its packages set it up: what was committed survives a power failure. And the URL of a database.
+    Postgres(Cluster, String),
+}
+
+impl Store {
+    pub(super) fn sqlite(folder: PathBuf) -> Result<Self> {
+        fs::create_dir_all(&folder).context("cannot create the server's folder")?;
+        Ok(Self::Sqlite(folder))
+    }
+
+    pub(super) fn postgres() -> Result<Self> {
+        let settings = Settings { durable: true, ..Settings::default() };
+        let cluster = Cluster::start(&settings).context("cannot start PostgreSQL")?;
+        let url = cluster.fresh()?;
+        Ok(Self::Postgres(cluster, url))
+    }
+
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::Sqlite(folder) => folder.join("results.db").display().to_string(),
+            Self::Postgres(_, url) => url.clone(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> Result<f64> {
+        match self {
+            Self::Sqlite(folder) => {
+                let entries = fs::read_dir(folder)?.flatten();
+                let sizes = entries.filter_map(|entry| entry.metadata().ok()).map(|it| it.len());
+                Ok(sizes.sum::<u64>() as f64)
+            }
+            Self::Postgres(cluster, url) => {
+                let name = url.rsplit('/').next().unwrap_or_default();
+                let size = cluster.sql(name, "SELECT pg_database_size(current_database())")?;
+                size.trim().parse().context("PostgreSQL returned no size")
+            }
+        }
+    }
+}
+
 pub(super) struct Server {
-    process: Child,
+    process: Running,
     root: String,
     agent: Agent,
 }
 
-/// Where a server keeps everything.
-#[derive(Debug, Clone)]
-pub(super) enum Place {
-    Folder(PathBuf),
-    /// The URL of a database of PostgreSQL.
-    Database(String),
-}
-
-/// Imports a history into the store of a server that does not run yet.
-pub(super) fn import(
-    program: &Path,
-    place: &Place,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<u64>,
-) -> anyhow::Result<u64> {
-    let mut command = Command::new(program);
-    command.args(["import", "-", "--store"]);
-    match place {
-        Place::Folder(data) => {
-            fs::create_dir_all(data)
-                .with_context(|| format!("cannot create {}", data.display()))?;
-            command.arg(data.join("results.db"));
-        }
-        Place::Database(url) => drop(command.arg(url)),
-    }
-    let mut process =
-        command.stdin(Stdio::piped()).spawn().context("cannot start wingbeat import")?;
-    let to = process.stdin.take().context("it has no stdin")?;
-    let mut to = BufWriter::with_capacity(1 << 20, to);
-    let metrics = write(&mut to).and_then(|metrics| to.flush().map(|()| metrics));
-    drop(to);
-    let status = process.wait().context("cannot wait for wingbeat import")?;
-    ensure!(status.success(), "wingbeat import failed: {status}");
-    metrics.context("cannot write the history")
-}
-
-/// A port of loopback that nobody uses.
-pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
-    let free = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
-    free.local_addr().context("the port has no address")
-}
-
 impl Server {
-    /// `wingbeat serve` with the data of a place.
-    pub(super) fn wingbeat(program: &Path, place: &Place) -> anyhow::Result<Self> {
-        let address = free_address()?;
-        let mut command = Command::new(program);
-        command.args(["serve", "--allow-anonymous-runs", "--listen", &address.to_string()]);
-        match place {
-            Place::Folder(data) => command.arg("--data").arg(data),
-            Place::Database(url) => command.env("WINGBEAT_SERVE_DATABASE", url),
+    pub(super) fn wingbeat(program: &Path, store: &Store, messages: &Path) -> Result<Self> {
+        // A port of loopback that nobody uses.
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr())?;
+        let words = "{} serve --allow-anonymous-runs --listen {}";
+        let mut command = command(words, &[&program, &address.to_string()]);
+        match store {
+            Store::Sqlite(folder) => command.arg("--data").arg(folder),
+            Store::Postgres(_, url) => command.env("WINGBEAT_SERVE_DATABASE", url),
         };
-        command.env("WINGBEAT_LOG", "warn").stdout(Stdio::null());
-        Self::start("wingbeat serve", command, address, "/healthz")
-    }
-
-    /// A server that answers at this path once it is there.
-    pub(super) fn start(
-        name: &str,
-        mut command: Command,
-        address: SocketAddr,
-        path: &str,
-    ) -> anyhow::Result<Self> {
-        let process = command.spawn().with_context(|| format!("cannot start {name}"))?;
+        let process = Running::start(command.env("WINGBEAT_LOG", "warn"), messages)?;
         let agent = Agent::config_builder().http_status_as_error(false).proxy(None).build();
-        let mut server =
-            Self { process, root: format!("http://{address}"), agent: agent.new_agent() };
-        let begin = Instant::now();
-        while server.get(path).is_err() {
-            if let Some(status) = server.process.try_wait().context("cannot wait for it")? {
-                bail!("{name} ended: {status}");
-            }
-            ensure!(begin.elapsed() < PATIENCE, "{name} gives no answer");
-            thread::sleep(Duration::from_millis(50));
-        }
+        let server = Self { process, root: format!("http://{address}"), agent: agent.new_agent() };
+        server.process.wait_until("it answers", || server.get("/healthz").is_ok())?;
         server.wait_until_idle()?;
         Ok(server)
     }
 
-    pub(super) fn get(&self, path: &str) -> anyhow::Result<String> {
+    pub(super) fn get(&self, path: &str) -> Result<String> {
         let url = format!("{}{path}", self.root);
         read(&url, self.agent.get(&url).call())
     }
 
-    pub(super) fn post(&self, path: &str, body: &str) -> anyhow::Result<String> {
+    pub(super) fn post(&self, path: &str, body: &str) -> Result<()> {
         let url = format!("{}{path}", self.root);
         let request = self.agent.post(&url).header("content-type", "application/json");
-        read(&url, request.send(body))
+        read(&url, request.send(body)).map(drop)
     }
 
-    /// Waits until it has done what it does by the way.
-    pub(super) fn wait_until_idle(&self) -> anyhow::Result<()> {
-        let begin = Instant::now();
-        let mut last = self.account()?.ticks;
+    pub(super) fn wait_until_idle(&self) -> Result<()> {
+        let (begin, mut last) = (Instant::now(), self.ticks_and_mb()?.0);
         loop {
             thread::sleep(IDLE);
-            let now = self.account()?.ticks;
+            let now = self.ticks_and_mb()?.0;
             // A hundredth of a second is that of a timer.
-            if now <= last + 1 {
+            if now <= last + 1.0 {
                 return Ok(());
             }
-            ensure!(begin.elapsed() < PATIENCE, "the server is still busy");
+            ensure!(begin.elapsed() < LIMIT, "the server is still busy");
             last = now;
         }
     }
 
-    fn account(&self) -> anyhow::Result<Account> {
-        Account::of(self.process.id())
-    }
-
-    /// Memory that it holds, in MB.
-    pub(super) fn resident_mb(&self) -> anyhow::Result<f64> {
-        Ok(self.account()?.memory_bytes as f64 / 1e6)
+    /// Its CPU time in hundredths of a second, and its resident memory. It starts no processes.
+    pub(super) fn ticks_and_mb(&self) -> Result<(f64, f64)> {
+        let stat = text_of(Path::new(&format!("/proc/{}/stat", self.process.pid())));
+        ticks_and_mb(&stat).context("the server is not there any more")
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn ticks_and_mb(stat: &str) -> Option<(f64, f64)> {
+    // The name of the program may have blanks and brackets; the state after it is the third field.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
+    Some((field(14)? + field(15)?, field(24)? * rustix::param::page_size() as f64 / 1e6))
 }
 
-fn read(url: &str, answer: Result<Response<Body>, ureq::Error>) -> anyhow::Result<String> {
+fn read(url: &str, answer: Result<Response<Body>, ureq::Error>) -> Result<String> {
     let mut answer = answer.with_context(|| format!("no answer from {url}"))?;
     let status = answer.status();
     let text = answer.body_mut().with_config().limit(1 << 30).read_to_string();
@@ -158,4 +123,33 @@ fn read(url: &str, answer: Result<Response<Body>, ureq::Error>) -> anyhow::Resul
     let begin: String = text.chars().take(300).collect();
     ensure!(status.is_success(), "{url} answered {status}: {begin}");
     Ok(text)
+}
+
+/// Imports a history into a store whose server does not run.
+pub(super) fn import(
+    program: &Path,
+    store: &Store,
+    messages: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    let mut command = command("{} import - --store {}", &[&program, &store.place()]);
+    let mut process = Running::connected(&mut command, Stdio::piped(), Stdio::null(), messages)?;
+    let mut to = BufWriter::with_capacity(1 << 20, process.stdin().context("it has no stdin")?);
+    let written = write(&mut to).and_then(|()| to.flush());
+    drop(to);
+    process.finish()?;
+    written.context("cannot write the history")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_read() {
+        let stat = "7 (a) b) S 3 7 7 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 5 6 77 9 10";
+        let memory_mb = 77.0 * rustix::param::page_size() as f64 / 1e6;
+        assert_eq!(ticks_and_mb(stat), Some((30.0, memory_mb)));
+        assert_eq!(ticks_and_mb("7 (a) S 3"), None);
+    }
 }

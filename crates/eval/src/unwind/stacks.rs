@@ -1,60 +1,75 @@
-//! User stacks as the tools tell them, frame by frame, each a place in a file. Text in, stacks out.
+//! User stacks as the tools write them, and whether they are complete: the tools name functions
+//! differently, but the table of unwind rules in each file has the start of each.
 
 use std::{
-    collections::HashMap,
-    io::{BufRead, Read},
+    collections::{HashMap, HashSet},
+    io::BufRead,
 };
 
-use anyhow::Context as _;
-use serde_json::Value;
+use object::{Object as _, ObjectSection as _, ObjectSegment as _};
 
-/// Where code lies in its file, in the tool's own way of counting.
+use crate::prelude::*;
+
+/// Where code lies in its file, as the tool counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Bytes from the start of the file: perf.
     Offset(u64),
-    /// As the file's own headers count: wingbeat.
+    /// As the file's headers count: wingbeat.
     Address(u64),
-    /// From the lowest address that the headers name: samply.
+    /// From the lowest address in the headers: samply.
     Relative(u64),
-    /// In no file.
     Nowhere,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Frame {
-    pub(super) file: String,
-    pub(super) place: Place,
-    pub(super) name: String,
+pub(crate) struct Frame {
+    file: String,
+    place: Place,
+    name: String,
 }
 
-/// Stacks of frames that really are on the stack: inlined functions have none of their own.
+/// User stacks, each with its outermost frame, the number of its frames, and the samples with it. Frames of the kernel
+/// and of inlined functions do not count.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Stacks {
-    pub(super) frames: Vec<Frame>,
-    /// Positions in `frames`, innermost first, without the kernel's; and how many samples had them.
-    pub(super) stacks: Vec<(Vec<usize>, u64)>,
+pub(crate) struct Stacks {
+    stacks: Vec<(Frame, u64, u64)>,
+    /// Also of those without a user stack.
+    pub(crate) samples: u64,
+}
+
+impl Stacks {
+    fn add(&mut self, outermost: Option<Frame>, depth: usize, samples: u64) {
+        self.samples += samples;
+        self.stacks.extend(outermost.map(|frame| (frame, depth as u64, samples)));
+    }
+
+    /// The share of stacks that begin where a process or a thread begins, and the mean depth.
+    pub(crate) fn complete_and_depth(&self, functions: &mut Functions) -> Option<(f64, f64)> {
+        let (mut samples, mut rooted, mut frames) = (0, 0, 0);
+        for (outermost, depth, weight) in &self.stacks {
+            samples += weight;
+            frames += weight * depth;
+            rooted += weight * u64::from(functions.is_root(outermost));
+        }
+        let of_samples = |count: u64| count as f64 / samples as f64;
+        (samples > 0).then(|| (of_samples(rooted), of_samples(frames)))
+    }
 }
 
 /// Reads `perf script --no-inline -F pid,ip,sym,dso`: a line for each sample, then one for each frame.
-pub(super) fn of_perf(script: impl BufRead) -> anyhow::Result<Stacks> {
-    let mut found = Stacks::default();
-    let mut known = HashMap::new();
+pub(crate) fn of_perf(script: impl BufRead) -> Result<Stacks> {
+    let (mut found, mut outermost, mut depth) = (Stacks::default(), None, 0);
     for line in script.split(b'\n') {
         let line = line.context("cannot read what perf printed")?;
         let line = String::from_utf8_lossy(&line);
-        let Some(frame) = line.strip_prefix('\t') else {
-            if !line.trim().is_empty() {
-                found.stacks.push((Vec::new(), 1));
-            }
-            continue;
-        };
-        if let (Some(frame), Some((stack, _))) = (perf_frame(frame), found.stacks.last_mut()) {
-            let next = known.len();
-            stack.push(*known.entry(frame.clone()).or_insert(next));
-            if known.len() > next {
-                found.frames.push(frame);
-            }
+        if let Some(frame) = line.strip_prefix('\t') {
+            let frame = perf_frame(frame);
+            depth += usize::from(frame.is_some());
+            outermost = frame.or(outermost);
+        } else if line.trim().is_empty() {
+            // The end of a sample.
+            found.add(outermost.take(), std::mem::take(&mut depth), 1);
         }
     }
     Ok(found)
@@ -67,33 +82,25 @@ fn perf_frame(line: &str) -> Option<Frame> {
     let address = u64::from_str_radix(address, 16).ok()?;
     let (name, file) = rest.trim_end().strip_suffix(')')?.rsplit_once(" (")?;
     let place = if file.starts_with('/') { Place::Offset(address) } else { Place::Nowhere };
-    let frame = || Frame { file: file.to_owned(), place, name: name.to_owned() };
-    (address >> 63 == 0).then(frame)
+    (address >> 63 == 0).then(|| Frame { file: file.to_owned(), place, name: name.to_owned() })
 }
 
-/// Reads a profile for the Firefox Profiler.
-///
-/// samply names nothing in it, and counts from the lowest address of the file: `place` says how.
-pub(super) fn of_firefox(json: impl Read, place: fn(u64) -> Place) -> anyhow::Result<Stacks> {
+/// Reads a profile for the Firefox Profiler; `place` says how its addresses count.
+pub(crate) fn of_firefox(json: impl Read, place: fn(u64) -> Place) -> Result<Stacks> {
     let profile: Value =
-        serde_json::from_reader(json).context("this is no profile for the Firefox Profiler")?;
+        serde_json::from_reader(json).context("not a profile for the Firefox Profiler")?;
     let mut found = Stacks::default();
     for thread in profile["threads"].as_array().into_iter().flatten() {
         let thread = Thread { profile: &profile, thread };
-        // A frame's position in `frames`, where it is one of those that count.
         let count = thread.column("/frameTable/func").len();
-        let frames: Vec<Option<usize>> = (0..count)
-            .map(|index| {
-                found.frames.push(thread.frame(index, place)?);
-                Some(found.frames.len() - 1)
-            })
-            .collect();
+        let frames: Vec<_> = (0..count).map(|index| thread.frame(index, place)).collect();
         let weights = thread.column("/samples/weight");
         for (index, stack) in thread.column("/samples/stack").iter().enumerate() {
             let weight = weights.get(index).map_or(Some(1), Value::as_u64).unwrap_or(0);
             if weight > 0 && !stack.is_null() {
-                let stack = thread.stack(stack).filter_map(|frame| *frames.get(frame)?).collect();
-                found.stacks.push((stack, weight));
+                let stack = thread.stack(stack).filter_map(|at| frames.get(at)?.as_ref());
+                let stack: Vec<&Frame> = stack.collect();
+                found.add(stack.last().copied().cloned(), stack.len(), weight);
             }
         }
     }
@@ -116,18 +123,15 @@ impl<'a> Thread<'a> {
         self.column(path).get(index)?.as_u64()?.try_into().ok()
     }
 
-    /// The frames of a stack, innermost first.
     fn stack(&self, stack: &Value) -> impl Iterator<Item = usize> {
         let first = stack.as_u64().and_then(|stack| usize::try_from(stack).ok());
         std::iter::successors(first, |&stack| self.number("/stackTable/prefix", stack))
             .filter_map(|stack| self.number("/stackTable/frame", stack))
     }
 
-    /// A frame, unless it is inlined, or of the kernel.
     fn frame(&self, index: usize, place: fn(u64) -> Place) -> Option<Frame> {
         let category = self.number("/frameTable/category", index);
-        let category =
-            category.map(|category| &self.profile["meta"]["categories"][category]["name"]);
+        let category = category.map(|it| &self.profile["meta"]["categories"][it]["name"]);
         let is_kernel = category.is_some_and(|name| name == "Kernel" || name == "BPF");
         if is_kernel || self.number("/frameTable/inlineDepth", index).unwrap_or(0) > 0 {
             return None;
@@ -147,41 +151,99 @@ impl<'a> Thread<'a> {
     }
 }
 
+/// The functions that no other function called: the starts of processes and threads.
+const ROOTS: [&str; 7] =
+    ["_start", "_dl_start_user", "clone", "__clone", "clone3", "__clone3", "thread_start"];
+
+/// The files and roots that were seen so far. samply names nothing: its roots are those that others named.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    files: HashMap<String, Option<Code>>,
+    /// By file and start.
+    roots: HashSet<(String, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct Code {
+    starts: Vec<u64>,
+    entry: u64,
+    segments: Vec<(u64, u64, u64)>,
+}
+
+impl Functions {
+    fn is_root(&mut self, frame: &Frame) -> bool {
+        let file = self.files.entry(frame.file.clone()).or_insert_with(|| Code::read(&frame.file));
+        let start = file.as_ref().and_then(|file| Some((file, file.start(frame.place)?)));
+        let is_named = ROOTS.contains(&frame.name.as_str());
+        let Some((file, start)) = start else { return is_named };
+        let function = (frame.file.clone(), start);
+        if is_named || file.start(Place::Address(file.entry)) == Some(start) {
+            self.roots.insert(function.clone());
+        }
+        self.roots.contains(&function)
+    }
+}
+
+impl Code {
+    fn read(path: &str) -> Option<Self> {
+        let data = path.starts_with('/').then(|| fs::read(path).ok())??;
+        let file = object::File::parse(&*data).ok()?;
+        let header = file.section_by_name(".eh_frame_hdr");
+        let starts = header.and_then(|it| starts(it.address(), it.data().ok()?));
+        let segments =
+            file.segments().map(|it| (it.file_range().0, it.file_range().1, it.address()));
+        let segments = segments.collect();
+        Some(Self { starts: starts.unwrap_or_default(), entry: file.entry(), segments })
+    }
+
+    fn start(&self, place: Place) -> Option<u64> {
+        let address = match place {
+            Place::Address(address) => address,
+            Place::Relative(distance) => {
+                let base = self.segments.iter().map(|it| it.2.saturating_sub(it.0)).min();
+                distance + base?
+            }
+            Place::Offset(at) => {
+                let mut segments = self.segments.iter();
+                let holds = segments.find(|it| (it.0..it.0 + it.1).contains(&at));
+                at - holds?.0 + holds?.2
+            }
+            Place::Nowhere => return None,
+        };
+        let after = self.starts.partition_point(|&start| start <= address);
+        self.starts.get(after.checked_sub(1)?).copied()
+    }
+}
+
+/// The first addresses in a table as linkers make it: of pairs of distances from the table, in order.
+fn starts(address: u64, table: &[u8]) -> Option<Vec<u64>> {
+    let (header, pairs) = table.split_at_checked(12)?;
+    // Version 1, any pointer of four bytes, the count as a number, pairs of signed distances.
+    let [1, _, 0x03, 0x3b, ..] = header else { return None };
+    let count = u32::from_le_bytes(header[8..].try_into().ok()?) as usize;
+    let distance = |pair: &[u8]| Some(i32::from_le_bytes(pair[..4].try_into().ok()?));
+    let pairs = pairs.chunks_exact(8).take(count);
+    pairs.map(|pair| address.checked_add_signed(distance(pair)?.into())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shown(stacks: &Stacks) -> Vec<(Vec<&str>, u64)> {
-        let name = |&frame: &usize| stacks.frames[frame].name.as_str();
-        stacks.stacks.iter().map(|(stack, n)| (stack.iter().map(name).collect(), *n)).collect()
+    fn shown(stacks: &Stacks) -> Vec<(&str, Place, u64, u64)> {
+        let stacks = stacks.stacks.iter();
+        stacks.map(|(frame, depth, n)| (frame.name.as_str(), frame.place, *depth, *n)).collect()
     }
 
     #[test]
-    fn perf_frames_are_read() {
-        let check = |line: &str, expected: Option<(&str, Place, &str)>| {
-            let found = perf_frame(line);
-            let found = found.as_ref().map(|it| (it.file.as_str(), it.place, it.name.as_str()));
-            assert_eq!(found, expected, "{line}");
-        };
-        let offset = Place::Offset(0x1b);
-        check("   1b main (/bin/a)", Some(("/bin/a", offset, "main")));
-        check("1b a::operator() (x) (/bin/a)", Some(("/bin/a", offset, "a::operator() (x)")));
-        check("1b [unknown] ([unknown])", Some(("[unknown]", Place::Nowhere, "[unknown]")));
-        check("ffffffffffffffff [unknown] ([unknown])", None);
-        check("ffffffff821f26e7 do_it ([kernel.kallsyms])", None);
-        check("nonsense", None);
-    }
-
-    #[test]
-    fn stacks_of_perf() {
-        let text = "  7 \n\t 1 a (/x)\n\t 2 b (/x)\n\n  7 \n\tffffffff821f26e7 k (m)\n\t 2 b (/x)\n\n 8 \n\n";
+    fn stacks_are_read() {
+        let text = "  7 \n\t 2 b (/x)\n\t 1b a::operator() (x) (/x)\n\tffffffffffffffff [unknown] ([unknown])\n\n  7 \n\
+            \tffffffff821f26e7 k (m)\n\t 3 _start ([unknown])\n\n 8 \n\n";
         let found = of_perf(text.as_bytes()).expect("text");
-        assert_eq!(shown(&found), [(vec!["a", "b"], 1), (vec!["b"], 1), (vec![], 1)]);
-        assert_eq!(found.frames.len(), 2);
-    }
-
-    #[test]
-    fn stacks_of_a_firefox_profile() {
+        let expected =
+            [("a::operator() (x)", Place::Offset(0x1b), 2, 1), ("_start", Place::Nowhere, 1, 1)];
+        assert_eq!(shown(&found), expected);
+        assert_eq!(found.complete_and_depth(&mut Functions::default()), Some((0.5, 1.5)));
         let json = r#"{"meta": {"categories": [{"name": "User"}, {"name": "Kernel"}]},
             "libs": [{"path": "/x"}], "threads": [{"stringArray": ["main", "inlined", "k"],
             "frameTable": {"func": [0, 1, 2], "category": [0, 0, 1], "inlineDepth": [0, 1, 0],
@@ -190,9 +252,27 @@ mod tests {
             "stackTable": {"frame": [0, 1, 2], "prefix": [null, 0, 1]},
             "samples": {"stack": [2, null, 0, 1], "weight": [1, 1, 0, 3]}}]}"#;
         let found = of_firefox(json.as_bytes(), Place::Address).expect("a profile");
-        assert_eq!(shown(&found), [(vec!["main"], 1), (vec!["main"], 3)]);
-        let (file, name) = ("/x".to_owned(), "main".to_owned());
-        assert_eq!(found.frames, [Frame { file, place: Place::Address(16), name }]);
+        let main = |samples| ("main", Place::Address(16), 1, samples);
+        assert_eq!((shown(&found), found.samples), (vec![main(1), main(3)], 4));
+        assert_eq!(found.stacks[0].0.file, "/x");
         assert!(of_firefox(&b"?"[..], Place::Address).is_err());
+        assert_eq!(Stacks::default().complete_and_depth(&mut Functions::default()), None);
+    }
+
+    #[test]
+    fn starts_are_found_however_a_tool_counts() {
+        let segments = vec![(0, 0x100, 0x40_0000), (0x200, 0x1000, 0x40_1000)];
+        let file = Code { starts: vec![0x40_1000, 0x40_1040], entry: 0x40_1000, segments };
+        let check = |place, expected| assert_eq!(file.start(place), expected, "{place:?}");
+        check(Place::Address(0x40_1040), Some(0x40_1040));
+        check(Place::Address(0x40_0fff), None);
+        check(Place::Offset(0x241), Some(0x40_1040));
+        check(Place::Offset(0x1200), None);
+        check(Place::Nowhere, None);
+        let head = [1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0, 2, 0, 0, 0];
+        let pairs = [0xf0, 0xff, 0xff, 0xff, 9, 9, 9, 9, 0x10, 0, 0, 0, 9, 9, 9, 9];
+        let table = [&head[..], &pairs].concat();
+        assert_eq!(starts(0x1000, &table), Some(vec![0xff0, 0x1010]));
+        assert_eq!(starts(0x1000, &head[..11]), None);
     }
 }

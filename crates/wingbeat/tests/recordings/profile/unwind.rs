@@ -208,7 +208,7 @@ fn a_c_library_without_call_frame_information_is_whole() {
 }
 
 /// Two mutually recursive functions, on two threads.
-const PLAIN: &str = include_str!("../../../../workloads/src/bin/work-plain.rs");
+const PLAIN: &str = include_str!("plain/main.rs");
 
 /// The program of [`PLAIN`]; none without a compiler, as in guests, unless `cargo xtask vm` has built it for them.
 fn plain(folder: &Path) -> Option<PathBuf> {
