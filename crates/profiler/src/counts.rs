@@ -76,7 +76,7 @@ pub struct Switches {
     pub unmatched: u64,
     /// Blocks whose end the kernel did not report: reconstructed from the thread's CPU time. Included in the other
     /// counts.
-    pub reckoned: u64,
+    pub reconstructed: u64,
     /// Lost blocks, by reason.
     pub lost: BTreeMap<&'static str, u64>,
 }

@@ -436,7 +436,7 @@ impl Recorder {
         let ip = last.wrapping_sub(u64::from(frames.len() > 1 && !is_call));
         let fp = (header.is_fp_lost == 0).then_some(header.stop_fp);
         let mut frame = Frame::new(ip, header.stop_sp, fp, is_call);
-        frame.set_beside(header.beside);
+        frame.set_extra_register(header.extra_register);
         let Self { rules, spaces, binaries, wanted, jit, .. } = self;
         finish(frame, memory, frames, |address| {
             // The next sample will have the same callers.

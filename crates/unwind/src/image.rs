@@ -1,34 +1,29 @@
 //! Call frame information of an ELF file, and the rules of any stretch of its code.
 
-mod code;
-mod function;
 mod gaps;
-mod segments;
+mod jit;
 
-use std::ops::Range;
+use std::{io::Read as _, ops::Range};
 
+use flate2::read::ZlibDecoder;
 use gimli::{
-    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, RunTimeEndian, UnwindContext,
-    UnwindSection,
+    BaseAddresses, CieOrFde, CommonInformationEntry, DebugFrame, EhFrame, EhFrameHdr,
+    RunTimeEndian, UnwindContext, UnwindOffset, UnwindSection,
 };
 use object::{
-    Endian as _, Endianness, Object as _, ObjectSection as _, ReadRef, elf,
-    read::elf::{ElfFile64, FileHeader},
+    CompressedData, CompressionFormat, Endian as _, Endianness, Object as _, ObjectSection as _,
+    ReadRef,
+    elf::{self, FileHeader64},
+    read::elf::{ElfFile64, FileHeader, ProgramHeader as _},
 };
-
 use wingbeat_profiler_abi::unwind::Rule;
 
 use crate::{
     code::{CodeRules, Sources},
     go_rules::GoRules,
     gopclntab::GoTable,
-    interpret::{Bytes, Registers},
-};
-
-use self::{
-    function::{Damaged, Function, Shared},
-    gaps::{functions, instructions, section_range},
-    segments::{Segments, uncompressed},
+    image::gaps::{functions, instructions, section_range},
+    interpret::{Bytes, Registers, rule_of},
 };
 
 /// Why a file has no tables.
@@ -402,6 +397,171 @@ fn list<'a, S: UnwindSection<Bytes<'a>>>(
         }
     }
     found
+}
+
+/// Compressed sections with a larger announced size are rejected.
+const SECTION_BYTES_MAX: u64 = 1 << 30;
+
+type ProgramHeader = <FileHeader64<Endianness> as FileHeader>::ProgramHeader;
+
+/// The segments of a file.
+struct Segments<'data, R> {
+    headers: &'data [ProgramHeader],
+    endian: Endianness,
+    data: R,
+}
+
+impl<'data, R: ReadRef<'data>> Segments<'data, R> {
+    /// The executable segments, as far as the file has them.
+    fn code(&self) -> Vec<Range<u64>> {
+        let is_code = |header: &&ProgramHeader| {
+            header.p_type(self.endian) == elf::PT_LOAD
+                && header.p_flags(self.endian).contains(elf::PF_X)
+        };
+        let range = |header: &ProgramHeader| {
+            let (start, (offset, size)) =
+                (header.p_vaddr(self.endian), header.file_range(self.endian));
+            let end = start.checked_add(size.min(self.data.len().ok()?.saturating_sub(offset)))?;
+            (start < end).then_some(start..end)
+        };
+        self.headers.iter().filter(is_code).filter_map(range).collect()
+    }
+
+    /// `.eh_frame_hdr`, which has its own program header.
+    fn index(&self) -> Option<Section> {
+        let header =
+            self.headers.iter().find(|it| it.p_type(self.endian) == elf::PT_GNU_EH_FRAME)?;
+        let bytes = header.data(self.endian, self.data).ok()?.to_vec();
+        Some(Section { address: header.p_vaddr(self.endian), bytes })
+    }
+
+    /// Bytes of a segment.
+    fn read(&self, address: u64, bytes: u64) -> Option<&'data [u8]> {
+        self.headers.iter().filter(|it| it.p_type(self.endian) == elf::PT_LOAD).find_map(|header| {
+            let skipped = address.checked_sub(header.p_vaddr(self.endian))?;
+            let (offset, size) = header.file_range(self.endian);
+            if skipped.checked_add(bytes)? > size {
+                return None;
+            }
+            self.data.read_bytes_at(offset.checked_add(skipped)?, bytes).ok()
+        })
+    }
+
+    /// The rest of a segment from an address on.
+    fn section_at(&self, address: u64) -> Option<Section> {
+        self.headers.iter().filter(|it| it.p_type(self.endian) == elf::PT_LOAD).find_map(|header| {
+            let skipped = address.checked_sub(header.p_vaddr(self.endian))?;
+            let bytes = header.data(self.endian, self.data).ok()?;
+            let bytes = bytes.get(usize::try_from(skipped).ok()?..)?.to_vec();
+            (!bytes.is_empty()).then_some(Section { address, bytes })
+        })
+    }
+}
+
+/// Contents of a section. Go compresses its `.debug_frame`.
+fn uncompressed(section: &CompressedData<'_>) -> Option<Vec<u8>> {
+    match section.format {
+        CompressionFormat::None => Some(section.data.to_vec()),
+        CompressionFormat::Zlib if section.uncompressed_size <= SECTION_BYTES_MAX => {
+            let mut bytes = Vec::new();
+            let decoder = ZlibDecoder::new(section.data);
+            decoder.take(section.uncompressed_size).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        }
+        _ => None,
+    }
+}
+
+/// A function entry, with an address range.
+struct Function<'a> {
+    image: &'a Image,
+    entry: Entry,
+    bounds: Range<u64>,
+}
+
+/// A function with unknown rules from some address on.
+struct Damaged {
+    from: u64,
+    to: u64,
+}
+
+/// The last common entry. The next function mostly uses the same, which is then not parsed again.
+#[derive(Default)]
+struct Shared<'a> {
+    last: Option<(Source, usize, CommonInformationEntry<Bytes<'a>>)>,
+}
+
+impl<'i> Function<'i> {
+    /// Emits the rules, and returns their end address.
+    fn rules(
+        &self,
+        shared: &mut Shared<'i>,
+        context: &mut UnwindContext<usize>,
+        emit: &mut impl FnMut(u64, Rule),
+    ) -> Result<u64, Damaged> {
+        let nothing = Damaged { from: self.entry.start, to: self.entry.start };
+        match self.entry.source {
+            Source::EhFrame => {
+                let section = self.image.eh_frame.as_ref().ok_or(nothing)?;
+                self.rules_of(&self.image.eh_frame_of(section), shared, context, emit)
+            }
+            Source::DebugFrame => {
+                let section = self.image.debug_frame.as_ref().ok_or(nothing)?;
+                self.rules_of(&self.image.debug_frame_of(section), shared, context, emit)
+            }
+        }
+    }
+
+    fn rules_of<S: UnwindSection<Bytes<'i>>>(
+        &self,
+        section: &S,
+        shared: &mut Shared<'i>,
+        context: &mut UnwindContext<usize>,
+        emit: &mut impl FnMut(u64, Rule),
+    ) -> Result<u64, Damaged> {
+        let Range { start: first, end: bound } = self.bounds;
+        let Self { image: Image { bases, registers, .. }, entry, .. } = self;
+        let offset = S::Offset::from(entry.offset);
+        let share = |section: &S, bases: &BaseAddresses, offset: S::Offset| {
+            let at = (entry.source, UnwindOffset::into(offset));
+            match &shared.last {
+                Some((source, offset, known)) if (*source, *offset) == at => Ok(known.clone()),
+                _ => {
+                    let read = section.cie_from_offset(bases, offset)?;
+                    shared.last = Some((at.0, at.1, read.clone()));
+                    Ok(read)
+                }
+            }
+        };
+        let Ok(function) = section.fde_from_offset(bases, offset, share) else {
+            return Err(Damaged { from: entry.start, to: entry.start });
+        };
+        let (mut at, end) = (function.initial_address(), function.end_address().min(bound));
+        // An index that does not match its entry could refer to it from any number of addresses.
+        if at != entry.start {
+            return Err(Damaged { from: entry.start, to: entry.start });
+        }
+        let is_signal = function.is_signal_trampoline();
+        let Ok(mut rows) = function.rows(section, bases, context) else {
+            return Err(Damaged { from: at, to: end });
+        };
+        loop {
+            match rows.next_row() {
+                Ok(Some(row)) => {
+                    let start = row.start_address().max(first);
+                    if start >= end {
+                        return Ok(end);
+                    }
+                    at = row.end_address().min(end);
+                    if start < at {
+                        emit(start, rule_of(row, section, *registers, is_signal));
+                    }
+                }
+                Ok(None) => return Ok(end),
+                Err(_) => return Err(Damaged { from: at, to: end }),
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A block, the interval that a thread is off the CPU, as sent by the kernel half.
 
-use wingbeat_profiler_abi::off_cpu::{BlockRecord, BlockState, PLACES, StackPlace, Thread};
+use wingbeat_profiler_abi::off_cpu::{BlockRecord, BlockState, CachedStack, SLOTS, Thread};
 
 use crate::model::State;
 
@@ -10,9 +10,9 @@ pub(super) struct Block {
     pub pid: u32,
     pub tid: u32,
     pub state: State,
-    /// Places of the user stack and the kernel stack.
-    pub place: u8,
-    pub kernel_place: u8,
+    /// Slots of the user stack and the kernel stack.
+    pub slot: u8,
+    pub kernel_slot: u8,
     /// When the stacks were walked; 0 if they were not.
     pub user_ns: u64,
     pub kernel_ns: u64,
@@ -32,8 +32,8 @@ impl From<&BlockRecord> for Block {
             pid: record.pid,
             tid: record.tid,
             state: state(record.state),
-            place: record.place,
-            kernel_place: record.kernel_place,
+            slot: record.slot,
+            kernel_slot: record.kernel_slot,
             user_ns: record.user_ns,
             kernel_ns: record.kernel_ns,
             waker: (record.waker_ns != 0).then_some((waker_tid, record.waker_ns)),
@@ -47,17 +47,17 @@ impl From<&BlockRecord> for Block {
 impl Block {
     /// The block of a thread that is still off the CPU at `end_ns`.
     pub(super) fn open(tid: u32, thread: &Thread, end_ns: u64) -> Self {
-        let time_of = |places: &[StackPlace; PLACES], place: u8| {
-            places.get(usize::from(place)).map_or(0, |place| place.time_ns)
+        let time_of = |slots: &[CachedStack; SLOTS], slot: u8| {
+            slots.get(usize::from(slot)).map_or(0, |slot| slot.time_ns)
         };
         Self {
             pid: thread.pid,
             tid,
             state: state(thread.state),
-            place: thread.place,
-            kernel_place: thread.kernel_place,
-            user_ns: time_of(&thread.users, thread.place),
-            kernel_ns: time_of(&thread.kernels, thread.kernel_place),
+            slot: thread.slot,
+            kernel_slot: thread.kernel_slot,
+            user_ns: time_of(&thread.users, thread.slot),
+            kernel_ns: time_of(&thread.kernels, thread.kernel_slot),
             waker: None,
             start_ns: thread.since_ns,
             end_ns,

@@ -1,10 +1,10 @@
 //! Off-CPU time: sums blocks by thread, stack, state and waker.
 //!
-//! The kernel half sends a stack once and then refers to it by place and time. Only sums and distributions are
+//! The kernel half sends a stack once and then refers to it by slot and time. Only sums and distributions are
 //! kept, so that many short blocks take no memory. Long blocks are kept individually.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use wingbeat_profiler_abi::off_cpu::{NO_PLACE, PLACES, UNSEEN};
+use wingbeat_profiler_abi::off_cpu::{NO_SLOT, SLOTS, UNSEEN};
 
 use super::{
     block::Block,
@@ -21,7 +21,7 @@ const WAKERS_MAX: usize = 1 << 14;
 /// A sleep of this duration means that the thread was idle.
 const IDLE_NS_MIN: u64 = 1_000_000_000;
 
-/// Places of user stacks, including the special values.
+/// Slots of user stacks, including the special values.
 const USERS: usize = UNSEEN as usize + 1;
 
 /// Index into [`Blocks::wakers`].
@@ -101,12 +101,12 @@ pub(super) struct Exec {
     pub thread: Option<ThreadId>,
 }
 
-/// The stacks of a thread by place.
+/// The stacks of a thread by slot.
 #[derive(Debug, Default)]
 pub(super) struct Blocker {
-    pub users: [Option<Half>; PLACES],
-    pub kernels: [Option<Half>; PLACES],
-    wholes: [[Option<Whole>; NO_PLACE as usize + 1]; USERS],
+    pub users: [Option<Half>; SLOTS],
+    pub kernels: [Option<Half>; SLOTS],
+    wholes: [[Option<Whole>; NO_SLOT as usize + 1]; USERS],
     off: Off,
     /// The last `exec`, and the off-CPU time up to then.
     exec: Option<(Exec, Off)>,
@@ -127,23 +127,23 @@ struct Counted {
 }
 
 impl Blocker {
-    /// Stores a half at a place. Returns whether it had different frames.
-    pub(super) fn replace(places: &mut [Option<Half>; PLACES], place: u8, half: Half) -> bool {
-        let Some(place) = places.get_mut(usize::from(place)) else { return false };
-        let is_other = place.as_ref().is_some_and(|known| known.frames != half.frames);
-        *place = Some(half);
+    /// Stores a half at a slot. Returns whether it had different frames.
+    pub(super) fn replace(slots: &mut [Option<Half>; SLOTS], slot: u8, half: Half) -> bool {
+        let Some(slot) = slots.get_mut(usize::from(slot)) else { return false };
+        let is_other = slot.as_ref().is_some_and(|known| known.frames != half.frames);
+        *slot = Some(half);
         is_other
     }
 
-    /// The half at a place, if it was walked at that time.
-    pub(super) fn half(places: &[Option<Half>; PLACES], place: u8, time_ns: u64) -> Option<&Half> {
-        let half = places.get(usize::from(place))?.as_ref()?;
+    /// The half at a slot, if it was walked at that time.
+    pub(super) fn half(slots: &[Option<Half>; SLOTS], slot: u8, time_ns: u64) -> Option<&Half> {
+        let half = slots.get(usize::from(slot))?.as_ref()?;
         (time_ns != 0 && half.time_ns == time_ns).then_some(half)
     }
 
     fn whole(&mut self, block: &Block) -> &mut Option<Whole> {
-        let user = usize::from(block.place).min(USERS - 1);
-        let kernel = usize::from(block.kernel_place.min(NO_PLACE));
+        let user = usize::from(block.slot).min(USERS - 1);
+        let kernel = usize::from(block.kernel_slot.min(NO_SLOT));
         &mut self.wholes[user][kernel]
     }
 
@@ -209,7 +209,7 @@ pub(crate) struct Blocks {
     pub wakers: Vec<RawWaker>,
     pub intervals: Vec<RawInterval>,
     pub accounts: Vec<Account>,
-    /// Stacks verified although their place was known, and those that had changed.
+    /// Stacks verified although their slot was known, and those that had changed.
     pub checked: u64,
     pub wrong: u64,
     /// Blocks without half of their stack, because the buffer was full.

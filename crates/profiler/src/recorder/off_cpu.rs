@@ -3,8 +3,8 @@
 use wingbeat_profiler_abi::{
     StackHeader,
     off_cpu::{
-        BlockRecord, BlockState, CHECK, ENDED, NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, OUTSIDE,
-        PLACES, REMOTE, Thread, UNSEEN, was_away,
+        BlockRecord, BlockState, CHECK, ENDED, NEW_THREAD, NO_SLOT, OFF_CPU, ON_CPU, OUTSIDE,
+        REMOTE, SLOTS, Thread, UNSEEN, was_away,
     },
 };
 
@@ -37,14 +37,14 @@ impl Recorder {
         let StackHeader { tid, time_ns, .. } = half.stack.header;
         let part = Half { time_ns, generation, completeness, frames };
         let users = &mut self.blocks.blocker(tid).users;
-        let is_wrong = Blocker::replace(users, half.place, part);
+        let is_wrong = Blocker::replace(users, half.slot, part);
         self.count_check(half, is_wrong);
     }
 
     /// Handles the kernel half of a stack.
     pub(crate) fn kernel_stack(&mut self, half: &HalfStack<'_>) {
         let kernels = &mut self.blocks.blocker(half.stack.header.tid).kernels;
-        let is_wrong = Blocker::replace(kernels, half.place, kernel_half(&half.stack));
+        let is_wrong = Blocker::replace(kernels, half.slot, kernel_half(&half.stack));
         self.count_check(half, is_wrong);
     }
 
@@ -110,13 +110,13 @@ impl Recorder {
             blocks.stacks_missing += u64::from(is_missing);
             return stack;
         }
-        let user = Blocker::half(&blocker.users, block.place, block.user_ns);
-        let kernel = Blocker::half(&blocker.kernels, block.kernel_place, block.kernel_ns);
-        let is_missing = (user.is_none() && block.place < NO_PLACE)
-            || (kernel.is_none() && block.kernel_place < NO_PLACE);
+        let user = Blocker::half(&blocker.users, block.slot, block.user_ns);
+        let kernel = Blocker::half(&blocker.kernels, block.kernel_slot, block.kernel_ns);
+        let is_missing = (user.is_none() && block.slot < NO_SLOT)
+            || (kernel.is_none() && block.kernel_slot < NO_SLOT);
         let completeness = match user {
             Some(part) => part.completeness,
-            None if matches!(block.place, NO_PLACE | NEW_THREAD) => Completeness::Complete,
+            None if matches!(block.slot, NO_SLOT | NEW_THREAD) => Completeness::Complete,
             None => Completeness::Broken(BrokenReason::NotTaken),
         };
         let stack = stacks.intern(
@@ -226,7 +226,7 @@ fn kernel_half(stack: &Stack<'_>) -> Half {
 
 /// Corrects a thread that seems to be running at the end of the recording: the kernel half neither saw it leave
 /// nor found it then. `runtime_ns` is its CPU time by the scheduler. Returns true if it must have left.
-pub(crate) fn reckon_left(thread: &mut Thread, runtime_ns: u64, end_ns: u64) -> bool {
+pub(crate) fn reconstruct_leaving(thread: &mut Thread, runtime_ns: u64, end_ns: u64) -> bool {
     let elapsed_ns = end_ns.saturating_sub(thread.since_ns);
     let ran_ns = runtime_ns.saturating_sub(thread.runtime_ns).min(elapsed_ns);
     if thread.whereabouts != ON_CPU || !was_away(ran_ns, elapsed_ns - ran_ns) {
@@ -236,12 +236,12 @@ pub(crate) fn reckon_left(thread: &mut Thread, runtime_ns: u64, end_ns: u64) -> 
     thread.since_ns += ran_ns;
     thread.whereabouts = OFF_CPU;
     thread.state = BlockState::Sleeping as u8;
-    thread.place = UNSEEN;
-    thread.kernel_place = NO_PLACE;
+    thread.slot = UNSEEN;
+    thread.kernel_slot = NO_SLOT;
     true
 }
 
-const _: () = assert!(NO_PLACE as usize == PLACES);
+const _: () = assert!(NO_SLOT as usize == SLOTS);
 
 #[cfg(test)]
 mod tests;

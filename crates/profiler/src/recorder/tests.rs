@@ -29,11 +29,11 @@ fn a_stack_that_was_copied_is_walked_to_its_end() {
     // register is unknown by then.
     let ip = first_instruction as fn() as usize as u64;
     let (sp, caller) = (0x7ffe_0000_u64, ip + 1);
-    let (beside, end) = match cfg!(target_arch = "aarch64") {
+    let (extra_register, end) = match cfg!(target_arch = "aarch64") {
         true => (caller << 16, Completeness::Broken(BrokenReason::Unsupported)),
         false => (0, Completeness::Complete),
     };
-    for bytes in [copy(pid, sp, [caller, 0]), sample(pid, [sp, 3, beside, ip])] {
+    for bytes in [copy(pid, sp, [caller, 0]), sample(pid, [sp, 3, extra_register, ip])] {
         recorder.record(decode(&bytes).expect("record"));
     }
     let stacks = recorder.stacks.in_order();
@@ -76,9 +76,9 @@ fn copy(pid: u32, address: u64, words: [u64; 2]) -> Vec<u8> {
 
 /// A sample with one user frame without a table: its stack and frame pointer, the state of the extra register, its
 /// address.
-fn sample(pid: u32, [sp, fp, beside, ip]: [u64; 4]) -> Vec<u8> {
+fn sample(pid: u32, [sp, fp, extra_register, ip]: [u64; 4]) -> Vec<u8> {
     let mut bytes = vec![RecordKind::Sample as u8, Stop::NoTable as u8, 0, 0, 1, 0, 0, 0];
     bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));
-    bytes.extend([1, sp, fp, beside, 0, ip].into_iter().flat_map(u64::to_le_bytes));
+    bytes.extend([1, sp, fp, extra_register, 0, ip].into_iter().flat_map(u64::to_le_bytes));
     bytes
 }

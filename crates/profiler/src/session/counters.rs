@@ -40,7 +40,7 @@ impl Counters {
             ended: self.get(counter::ENDED),
             still_blocked,
             unmatched: self.get(counter::UNMATCHED),
-            reckoned: self.get(counter::RECKONED),
+            reconstructed: self.get(counter::RECONSTRUCTED),
             lost: lost.into_iter().map(|(reason, index)| (reason, self.get(index))).collect(),
         }
     }

@@ -28,7 +28,7 @@ impl<'a> GoNames<'a> {
         address: u64,
     ) -> Option<(String, Option<(String, u32)>)> {
         let table = functions.0.get_or_init(|| GoTable::find(self.data.as_ref()?));
-        let found = table.as_ref()?.place(address)?;
+        let found = table.as_ref()?.location(address)?;
         let source = found.source.map(|(file, line)| (file.into_owned(), line));
         Some((found.function.into_owned(), source))
     }

@@ -1,6 +1,6 @@
 //! Accounts of threads that call `exec` or leave the CPU unseen.
 
-use wingbeat_profiler_abi::off_cpu::{StackPlace, Waker};
+use wingbeat_profiler_abi::off_cpu::{CachedStack, Waker};
 
 use super::*;
 use crate::{
@@ -20,8 +20,8 @@ fn block(start_ns: u64, end_ns: u64) -> Block {
         pid: PID,
         tid: PID,
         state: State::Sleeping,
-        place: NO_PLACE,
-        kernel_place: NO_PLACE,
+        slot: NO_SLOT,
+        kernel_slot: NO_SLOT,
         user_ns: 0,
         kernel_ns: 0,
         waker: None,
@@ -121,23 +121,23 @@ fn a_thread_that_takes_over_the_number_of_the_first_keeps_its_account() {
 
 #[test]
 fn a_stack_that_was_lost_is_missing_in_each_block() {
-    let check = |place, kernel_place, missing, completeness| {
+    let check = |slot, kernel_slot, missing, completeness| {
         let mut recorder = recorder();
         for start in [10, 20] {
             let block = block(start * MS, (start + 1) * MS);
-            recorder.block(&Block { place, kernel_place, ..block });
+            recorder.block(&Block { slot, kernel_slot, ..block });
         }
-        assert_eq!(recorder.blocks.stacks_missing, missing, "{place} {kernel_place}");
+        assert_eq!(recorder.blocks.stacks_missing, missing, "{slot} {kernel_slot}");
         let stacks = recorder.stacks.in_order();
         assert_eq!(stacks.len(), 1);
-        assert_eq!(stacks[0].completeness, completeness, "{place} {kernel_place}");
+        assert_eq!(stacks[0].completeness, completeness, "{slot} {kernel_slot}");
     };
     let not_taken = Completeness::Broken(BrokenReason::NotTaken);
-    check(0, NO_PLACE, 2, not_taken);
-    check(NO_PLACE, 1, 2, Completeness::Complete);
-    check(NO_PLACE, NO_PLACE, 0, Completeness::Complete);
-    check(NEW_THREAD, NO_PLACE, 0, Completeness::Complete);
-    check(UNSEEN, NO_PLACE, 0, not_taken);
+    check(0, NO_SLOT, 2, not_taken);
+    check(NO_SLOT, 1, 2, Completeness::Complete);
+    check(NO_SLOT, NO_SLOT, 0, Completeness::Complete);
+    check(NEW_THREAD, NO_SLOT, 0, Completeness::Complete);
+    check(UNSEEN, NO_SLOT, 0, not_taken);
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn a_block_over_the_end_of_a_window_is_in_both() {
         let record = BlockRecord {
             kind: 0,
             state: state as u8,
-            place: NO_PLACE,
-            kernel_place: NO_PLACE,
+            slot: NO_SLOT,
+            kernel_slot: NO_SLOT,
             pid: PID,
             tid: PID,
             waker_tid: 0,
@@ -182,24 +182,24 @@ fn who_ran_too_little_has_gone() {
             pid: PID,
             whereabouts: ON_CPU,
             state: 0,
-            place: 0,
-            next_place: 0,
+            slot: 0,
+            next_slot: 0,
             since_ns: 1_000 * MS,
             begun_ns: 0,
             on_cpu_ns: 7 * MS,
             below_ns: 0,
             below: 0,
-            kernel_place: 0,
-            next_kernel_place: 0,
+            kernel_slot: 0,
+            next_kernel_slot: 0,
             is_final: 0,
             reserved: 0,
             waker: Waker { tid: 0, reserved: 0, key: 0, stack_ns: 0 },
             runtime_ns: 500 * MS,
-            users: [StackPlace::EMPTY; PLACES],
-            kernels: [StackPlace::EMPTY; PLACES],
+            users: [CachedStack::EMPTY; SLOTS],
+            kernels: [CachedStack::EMPTY; SLOTS],
         };
         let end_ns = thread.since_ns + elapsed_ms * MS;
-        let is_gone = reckon_left(&mut thread, (500 + ran_ms) * MS, end_ns);
+        let is_gone = reconstruct_leaving(&mut thread, (500 + ran_ms) * MS, end_ns);
         assert_eq!(is_gone, expected, "{ran_ms} of {elapsed_ms}");
         let ran_ms = if is_gone { ran_ms } else { 0 };
         assert_eq!(thread.on_cpu_ns, (7 + ran_ms) * MS);

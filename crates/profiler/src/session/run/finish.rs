@@ -8,7 +8,7 @@ use crate::{
     error::RecordError,
     model::Mode,
     proc::{self, MachineTime},
-    recorder::off_cpu::reckon_left,
+    recorder::off_cpu::reconstruct_leaving,
     session::{
         CpuTime, Finished, OffCpuAccounts, Options, SpaceAccounts, Unwinding, counters::Counters,
         kernel::BackEnd, tables::Tables,
@@ -97,19 +97,19 @@ impl Session {
     /// Reports blocks in progress, and closes the accounts of live threads.
     fn off_cpu(&mut self, options: &Options, end_ns: u64) -> Result<OffCpuAccounts, RecordError> {
         let mut still_blocked = 0;
-        let mut reckoned = 0;
+        let mut reconstructed = 0;
         for (tid, mut thread) in self.kernel_half.threads()? {
             if thread.is_final == 0
                 && let Some(runtime_ns) = proc::thread_cpu_time_ns(thread.pid, tid)
             {
-                reckoned += u64::from(reckon_left(&mut thread, runtime_ns, end_ns));
+                reconstructed += u64::from(reconstruct_leaving(&mut thread, runtime_ns, end_ns));
             }
             still_blocked += u64::from(self.recorder.thread_left(tid, &thread, end_ns));
         }
         let counters = self.kernel_half.counters()?;
         let mut switches = counters.switches(still_blocked);
-        switches.out += reckoned;
-        switches.reckoned += reckoned;
+        switches.out += reconstructed;
+        switches.reconstructed += reconstructed;
         Ok(OffCpuAccounts {
             min_block_ns: options.min_block_ns,
             back_end: match self.kernel_half.back_end {

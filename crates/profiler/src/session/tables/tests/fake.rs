@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, sync::LazyL
 use wingbeat_profiler_abi::unwind::{
     Rule,
     layout::{
-        self, BLOCK_BYTES, Block, CHUNK_BLOCKS, SEEN_MAX, WORD_CODE_BYTES, WORDS, Word,
-        mappings_before, place, rule_number,
+        self, BLOCK_BYTES, Block, CHUNK_BLOCKS, RULE_CACHE_LEN, WORD_CODE_BYTES, WORDS, Word,
+        mappings_before, position, rule_number,
     },
 };
 
@@ -126,16 +126,16 @@ pub(super) struct World {
     pub recorder: Recorder,
     pub tables: Tables<Fake>,
     /// Look-ups in progress.
-    seen: Vec<Seen>,
+    pending: Vec<PendingLookup>,
     /// Rules cached by walks.
-    kept: Vec<layout::Seen>,
+    cached: Vec<layout::CachedRule>,
 }
 
 /// A walk between two steps of a look-up.
-struct Seen {
+struct PendingLookup {
     at: Instant,
     word: Word,
-    place: u64,
+    position: u64,
     expected: Rule,
 }
 
@@ -166,8 +166,8 @@ impl World {
             assert_eq!(recorder.binaries.find_or_open(NOBODY, None, mapped), id);
         }
         let tables = Tables::within(Fake::new(), Pool::with_blocks(limit)).expect("no kernel");
-        let kept = vec![layout::Seen(0); SEEN_MAX as usize];
-        Self { recorder, tables, seen: Vec::new(), kept }
+        let cached = vec![layout::CachedRule(0); RULE_CACHE_LEN as usize];
+        Self { recorder, tables, pending: Vec::new(), cached }
     }
 
     /// Start address of a file mapped in a slot.
@@ -200,7 +200,7 @@ impl World {
     /// The rule that a walk finds; `None` if there is no table.
     pub(super) fn walk(&self, pid: u32, address: u64) -> Option<Rule> {
         match self.look_up(pid, address)? {
-            Some((word, place)) => self.rule(self.number(word, place)?),
+            Some((word, position)) => self.rule(self.number(word, position)?),
             None => Some(Rule::GAP),
         }
     }
@@ -222,9 +222,9 @@ impl World {
         Some(is_within.then(|| (mapping.word + word as u32, distance)))
     }
 
-    fn place(&self, pid: u32, address: u64) -> Option<u64> {
+    fn position(&self, pid: u32, address: u64) -> Option<u64> {
         let (word, distance) = self.locate(pid, address)??;
-        Some(place(word, distance))
+        Some(position(word, distance))
     }
 
     /// First half of a look-up; the inner `None` if the address is outside the table.
@@ -234,13 +234,13 @@ impl World {
         };
         let words = self.tables.memory.blocks[number as usize / WORDS].as_chunks().0;
         let word = Word(u64::from_le_bytes(words[number as usize % WORDS]));
-        (word != Word::NONE).then_some(Some((word, place(number, distance))))
+        (word != Word::NONE).then_some(Some((word, position(number, distance))))
     }
 
     /// Second half of a look-up.
-    fn number(&self, word: Word, place: u64) -> Option<u16> {
+    fn number(&self, word: Word, position: u64) -> Option<u16> {
         let rows = self.tables.memory.blocks.get(word.block() as usize)?;
-        Some(rule_number(rows, word.granule(place), place as u8))
+        Some(rule_number(rows, word.granule(position), position as u8))
     }
 
     fn rule(&self, number: u16) -> Option<Rule> {
@@ -251,9 +251,9 @@ impl World {
     /// file's own rule, or no table. Cached rules must stay right.
     pub(super) fn check(&mut self) -> Result<Checked, String> {
         let now = self.tables.memory.now;
-        self.seen.retain(|seen| now.duration_since(seen.at) < GRACE);
-        for Seen { word, place, expected, .. } in &self.seen {
-            let found = self.number(*word, *place).and_then(|number| self.rule(number));
+        self.pending.retain(|it| now.duration_since(it.at) < GRACE);
+        for PendingLookup { word, position, expected, .. } in &self.pending {
+            let found = self.number(*word, *position).and_then(|number| self.rule(number));
             if found != Some(*expected) {
                 return Err(format!("a walk that had begun: {found:?}, not {expected:?}"));
             }
@@ -292,16 +292,22 @@ impl World {
                 return Err(format!("{found:?}, not {expected:?}, at {address:#x} of {file}"));
             }
         }
-        let kept = self.place(pid, address).and_then(|place| {
-            self.rule(self.kept[layout::Seen::index(place) as usize].rule_at(place)?)
+        let cached = self.position(pid, address).and_then(|position| {
+            self.rule(self.cached[layout::CachedRule::index(position) as usize].rule_at(position)?)
         });
-        if kept.is_some_and(|kept| kept != expected) {
-            return Err(format!("kept: {kept:?}, not {expected:?}, at {address:#x}"));
+        if cached.is_some_and(|cached| cached != expected) {
+            return Err(format!("cached: {cached:?}, not {expected:?}, at {address:#x}"));
         }
-        if let Some(Some((word, place))) = self.look_up(pid, address) {
-            self.seen.push(Seen { at: self.tables.memory.now, word, place, expected });
-            if let Some(number) = self.number(word, place) {
-                self.kept[layout::Seen::index(place) as usize] = layout::Seen::new(place, number);
+        if let Some(Some((word, position))) = self.look_up(pid, address) {
+            self.pending.push(PendingLookup {
+                at: self.tables.memory.now,
+                word,
+                position,
+                expected,
+            });
+            if let Some(number) = self.number(word, position) {
+                self.cached[layout::CachedRule::index(position) as usize] =
+                    layout::CachedRule::new(position, number);
             }
         }
         Ok(())

@@ -135,7 +135,7 @@ struct Comparison {
 /// A row of readelf, valid from `start` to `end`. Its rules are in gdb's notation: `rsp+8`, `c-8`, `u`; empty if
 /// the row has none.
 #[derive(Debug, Clone, Default)]
-struct Told<'a> {
+struct Row<'a> {
     start: u64,
     end: u64,
     cfa: &'a str,
@@ -162,24 +162,24 @@ fn compare(path: &Path) -> Result<Comparison, ImageError> {
         ..Comparison::default()
     };
     let rows = rows(&text);
-    for (index, told) in rows.iter().enumerate() {
+    for (index, row) in rows.iter().enumerate() {
         // Code claimed by two entries belongs to the later one.
-        let end = rows.get(index + 1).map_or(told.end, |next| told.end.min(next.start));
-        if !image.text().contains(&told.start) || told.start >= end {
+        let end = rows.get(index + 1).map_or(row.end, |next| row.end.min(next.start));
+        if !image.text().contains(&row.start) || row.start >= end {
             continue;
         }
         comparison.rows += 1;
-        for address in [told.start, end - 1] {
+        for address in [row.start, end - 1] {
             let rule = table.rule_at(address).map_or(Rule::GAP, |id| rules.get(id));
             comparison.unsupported += usize::from(rule.cfa == Cfa::Unsupported);
-            if !is_same(rule, told) && comparison.differing.len() < DIFFERING_MAX {
-                comparison.differing.push(format!("{address:#x}: {rule:?}, readelf: {told:?}"));
+            if !is_same(rule, row) && comparison.differing.len() < DIFFERING_MAX {
+                comparison.differing.push(format!("{address:#x}: {rule:?}, readelf: {row:?}"));
             }
         }
     }
     image.rules(image.text(), |address, rule| {
         if let Some(kind) = kind(rule)
-            && !is_told(&rows, address)
+            && !has_row(&rows, address)
         {
             *comparison.added.entry(kind).or_default() += 1;
         }
@@ -188,7 +188,7 @@ fn compare(path: &Path) -> Result<Comparison, ImageError> {
 }
 
 /// Whether a row covers an address. Of those that begin before it, only the last nonempty one can.
-fn is_told(rows: &[Told<'_>], address: u64) -> bool {
+fn has_row(rows: &[Row<'_>], address: u64) -> bool {
     let before = rows.partition_point(|row| row.start <= address);
     rows[..before].iter().rev().take(8).any(|row| address < row.end)
 }
@@ -204,47 +204,47 @@ fn kind(rule: Rule) -> Option<&'static str> {
     })
 }
 
-fn is_same(rule: Rule, told: &Told<'_>) -> bool {
+fn is_same(rule: Rule, row: &Row<'_>) -> bool {
     let is_plain = |text: &str| text.starts_with("c+") || text.starts_with("c-");
     match rule.cfa {
         // Rules derived from code, where readelf has none.
         Cfa::Gap | Cfa::OtherStack | Cfa::Clone => return false,
-        Cfa::End => return told.ra == "u",
+        Cfa::End => return row.ra == "u",
         Cfa::Unsupported => {
-            let has_own_sp = !["", "s", "u"].contains(&told.sp);
+            let has_own_sp = !["", "s", "u"].contains(&row.sp);
             return has_own_sp
-                || told.cfa == "exp"
-                || !is_plain(told.ra)
-                || number(told.cfa).is_none();
+                || row.cfa == "exp"
+                || !is_plain(row.ra)
+                || number(row.cfa).is_none();
         }
         Cfa::Signal | Cfa::Plt | Cfa::Memory => {
-            if told.cfa != "exp" {
+            if row.cfa != "exp" {
                 return false;
             }
         }
         // `exp` too: an expression may give the same rule.
         Cfa::Register => {
-            let expected = number(told.cfa);
-            if told.cfa != "exp" && expected != Some((rule.register, rule.offset)) {
+            let expected = number(row.cfa);
+            if row.cfa != "exp" && expected != Some((rule.register, rule.offset)) {
                 return false;
             }
         }
     }
     if rule.cfa == Cfa::Signal {
-        return told.ra == "exp";
+        return row.ra == "exp";
     }
     let fp = match rule.fp {
         // readelf also writes `u` for a register that no instruction has mentioned yet.
-        FramePointer::Same => ["", "s", "u"].contains(&told.fp),
-        FramePointer::Saved => told.fp == format!("c{:+}", i32::from(rule.fp_words) * 8),
-        FramePointer::SavedAtFp | FramePointer::SavedAtSp => told.fp == "exp",
-        FramePointer::Lost => !told.fp.is_empty() && told.fp != "s" && !is_plain(told.fp),
+        FramePointer::Same => ["", "s", "u"].contains(&row.fp),
+        FramePointer::Saved => row.fp == format!("c{:+}", i32::from(rule.fp_words) * 8),
+        FramePointer::SavedAtFp | FramePointer::SavedAtSp => row.fp == "exp",
+        FramePointer::Lost => !row.fp.is_empty() && row.fp != "s" && !is_plain(row.fp),
     };
     let ra = match rule.ra {
-        ReturnAddress::Saved => told.ra == format!("c{:+}", i32::from(rule.return_words) * 8),
+        ReturnAddress::Saved => row.ra == format!("c{:+}", i32::from(rule.return_words) * 8),
         // On aarch64 it is in its own register until an instruction changes that.
-        ReturnAddress::Register if rule.return_words == LINK => ["", "s", "u"].contains(&told.ra),
-        ReturnAddress::Register => register(told.ra) == u8::try_from(rule.return_words).ok(),
+        ReturnAddress::Register if rule.return_words == LINK => ["", "s", "u"].contains(&row.ra),
+        ReturnAddress::Register => register(row.ra) == u8::try_from(rule.return_words).ok(),
     };
     fp && ra
 }
@@ -281,8 +281,8 @@ fn number(cfa: &str) -> Option<(u8, i32)> {
 
 /// The rows of readelf's text: entries separated by empty lines, each a head and a table whose first line names
 /// the columns. An entry for code without a table has the row of its common entry.
-fn rows(text: &str) -> Vec<Told<'_>> {
-    let mut common: HashMap<&str, Told<'_>> = HashMap::new();
+fn rows(text: &str) -> Vec<Row<'_>> {
+    let mut common: HashMap<&str, Row<'_>> = HashMap::new();
     let mut all = Vec::new();
     for entry in text.split("\n\n") {
         if entry.contains("Contents of the ") {
@@ -301,11 +301,11 @@ fn rows(text: &str) -> Vec<Told<'_>> {
         let Some((start, end)) = range.trim().split_once("..") else { continue };
         let (start, end) = (hex(start), hex(end));
         if rows.is_empty() {
-            rows.push(Told { start, ..common.get(cie).cloned().unwrap_or_default() });
+            rows.push(Row { start, ..common.get(cie).cloned().unwrap_or_default() });
         }
         let ends: Vec<u64> = rows.iter().skip(1).map(|row| row.start).chain([end]).collect();
         all.extend(
-            rows.into_iter().zip(ends).map(|(row, end)| Told { end: end.max(row.start), ..row }),
+            rows.into_iter().zip(ends).map(|(row, end)| Row { end: end.max(row.start), ..row }),
         );
     }
     all.sort_by_key(|row| row.start);
@@ -313,7 +313,7 @@ fn rows(text: &str) -> Vec<Told<'_>> {
 }
 
 /// `LOC CFA rbx rbp ra`, then a line for each row.
-fn table<'a>(mut lines: impl Iterator<Item = &'a str>) -> Vec<Told<'a>> {
+fn table<'a>(mut lines: impl Iterator<Item = &'a str>) -> Vec<Row<'a>> {
     let columns: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
     let row = |line: &'a str| {
         // `r5 (rdi)` is one value.
@@ -326,7 +326,7 @@ fn table<'a>(mut lines: impl Iterator<Item = &'a str>) -> Vec<Told<'a>> {
         let either = |x86: &str, arm: &str| value(if columns.contains(&arm) { arm } else { x86 });
         let (cfa, ra) = (value("CFA"), value("ra"));
         let (fp, sp) = (either("rbp", "x29"), either("rsp", "sp"));
-        Told { start: hex(values[0]), end: 0, cfa, fp, sp, ra }
+        Row { start: hex(values[0]), end: 0, cfa, fp, sp, ra }
     };
     lines.filter(|line| !line.trim().is_empty()).map(row).collect()
 }

@@ -2,7 +2,7 @@
 
 use wingbeat_profiler_abi::unwind::Memory as _;
 
-use crate::process::Stepped;
+use super::process::Stepped;
 
 /// Effect of an instruction on the call stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Stacks of threads that go off the CPU.
 //!
-//! Most threads block again and again in the same few places. A place is identified by the registers at kernel
-//! entry and by the pointers near the stack pointer, return addresses among them. The stack is walked when a place
-//! is new, and one time in 64 to verify the match. The kernel part is identified by its innermost return
-//! addresses, at the positions where they were, relative to the stack pointer. The kernel stack pointer itself
-//! does not identify anything, since each system call randomizes its offset.
+//! Most threads block again and again with the same few stacks, so the last ones of each thread are cached in slots
+//! by a key: a hash of the registers at kernel entry and of the pointers near the stack pointer, return addresses
+//! among them. A stack is walked when its key is new, and one time in 64 to verify the match. The key of the kernel
+//! part is a hash of its innermost return addresses, at the positions where they were, relative to the stack pointer.
+//! The kernel stack pointer itself is no part of it, since each system call randomizes its offset.
 
 use core::ffi::c_void;
 
@@ -14,20 +14,19 @@ use aya_ebpf::helpers::generated::{
 use wingbeat_profiler_abi::{
     KERNEL_FRAMES_MAX, RecordKind, counter,
     off_cpu::{
-        BlockState, CHECK, HalfHeader, NEW_THREAD, NO_PLACE, PLACES, REUSES_PER_CHECK, StackPlace,
+        BlockState, CHECK, CachedStack, HalfHeader, NEW_THREAD, NO_SLOT, REUSES_PER_CHECK, SLOTS,
         Thread,
     },
 };
 
 use crate::{
-    hash::mix,
     maps::{SCRATCH, count, scratch, setting},
-    record::{HalfRecord, Whose},
+    record::{HalfRecord, Origin, mix},
     regs::{self, UserRegs},
     task::{Task, Trusted},
 };
 
-/// Number of words near the stack pointer that identify a place.
+/// Number of words near the stack pointer that are part of the key.
 const NEAR_WORDS: usize = 16;
 /// Smaller words are not pointers: counters on the stack change and do not matter here.
 const POINTERS_START: u64 = 1 << 32;
@@ -40,80 +39,80 @@ const RETURNS: u64 = 6;
 const SEED: u64 = 1;
 
 /// Whether to walk a stack.
-struct Visit {
+struct Lookup {
     index: usize,
     /// It is new, or is to be verified.
-    is_taken: bool,
+    must_walk: bool,
     /// [`CHECK`] or 0.
     flags: u8,
 }
 
-/// Looks up a key among the places of a thread. A new one takes the place `next`.
+/// Looks up a key in the slots of a thread. A new one takes the slot `next`.
 #[inline(always)]
-fn visit(places: &mut [StackPlace; PLACES], key: u64, next: usize) -> Visit {
-    let mut index = PLACES;
-    for (candidate, place) in places.iter().enumerate() {
-        if place.key == key {
+fn look_up(slots: &mut [CachedStack; SLOTS], key: u64, next: usize) -> Lookup {
+    let mut index = SLOTS;
+    for (candidate, slot) in slots.iter().enumerate() {
+        if slot.key == key {
             index = candidate;
         }
     }
-    if index == PLACES {
-        let index = next & (PLACES - 1);
-        places[index] = StackPlace { key, ..StackPlace::EMPTY };
+    if index == SLOTS {
+        let index = next & (SLOTS - 1);
+        slots[index] = CachedStack { key, ..CachedStack::EMPTY };
         count(counter::WALKED, 1);
-        return Visit { index, is_taken: true, flags: 0 };
+        return Lookup { index, must_walk: true, flags: 0 };
     }
-    let index = index & (PLACES - 1);
-    places[index].uses += 1;
-    let is_check = places[index].uses % u64::from(REUSES_PER_CHECK) == 0;
+    let index = index & (SLOTS - 1);
+    slots[index].uses += 1;
+    let is_check = slots[index].uses % u64::from(REUSES_PER_CHECK) == 0;
     count(counter::REUSED, 1);
     count(counter::WALKED, u64::from(is_check));
-    Visit { index, is_taken: is_check, flags: if is_check { CHECK } else { 0 } }
+    Lookup { index, must_walk: is_check, flags: if is_check { CHECK } else { 0 } }
 }
 
-/// Records whether a stack was sent. If not, a new place is cleared, and the next switch tries again. (Whether it
-/// is new is read from the place: the verifier would track the flags of a visit and follow each walk many times.)
+/// Records whether a stack was sent. If not, a new slot is cleared, and the next switch tries again. (Whether it is
+/// new is read from the slot: the verifier would track the flags of a lookup and follow each walk many times.)
 #[inline(always)]
-fn settle(place: &mut StackPlace, is_sent: bool, time_ns: u64) {
+fn note_outcome(slot: &mut CachedStack, is_sent: bool, time_ns: u64) {
     if is_sent {
-        place.time_ns = time_ns;
+        slot.time_ns = time_ns;
         return;
     }
     count(counter::STACKS_LOST, 1);
-    if place.time_ns == 0 {
-        *place = StackPlace::EMPTY;
+    if slot.time_ns == 0 {
+        *slot = CachedStack::EMPTY;
     }
 }
 
-/// Records where the current thread is as it goes off the CPU.
+/// Walks the user stack of the current thread as it goes off the CPU, unless it is cached.
 #[inline(always)]
-pub fn enter(thread: &mut Thread, whose: Whose) {
-    thread.kernel_place = NO_PLACE;
+pub fn walk_user(thread: &mut Thread, origin: Origin) {
+    thread.kernel_slot = NO_SLOT;
     let Some(user) = regs::of_current() else {
-        thread.place = NO_PLACE;
+        thread.slot = NO_SLOT;
         return;
     };
     let key = key_of(user);
-    // A preempted thread is elsewhere each time. It uses the last place, so that it does not evict recurring ones.
+    // A preempted thread is elsewhere each time. It uses the last slot, so that it does not evict recurring ones.
     let is_preempted = thread.state == BlockState::Preempted as u8;
-    let next = if is_preempted { PLACES - 1 } else { thread.next_place as usize };
-    let visit = visit(&mut thread.users, key, next);
-    if visit.index == next && !is_preempted {
-        thread.next_place = if next + 1 >= PLACES - 1 { 0 } else { next as u8 + 1 };
+    let next = if is_preempted { SLOTS - 1 } else { thread.next_slot as usize };
+    let lookup = look_up(&mut thread.users, key, next);
+    if lookup.index == next && !is_preempted {
+        thread.next_slot = if next + 1 >= SLOTS - 1 { 0 } else { next as u8 + 1 };
     }
-    thread.place = visit.index as u8;
-    if !visit.is_taken {
+    thread.slot = lookup.index as u8;
+    if !lookup.must_walk {
         return;
     }
-    let Some(record) = HalfRecord::half(RecordKind::UserStack, whose) else { return };
+    let Some(record) = HalfRecord::half(RecordKind::UserStack, origin) else { return };
     record.walk_user(user, None);
-    record.set_place(visit.index as u8, visit.flags);
+    record.set_slot(lookup.index as u8, lookup.flags);
     record.send_copy();
-    let place = &mut thread.users[visit.index & (PLACES - 1)];
-    settle(place, record.send(), whose.time_ns);
+    let slot = &mut thread.users[lookup.index & (SLOTS - 1)];
+    note_outcome(slot, record.send(), origin.time_ns);
     if record.has_no_table() {
         // The next walk may be complete.
-        place.key = 0;
+        slot.key = 0;
     }
 }
 
@@ -132,53 +131,53 @@ fn key_of(user: UserRegs) -> u64 {
             key = mix(key, word);
         }
     }
-    // 0 marks an empty place.
+    // 0 marks an empty slot.
     key | 1 << 63
 }
 
 /// Walks the kernel stack of a thread that is off the CPU, unless it is cached.
 #[inline(always)]
-pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
-    if thread.place == NEW_THREAD {
+pub fn walk_kernel(thread: &mut Thread, task: Trusted, origin: Origin) {
+    if thread.slot == NEW_THREAD {
         return;
     }
     let Some(words) = KernelWords::read(task) else { return };
-    let mut index = PLACES;
-    for (candidate, place) in thread.kernels.iter().enumerate() {
-        if place.key != 0 && words.key_at(place.offsets) == place.key {
+    let mut index = SLOTS;
+    for (candidate, slot) in thread.kernels.iter().enumerate() {
+        if slot.key != 0 && words.key_at(slot.offsets) == slot.key {
             index = candidate;
         }
     }
     let mut flags = 0;
-    if index < PLACES {
-        let place = &mut thread.kernels[index & (PLACES - 1)];
-        place.uses += 1;
-        thread.kernel_place = index as u8;
+    if index < SLOTS {
+        let slot = &mut thread.kernels[index & (SLOTS - 1)];
+        slot.uses += 1;
+        thread.kernel_slot = index as u8;
         count(counter::REUSED, 1);
-        if place.uses % u64::from(REUSES_PER_CHECK) != 0 {
+        if slot.uses % u64::from(REUSES_PER_CHECK) != 0 {
             return;
         }
         flags = CHECK;
     } else {
-        index = thread.next_kernel_place as usize & (PLACES - 1);
-        thread.next_kernel_place = (index as u8 + 1) & (PLACES as u8 - 1);
-        thread.kernel_place = index as u8;
-        thread.kernels[index] = StackPlace::EMPTY;
+        index = thread.next_kernel_slot as usize & (SLOTS - 1);
+        thread.next_kernel_slot = (index as u8 + 1) & (SLOTS as u8 - 1);
+        thread.kernel_slot = index as u8;
+        thread.kernels[index] = CachedStack::EMPTY;
     }
     count(counter::WALKED, 1);
-    let Some(record) = HalfRecord::half(RecordKind::KernelStack, whose) else { return };
+    let Some(record) = HalfRecord::half(RecordKind::KernelStack, origin) else { return };
     let taken = record.append_kernel(|buffer| {
         // SAFETY: the verifier knows the task, and the buffer is in the scratch memory and has that size.
         unsafe { bpf_get_task_stack(task.0 as *mut _, buffer, KERNEL_FRAMES_MAX as u32 * 8, 0) }
     });
-    record.set_place(index as u8, flags);
+    record.set_slot(index as u8, flags);
     let is_sent = taken.is_ok() && record.send();
-    let place = &mut thread.kernels[index & (PLACES - 1)];
+    let slot = &mut thread.kernels[index & (SLOTS - 1)];
     if is_sent && let Some(offsets) = words.find() {
-        place.offsets = offsets;
-        place.key = words.key_at(offsets);
+        slot.offsets = offsets;
+        slot.key = words.key_at(offsets);
     }
-    settle(place, is_sent, whose.time_ns);
+    note_outcome(slot, is_sent, origin.time_ns);
 }
 
 /// The kernel stack of a thread that is off the CPU, from its stack pointer on.
@@ -257,26 +256,26 @@ extern "C" fn find_returns(part: u32) -> u64 {
 
 /// Walks the kernel stack of the current thread as it goes off the CPU, unless it is cached.
 #[inline(always)]
-pub fn take_kernel_now(thread: &mut Thread, ctx: *mut c_void, whose: Whose) {
-    let Some(record) = HalfRecord::half(RecordKind::KernelStack, whose) else { return };
+pub fn walk_own_kernel(thread: &mut Thread, ctx: *mut c_void, origin: Origin) {
+    let Some(record) = HalfRecord::half(RecordKind::KernelStack, origin) else { return };
     if record.take_kernel(ctx).is_err() {
         return;
     }
     let key = record.hash_of_first_frames(SEED);
-    let Some(visit) = visit_kernel(thread, key) else { return };
-    record.set_place(visit.index as u8, visit.flags);
-    let place = &mut thread.kernels[visit.index & (PLACES - 1)];
-    settle(place, record.send(), whose.time_ns);
+    let Some(lookup) = look_up_kernel(thread, key) else { return };
+    record.set_slot(lookup.index as u8, lookup.flags);
+    let slot = &mut thread.kernels[lookup.index & (SLOTS - 1)];
+    note_outcome(slot, record.send(), origin.time_ns);
 }
 
 /// Looks up a kernel stack. `None` if it need not be walked.
 #[inline(always)]
-fn visit_kernel(thread: &mut Thread, key: u64) -> Option<Visit> {
-    let next = thread.next_kernel_place as usize & (PLACES - 1);
-    let visit = visit(&mut thread.kernels, key, next);
-    if visit.flags & CHECK == 0 && visit.is_taken {
-        thread.next_kernel_place = (next as u8 + 1) & (PLACES as u8 - 1);
+fn look_up_kernel(thread: &mut Thread, key: u64) -> Option<Lookup> {
+    let next = thread.next_kernel_slot as usize & (SLOTS - 1);
+    let lookup = look_up(&mut thread.kernels, key, next);
+    if lookup.flags & CHECK == 0 && lookup.must_walk {
+        thread.next_kernel_slot = (next as u8 + 1) & (SLOTS as u8 - 1);
     }
-    thread.kernel_place = visit.index as u8;
-    visit.is_taken.then_some(visit)
+    thread.kernel_slot = lookup.index as u8;
+    lookup.must_walk.then_some(lookup)
 }

@@ -16,7 +16,7 @@ const EXTERNAL: &str = "-linkmode=external";
 /// Builds the program; `None` without Go. `mode` is that of `go build`.
 fn build(folder: &Path, mode: &str, linker: &str) -> Option<PathBuf> {
     let program = folder.join(if linker.contains("-s") { "bare" } else { "plain" });
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go/program.go");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/unwind/go/program.go");
     let mut go = Command::new("go");
     // Without C, so that all code is Go's, unless C's linker is used.
     let has_c = if linker.contains(EXTERNAL) { "1" } else { "0" };
@@ -45,7 +45,7 @@ fn tool(name: &str, program: &Path, input: String) -> String {
 
 /// A place like `go tool addr2line` prints it, in two lines. Symbols of assembly functions include their calling
 /// convention and those of generic functions their types, unlike the table, and have dots for `·`.
-fn told(function: &str, source: &str) -> String {
+fn printed(function: &str, source: &str) -> String {
     let function = function.trim_end_matches(".abi0").trim_end_matches(".abiinternal");
     let types = function.find('[').zip(function.rfind(']'));
     let function = match types {
@@ -89,12 +89,12 @@ fn addresses(program: &Path) -> Vec<(u64, String)> {
 
 fn places(bytes: &[u8], addresses: &[u64]) -> Vec<String> {
     let table = GoTable::find(bytes).expect("a table");
-    let place = |&address: &u64| match table.place(address) {
+    let place = |&address: &u64| match table.location(address) {
         Some(place) => {
             let source = place.source.map(|(file, line)| format!("{file}:{line}"));
-            told(&place.function, &source.unwrap_or_else(|| "?:0".into()))
+            printed(&place.function, &source.unwrap_or_else(|| "?:0".into()))
         }
-        None => told("?", "?:0"),
+        None => printed("?", "?:0"),
     };
     addresses.iter().map(place).collect()
 }
@@ -129,8 +129,8 @@ fn names_and_lines_are_those_of_go() {
     let input = addresses.iter().map(|address| format!("{address:#x}\n")).collect();
     let output = tool("addr2line", &plain, input);
     let lines: Vec<&str> = output.lines().collect();
-    let told = |pair: &[&str]| told(pair[0], pair[pair.len() - 1]);
-    let expected: Vec<String> = lines.chunks(2).map(told).collect();
+    let line = |pair: &[&str]| printed(pair[0], pair[pair.len() - 1]);
+    let expected: Vec<String> = lines.chunks(2).map(line).collect();
     compare(&stripped(folder.path(), "exe", "", &addresses), &expected);
 }
 
@@ -140,14 +140,15 @@ fn names_in_position_independent_code_are_those_of_its_symbols() {
     let folder = tempfile::tempdir().expect("folder");
     for linker in ["", EXTERNAL] {
         let Some(plain) = build(folder.path(), "pie", linker) else { return };
-        let mut told_by_symbols = addresses(&plain);
+        let mut by_symbols = addresses(&plain);
         let has_package = |name: &str| name.contains('.') && !name.ends_with(".cold");
-        told_by_symbols.retain(|(_, name)| linker.is_empty() || has_package(name));
-        let (addresses, names): (Vec<u64>, Vec<String>) = told_by_symbols.into_iter().unzip();
+        by_symbols.retain(|(_, name)| linker.is_empty() || has_package(name));
+        let (addresses, names): (Vec<u64>, Vec<String>) = by_symbols.into_iter().unzip();
         let function = |text: &str| text.rsplit_once(' ').expect("two words").0.to_owned();
         let found = stripped(folder.path(), "pie", linker, &addresses);
         let found: Vec<String> = found.iter().map(|text| function(text)).collect();
-        let expected: Vec<String> = names.iter().map(|name| function(&told(name, "?:0"))).collect();
+        let expected: Vec<String> =
+            names.iter().map(|name| function(&printed(name, "?:0"))).collect();
         compare(&found, &expected);
     }
 }
@@ -186,7 +187,7 @@ fn rules_are_those_of_the_call_frame_information() {
 /// A small assembly program, which is a seed of the fuzz targets. Does not need Go.
 #[test]
 fn rules_of_two_functions() {
-    let bytes = include_bytes!("../../../fuzz/seeds/unwind_image/go");
+    let bytes = include_bytes!("../../../../fuzz/seeds/unwind_image/go");
     let table = GoTable::find(&bytes[..]).expect("a table");
     let start = table.range().expect("functions").start;
     let image = Image::parse(&bytes[..]).expect("ELF");
@@ -203,7 +204,7 @@ fn rules_of_two_functions() {
     bare[0x3a..0x40].fill(0);
     for bytes in [&bytes[..], &bare] {
         let table = GoTable::find(bytes).expect("a table");
-        let place = table.place(start + 3).expect("a place");
+        let place = table.location(start + 3).expect("a place");
         assert_eq!((&*place.function, place.source), ("main.b", Some(("b.go".into(), 3))));
     }
 }
@@ -211,11 +212,11 @@ fn rules_of_two_functions() {
 /// The same program with any byte changed, or truncated anywhere: rules stay in address order.
 #[test]
 fn damaged_programs() {
-    let whole = include_bytes!("../../../fuzz/seeds/unwind_image/go");
+    let whole = include_bytes!("../../../../fuzz/seeds/unwind_image/go");
     let ask = |bytes: &[u8]| {
         if let Some(table) = GoTable::find(bytes) {
             let range = table.range().unwrap_or_default();
-            let _ = (table.place(range.start), table.place(range.end.wrapping_sub(1)));
+            let _ = (table.location(range.start), table.location(range.end.wrapping_sub(1)));
         }
         let Ok(image) = Image::parse(bytes) else { return };
         let mut last = None;

@@ -9,7 +9,7 @@ use framehop::{
 use object::{Object as _, ObjectSection as _};
 use wingbeat_profiler_abi::unwind::Memory as _;
 
-use crate::{FRAMES_MAX, Mapping, Tables, process::Stepped};
+use super::{FRAMES_MAX, Mapping, Tables, process::Stepped};
 
 pub(crate) struct Framehop {
     unwinder: UnwinderX86_64<Vec<u8>>,

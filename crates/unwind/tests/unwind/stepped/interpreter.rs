@@ -11,7 +11,7 @@ use gimli::{
 use object::{Object as _, ObjectSection as _};
 use wingbeat_profiler_abi::unwind::{Memory as _, REGISTERS};
 
-use crate::{FRAMES_MAX, Mapping, Tables, process::Stepped};
+use super::{FRAMES_MAX, Mapping, Tables, process::Stepped};
 
 /// DWARF numbers on x86-64.
 const SP: usize = 7;

@@ -11,7 +11,7 @@ use aya_ebpf::{
 };
 use wingbeat_profiler_abi::{
     counter,
-    off_cpu::{BlockState, NO_PLACE, OFF_CPU, ON_CPU, Thread, UNSEEN, was_kept_away},
+    off_cpu::{BlockState, NO_SLOT, OFF_CPU, ON_CPU, Thread, UNSEEN, was_kept_away},
 };
 
 use crate::{
@@ -70,7 +70,7 @@ fn correct(prev: impl Task, next: impl Task) {
         let runtime_ns: u64 = next.field(setting!(TASK_RUNTIME));
         let ran_ns = ran_ns(thread, runtime_ns, now_ns);
         if thread.whereabouts == ON_CPU {
-            count(counter::RECKONED, 1);
+            count(counter::RECONSTRUCTED, 1);
             thread.on_cpu_ns += ran_ns;
             thread.runtime_ns = runtime_ns;
             let left_ns = thread.since_ns + ran_ns;
@@ -97,7 +97,7 @@ fn is_expected(prev: u32, next: u32) -> bool {
 /// Marks that a thread came back before now, since it has run since it left.
 #[inline(always)]
 pub fn return_unseen(thread: &mut Thread, tid: u32, runtime_ns: u64, now_ns: u64) {
-    count(counter::RECKONED, 1);
+    count(counter::RECONSTRUCTED, 1);
     let ran_ns = ran_ns(thread, runtime_ns, now_ns);
     come_back(thread, tid, now_ns - ran_ns, |_, _| {});
 }
@@ -117,8 +117,8 @@ pub fn went_unseen(thread: &mut Thread, since_ns: u64, state: BlockState) {
     thread.whereabouts = OFF_CPU;
     thread.since_ns = since_ns;
     thread.state = state as u8;
-    thread.place = UNSEEN;
-    thread.kernel_place = NO_PLACE;
+    thread.slot = UNSEEN;
+    thread.kernel_slot = NO_SLOT;
     thread.waker.tid = 0;
 }
 

@@ -2,7 +2,11 @@
 //!
 //! The ground truth is independent of call frame information: each instruction is decoded before it is executed,
 //! and calls, returns, signals and jumps out of functions are tracked in a list.
-#![cfg(target_arch = "x86_64")]
+
+mod by_framehop;
+mod interpreter;
+mod process;
+mod truth;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,15 +18,6 @@ use std::{
 
 use wingbeat_profiler_abi::unwind::{Frame, Problem, caller};
 use wingbeat_unwind::{Image, Rule, Rules, Table};
-
-#[path = "stepped/framehop.rs"]
-mod by_framehop;
-#[path = "stepped/interpreter.rs"]
-mod interpreter;
-#[path = "stepped/process.rs"]
-mod process;
-#[path = "stepped/truth.rs"]
-mod truth;
 
 use by_framehop::Framehop;
 use interpreter::Interpreter;
@@ -184,7 +179,7 @@ impl Tally {
     }
 
     /// Records the frame whose caller another walk gets wrong.
-    fn hear(&mut self, oracle: Oracle, expected: &[u64], found: &[u64], tables: &Tables) {
+    fn note_dissent(&mut self, oracle: Oracle, expected: &[u64], found: &[u64], tables: &Tables) {
         if found == expected {
             return;
         }
@@ -222,8 +217,8 @@ fn walk_all(program: &Path, has_oracles: bool) -> Tally {
         tally.count(&expected, found, interpreted.as_deref(), &tables);
         if let Some(interpreted) = interpreted {
             let found = framehop.walk(&mut stepped, &tables);
-            tally.hear(Oracle::Framehop, &expected, &found, &tables);
-            tally.hear(Oracle::Gimli, &expected, &interpreted, &tables);
+            tally.note_dissent(Oracle::Framehop, &expected, &found, &tables);
+            tally.note_dissent(Oracle::Gimli, &expected, &interpreted, &tables);
         }
     }
     panic!("no end after {STEPS_MAX} instructions");
@@ -232,7 +227,7 @@ fn walk_all(program: &Path, has_oracles: bool) -> Tally {
 /// Compiles a program of the folder `stepped`.
 fn compile(compiler: &str, source: &str, folder: &Path, flags: &[&str]) -> Option<PathBuf> {
     let program = folder.join("program");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stepped").join(source);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/unwind/stepped").join(source);
     let output = Command::new(compiler).args(flags).arg("-o").arg(&program).arg(source).output();
     let Ok(output) = output else {
         eprintln!("skipped: there is no {compiler}");

@@ -32,7 +32,7 @@ impl Image {
         if code.end - code.start > CODE_BYTES_MAX {
             return Err(ImageError::TooLarge);
         }
-        tell_lsda(&mut eh_frame);
+        drop_omitted_lsda(&mut eh_frame);
         let mut image = Self {
             registers,
             endian: RunTimeEndian::Little,
@@ -56,7 +56,7 @@ const OMITTED: u8 = 0xff;
 
 /// V8 announces language-specific data (`L`) with an omitted address, which gimli rejects. Replaces the letter
 /// with another `R` of the same encoding.
-fn tell_lsda(bytes: &mut [u8]) {
+fn drop_omitted_lsda(bytes: &mut [u8]) {
     let mut rest = bytes;
     while let Some((head, body)) = rest.split_first_chunk_mut::<4>() {
         let Ok(length) = usize::try_from(u32::from_le_bytes(*head)) else { return };
@@ -64,14 +64,14 @@ fn tell_lsda(bytes: &mut [u8]) {
         if length == 0 {
             return;
         }
-        let _ = tell_lsda_of(entry);
+        let _ = drop_omitted_lsda_of(entry);
         rest = after;
     }
 }
 
 /// Same for one entry after its length: 0 in a common entry, version, letters, alignments of code and data, return
 /// address register, length of the letters' data, and that data (10.6.1.1.1).
-fn tell_lsda_of(entry: &mut [u8]) -> Option<()> {
+fn drop_omitted_lsda_of(entry: &mut [u8]) -> Option<()> {
     let shared = entry.strip_prefix(&[0; 4])?;
     let letters = shared.get(1..)?.strip_prefix(b"z")?;
     let letters_len = letters.iter().position(|&byte| byte == 0)?;
@@ -83,9 +83,9 @@ fn tell_lsda_of(entry: &mut [u8]) -> Option<()> {
         at += entry.get(at..)?.iter().position(|&byte| byte < 0x80)? + 1;
     }
     let (mut omitted, mut address) = (None, 0);
-    for place in first_letter..first_letter + letters_len {
-        match entry[place] {
-            b'L' if *entry.get(at)? == OMITTED => omitted = Some((place, at)),
+    for letter in first_letter..first_letter + letters_len {
+        match entry[letter] {
+            b'L' if *entry.get(at)? == OMITTED => omitted = Some((letter, at)),
             b'R' => address = *entry.get(at)?,
             b'S' => continue,
             _ => return None,
@@ -111,7 +111,7 @@ mod tests {
                 [&(body.len() as u32).to_le_bytes(), body.as_slice()].concat()
             };
             let mut found = [entry(b"zR", &[0x1b]), entry(letters, data)].concat();
-            tell_lsda(&mut found);
+            drop_omitted_lsda(&mut found);
             let expected = [entry(b"zR", &[0x1b]), entry(expected.0, expected.1)].concat();
             assert_eq!(found, expected, "{letters:?}");
         };
@@ -135,9 +135,9 @@ mod tests {
             20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0,
             0,
         ];
-        let place = 24 + 8;
+        let address_at = 24 + 8;
         let mut bytes = [shared.as_slice(), &20_u32.to_le_bytes(), &28_u32.to_le_bytes()].concat();
-        bytes.extend((-before - place).to_le_bytes());
+        bytes.extend((-before - address_at).to_le_bytes());
         bytes.extend(size.to_le_bytes());
         bytes.push(0);
         bytes.extend(instructions);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_is_none() {
+    fn code_without_rules() {
         let check = |code: Range<u64>, expected| {
             assert_eq!(Image::of_code(62, code, 0, Vec::new()).err(), Some(expected));
         };
