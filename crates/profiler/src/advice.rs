@@ -1,11 +1,11 @@
-//! Warnings about a recording. Each says what happened, how it affects the results, and what to do next.
+//! Warnings about a recording, and the JSON document of a recording with them. Each says what happened, how it affects the results, and what to do next.
 
-mod downloads;
 mod text;
 
 use std::collections::BTreeMap;
 
 use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
 use wingbeat_text::shell_word;
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         jit::{Interpreted, Jit, Nameless, Runtime},
         off_cpu::OffCpu,
     },
-    symbolize::refused::{Refused, Unusable},
+    symbolize::{Refused, Unusable},
 };
 
 /// A warning about a recording.
@@ -456,6 +456,26 @@ fn why_none(summary: &Summary) -> NoSamples {
         NoSamples::TooShort { duration_s, frequency_hz: wanted.clamp(99, 9_999) }
     } else {
         NoSamples::Slept { cpu_s, duration_s }
+    }
+}
+
+/// Incremented when a field is renamed or removed.
+const SCHEMA_VERSION: u32 = 1;
+
+/// The JSON of a recording: its summary and warnings.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema_version: u32,
+    #[serde(flatten)]
+    summary: &'a Summary,
+    warnings: Vec<wingbeat_text::Warning>,
+}
+
+impl<'a> Document<'a> {
+    /// Creates the document of a recording with `samples_kept` shown samples.
+    pub fn of(summary: &'a Summary, samples_kept: u64) -> Self {
+        let warnings = warnings(summary, samples_kept).iter().map(ProfileWarning::text).collect();
+        Self { schema_version: SCHEMA_VERSION, summary, warnings }
     }
 }
 

@@ -7,31 +7,36 @@
 mod account;
 mod cache;
 mod http;
-mod round;
 mod settings;
-mod shared;
 mod workers;
 
 use std::{
     fmt,
-    fs::File,
-    os::fd::BorrowedFd,
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsRawFd as _, BorrowedFd},
+        unix::fs::symlink,
+    },
     path::Path,
     sync::{Arc, atomic::Ordering},
 };
 
 use rustc_hash::FxHashMap;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
-pub use self::{
+use crate::{
+    debuginfod::{
+        cache::{Cache, Entry},
+        http::Watch,
+        workers::{Job, Workers},
+    },
+    symbolize::debug_info::{DebugInfo, FOLDERS, place_of_build},
+};
+
+pub use crate::debuginfod::{
     account::{Account, Asked, DownloadError, Outcome},
     settings::{Settings, SettingsError},
-};
-use self::{
-    cache::Cache,
-    http::Watch,
-    round::Round,
-    shared::{link_shared, shared_by},
 };
 
 /// Longest build id to ask for, as in other clients, in bytes.
@@ -139,3 +144,142 @@ impl Debuginfod {
 
 #[cfg(test)]
 mod tests;
+
+/// One batch of requested files.
+struct Round<'a> {
+    pub client: &'a Debuginfod,
+    pub watch: &'a Arc<Watch>,
+    pub stop: BorrowedFd<'a>,
+    pub progress: &'a mut dyn FnMut(Progress),
+}
+
+impl Round<'_> {
+    /// Fetches files, and adds those found.
+    fn run(&mut self, wanted: Vec<Wanted>, found: &mut DebugFiles) {
+        let cache = &self.client.cache;
+        let mut outcomes: Vec<Result<Outcome, DownloadError>> = Vec::new();
+        let mut begun: Vec<(usize, NamedTempFile)> = Vec::new();
+        for (index, Wanted { build_id, .. }) in wanted.iter().enumerate() {
+            outcomes.push(match cache.look_up(build_id) {
+                Entry::File(file) => {
+                    found.files.insert(build_id.bytes().to_vec(), file);
+                    Ok(Outcome::Cached)
+                }
+                Entry::Miss => Ok(Outcome::NotFound),
+                // Until its download finishes.
+                Entry::Unknown => match cache.begin(build_id) {
+                    Ok(file) => {
+                        begun.push((index, file));
+                        Err(DownloadError::Interrupted)
+                    }
+                    Err(error) => Err(cannot_keep(cache, &error)),
+                },
+            });
+        }
+        let downloaded = self.download(&wanted, begun, &mut outcomes);
+        for (id, file) in downloaded {
+            found.files.insert(id.bytes().to_vec(), file);
+        }
+        for (Wanted { path, build_id }, outcome) in wanted.into_iter().zip(outcomes) {
+            let (outcome, error) = match outcome {
+                Ok(outcome) => (outcome, None),
+                Err(error) => {
+                    cache.forget(&build_id);
+                    (Outcome::Failed, Some(error))
+                }
+            };
+            found.account.files.push(Asked { path, build_id, outcome, error });
+        }
+    }
+
+    /// Downloads into files, keeps valid ones, and records the outcomes.
+    fn download(
+        &mut self,
+        wanted: &[Wanted],
+        begun: Vec<(usize, NamedTempFile)>,
+        outcomes: &mut [Result<Outcome, DownloadError>],
+    ) -> Vec<(BuildId, File)> {
+        let cache = &self.client.cache;
+        let mut kept = Vec::new();
+        let mut jobs = Vec::new();
+        let mut files: FxHashMap<usize, NamedTempFile> = FxHashMap::default();
+        for (index, file) in begun {
+            // A second descriptor, so that an abandoned download does not keep the file.
+            match file.as_file().try_clone() {
+                Ok(into) => {
+                    jobs.push(Job { index, id: wanted[index].build_id.clone(), into });
+                    files.insert(index, file);
+                }
+                Err(error) => outcomes[index] = Err(cannot_keep(cache, &error)),
+            }
+        }
+        let mut settle = |index: usize, result: Result<bool, DownloadError>| {
+            let id = &wanted[index].build_id;
+            outcomes[index] = match (result, files.remove(&index)) {
+                (Err(error), _) => Err(error),
+                (Ok(true), Some(file)) => match cache.keep(id, file) {
+                    Ok(file) => {
+                        kept.push((id.clone(), file));
+                        Ok(Outcome::Downloaded)
+                    }
+                    Err(error) => Err(cannot_keep(cache, &error)),
+                },
+                (Ok(_), _) => {
+                    // A miss that cannot be recorded costs another request.
+                    let _ = cache.keep_miss(id);
+                    Ok(Outcome::NotFound)
+                }
+            };
+        };
+        let workers = Workers::start(jobs, &self.client.settings.servers, self.watch);
+        let why = workers.wait(self.stop, self.progress, &mut settle);
+        // Unfinished downloads.
+        for (index, file) in files {
+            drop(file);
+            outcomes[index] = Err(why.clone());
+        }
+        kept
+    }
+}
+
+fn cannot_keep(cache: &Cache, error: &io::Error) -> DownloadError {
+    DownloadError::Cache { reason: format!("{}: {error}", cache.root().display()) }
+}
+
+/// Shared files that are referenced but missing. debuginfod serves them by build id, too.
+fn shared_by(found: &DebugFiles) -> Vec<Wanted> {
+    let mut shared: Vec<Wanted> = Vec::new();
+    for Asked { path, build_id, .. } in &found.account.files {
+        let file = found.get(build_id.bytes());
+        let id = file.and_then(DebugInfo::read).and_then(|info| BuildId::new(&info.shared?.1));
+        let Some(id) = id else { continue };
+        let is_known = found.files.contains_key(id.bytes());
+        if !is_installed(&id) && !is_known && shared.iter().all(|known| known.build_id != id) {
+            shared.push(Wanted { path: path.clone(), build_id: id });
+        }
+    }
+    shared
+}
+
+fn is_installed(id: &BuildId) -> bool {
+    FOLDERS
+        .iter()
+        .filter_map(|folder| place_of_build(folder.as_ref(), id.bytes()))
+        .any(|place| place.exists())
+}
+
+/// Creates a folder with links to these files by build id, in the layout of `/usr/lib/debug`.
+fn link_shared(shared: &[Wanted], found: &DebugFiles) -> io::Result<TempDir> {
+    let folder = tempfile::tempdir()?;
+    for Wanted { build_id, .. } in shared {
+        let file = found.get(build_id.bytes());
+        let Some((file, place)) = file.zip(place_of_build(folder.path(), build_id.bytes())) else {
+            continue;
+        };
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        symlink(format!("/proc/self/fd/{}", file.as_raw_fd()), place)?;
+    }
+    Ok(folder)
+}

@@ -6,7 +6,6 @@
 //! frame by a frame gains nothing and loses a name. The innermost function is never folded, since the time is its
 //! own. Samples, blocks and their weights are unchanged.
 
-mod name;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -48,7 +47,7 @@ pub struct FoldedName {
 /// Length of a name without its variable parts, for the fuzz target.
 pub(crate) fn plain_len(name: &str) -> usize {
     let _ = rules::kind(name);
-    name::plain(name).path.len()
+    rules::plain(name).path.len()
 }
 
 /// Position of a function in a stack: the frame and the line within it.

@@ -13,9 +13,9 @@ use crate::{
     proc::{Stat, parse_mapping},
     symbolize::{
         debug_info::{DebugInfo, place_of_build},
+        jit::PerfMap,
         jitdump::{self, JitCode},
-        known::file::{decode, encode, with_head},
-        perf_map::PerfMap,
+        known::store::{decode, encode, with_head},
     },
     unwind::{
         Image,

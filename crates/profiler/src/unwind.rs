@@ -7,5 +7,5 @@ mod image;
 pub(crate) mod jitdump;
 pub(crate) mod pieces;
 
-pub(crate) use finish::{Memory, finish};
+pub(crate) use finish::{Copied, Memory, finish};
 pub(crate) use image::Image;

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::{
     fold_runtime,
-    name::{Plain, plain},
     rules::{self, Kind},
 };
+use crate::fold::rules::{Plain, plain};
 use crate::model::{
     Binary, BinaryKind, Blocked, Completeness, Durations, Frame, Function, FunctionId, Interval,
     Line, Meta, Mode, Process, Profile, Sample, Stack, State, Thread,

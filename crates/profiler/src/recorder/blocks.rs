@@ -4,15 +4,14 @@
 //! kept, so that many short blocks take no memory. Long blocks are kept individually.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use wingbeat_profiler_abi::off_cpu::{NO_SLOT, SLOTS, UNSEEN};
-
-use super::{
-    block::Block,
-    intern::RawStackId,
-    spaces::GenerationId,
-    span::{Off, Span},
+use wingbeat_profiler_abi::off_cpu::{
+    BlockRecord, BlockState, CachedStack, EndRecord, NO_SLOT, SLOTS, Thread, UNSEEN,
 };
-use crate::model::{Completeness, Durations, State, ThreadId};
+
+use crate::{
+    model::{Completeness, Durations, State, ThreadId},
+    recorder::{address_spaces::GenerationId, raw_stacks::RawStackId},
+};
 
 /// Minimum duration of blocks kept individually.
 const INTERVAL_NS_MIN: u64 = 100_000;
@@ -388,4 +387,150 @@ pub(super) struct Ended {
     pub before: Option<(Exec, Span)>,
     /// Of the current program, if it has ended.
     pub last: Option<Span>,
+}
+
+/// A received block; times are `CLOCK_MONOTONIC`, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    pub pid: u32,
+    pub tid: u32,
+    pub state: State,
+    /// Slots of the user stack and the kernel stack.
+    pub slot: u8,
+    pub kernel_slot: u8,
+    /// When the stacks were walked; 0 if they were not.
+    pub user_ns: u64,
+    pub kernel_ns: u64,
+    /// Waking thread, and the time of its stack.
+    pub waker: Option<(u32, u64)>,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// Still in progress.
+    pub is_open: bool,
+}
+
+impl From<&BlockRecord> for Block {
+    fn from(record: &BlockRecord) -> Self {
+        // The idle task has the number 0, which means no waker.
+        let waker_tid = if record.waker_tid == u32::MAX { 0 } else { record.waker_tid };
+        Self {
+            pid: record.pid,
+            tid: record.tid,
+            state: state(record.state),
+            slot: record.slot,
+            kernel_slot: record.kernel_slot,
+            user_ns: record.user_ns,
+            kernel_ns: record.kernel_ns,
+            waker: (record.waker_ns != 0).then_some((waker_tid, record.waker_ns)),
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            is_open: false,
+        }
+    }
+}
+
+impl Block {
+    /// The block of a thread that is still off the CPU at `end_ns`.
+    pub(super) fn open(tid: u32, thread: &Thread, end_ns: u64) -> Self {
+        let time_of = |slots: &[CachedStack; SLOTS], slot: u8| {
+            slots.get(usize::from(slot)).map_or(0, |slot| slot.time_ns)
+        };
+        Self {
+            pid: thread.pid,
+            tid,
+            state: state(thread.state),
+            slot: thread.slot,
+            kernel_slot: thread.kernel_slot,
+            user_ns: time_of(&thread.users, thread.slot),
+            kernel_ns: time_of(&thread.kernels, thread.kernel_slot),
+            waker: None,
+            start_ns: thread.since_ns,
+            end_ns,
+            is_open: true,
+        }
+    }
+}
+
+/// Converts to the model's state.
+fn state(state: u8) -> State {
+    match BlockState::ALL.get(usize::from(state)) {
+        Some(BlockState::Uninterruptible) => State::Uninterruptible,
+        Some(BlockState::Io) => State::Io,
+        Some(BlockState::Lock) => State::Lock,
+        Some(BlockState::Preempted) => State::Preempted,
+        Some(BlockState::Stopped) => State::Stopped,
+        Some(BlockState::Sleeping) | None => State::Sleeping,
+    }
+}
+
+/// Off-CPU time, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Off {
+    pub total_ns: u64,
+    /// In sleeps long enough to count as idle.
+    pub slept_long_ns: u64,
+}
+
+impl Off {
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self {
+            total_ns: self.total_ns.saturating_sub(earlier.total_ns),
+            slept_long_ns: self.slept_long_ns.saturating_sub(earlier.slept_long_ns),
+        }
+    }
+}
+
+/// The time of a thread as one program; `CLOCK_MONOTONIC` unless stated otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub pid: u32,
+    pub tid: u32,
+    pub begun_ns: u64,
+    pub end_ns: u64,
+    pub on_cpu_ns: u64,
+    pub off: Off,
+    pub below: u64,
+    pub below_ns: u64,
+}
+
+impl From<&EndRecord> for Span {
+    fn from(end: &EndRecord) -> Self {
+        Self {
+            pid: end.pid,
+            tid: end.tid,
+            begun_ns: end.begun_ns,
+            end_ns: end.end_ns,
+            on_cpu_ns: end.on_cpu_ns,
+            off: Off::default(),
+            below: end.below.into(),
+            below_ns: end.below_ns,
+        }
+    }
+}
+
+impl Span {
+    /// The same relative to a start time.
+    pub(super) fn since(self, start_ns: u64) -> Self {
+        let since = |time_ns: u64| time_ns.saturating_sub(start_ns);
+        Self { begun_ns: since(self.begun_ns), end_ns: since(self.end_ns), ..self }
+    }
+
+    /// Splits at a time at which the off-CPU time was `off`. Blocks shorter than the limit stay with the first part.
+    pub(super) fn split(self, time_ns: u64, off: Off) -> (Self, Self) {
+        let off_after = self.off.since(off);
+        // A block with a reconstructed end may extend beyond that time. It counts for the new program.
+        let after_ns = self.end_ns.saturating_sub(time_ns).max(off_after.total_ns);
+        let time_ns = self.end_ns.saturating_sub(after_ns).max(self.begun_ns);
+        let on_after_ns = after_ns.saturating_sub(off_after.total_ns).min(self.on_cpu_ns);
+        let before = Self { end_ns: time_ns, on_cpu_ns: self.on_cpu_ns - on_after_ns, off, ..self };
+        let after = Self {
+            begun_ns: time_ns,
+            on_cpu_ns: on_after_ns,
+            off: off_after,
+            below: 0,
+            below_ns: 0,
+            ..self
+        };
+        (before, after)
+    }
 }

@@ -1,19 +1,19 @@
 //! Allocator probes: loads the programs, attaches them to allocator functions, measures their cost.
 
-mod begin;
-mod cost;
 mod linked;
 
 use std::{
     collections::{BTreeMap, HashSet},
     os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use wingbeat_bpf_loader::{
+    command::Launched,
     loader::{Attached, Uprobes},
-    probed,
-    spec::{Spec, SpecError},
+    probed::Probed,
 };
 use wingbeat_profiler_abi::{
     counter,
@@ -21,24 +21,19 @@ use wingbeat_profiler_abi::{
     map, program,
 };
 
-use self::cost::ProbeCosts;
-use super::{counters::Counters, kernel::KernelHalf, object::Object};
 use crate::{
+    counts::Counters,
     error::RecordError,
-    foreign::Bounded,
     heap::allocator::{Allocator, Function},
+    proc,
     recorder::{
         Recorder,
         binaries::{Binary, BinaryId},
     },
+    session::{Options, heap::linked::linked_files, kernel::KernelHalf, object::Object},
+    targets::with_descendants,
+    untrusted_file::Bounded,
 };
-
-/// Maximum number of live blocks, all or sampled. Each takes some 100 bytes of kernel memory.
-const BLOCKS_MAX: u32 = 4 << 20;
-const SAMPLED_MAX: u32 = 256 << 10;
-
-/// Maximum number of allocator calls in progress.
-const CALLS_MAX: u32 = 65_536;
 
 /// Cost of walking and sending a sampled stack, in nanoseconds (measured in docs/heap.md).
 pub const SAMPLE_NS: f64 = 6_000.0;
@@ -128,20 +123,6 @@ struct ProbedProcess {
     /// Device and inode.
     file: (u64, u64),
     _links: Vec<Attached>,
-}
-
-/// Fails if the kernel cannot attach to the functions of an allocator.
-pub(super) fn need_links() -> Result<(), RecordError> {
-    probed::try_link().map_err(|error| RecordError::Kernel {
-        what: "attach to the functions of an allocator".to_owned(),
-        reason: format!("Linux 6.6 or newer is required, with uprobe_multi links: {error}"),
-    })
-}
-
-/// Sets the map sizes for the blocks and calls of a recording.
-pub(super) fn set_sizes(spec: &mut Spec, sample_bytes: u32) -> Result<(), SpecError> {
-    spec.set_entries(map::BLOCKS, if sample_bytes == 0 { BLOCKS_MAX } else { SAMPLED_MAX })?;
-    spec.set_entries(map::CALLS, CALLS_MAX)
 }
 
 impl KernelHalf {
@@ -257,7 +238,7 @@ impl Probes {
             };
             allocator.functions.iter().flat_map(one).collect()
         });
-        if !crate::proc::exists(pid) {
+        if !proc::exists(pid) {
             // It exited meanwhile.
             self.refused.remove(&binary);
             return Ok(true);
@@ -401,3 +382,157 @@ impl Calls {
 
 /// Counting is the initial mode.
 const _: () = assert!(state::COUNTING == 0);
+
+/// Duration of counting calls before the recording, and of measuring CPU time before that.
+const COUNTED: Duration = Duration::from_millis(300);
+
+/// Assumed minimum CPU use of a target.
+const USED_MIN: f64 = 0.02;
+
+impl Probes {
+    /// Attaches to the allocators of running processes, unless the overhead exceeds the budget. Returns the
+    /// expected slowdown as a share of their CPU time.
+    pub(super) fn watch_running(
+        &mut self,
+        kernel_half: &KernelHalf,
+        recorder: &mut Recorder,
+        options: &Options,
+        pids: &[u32],
+    ) -> Result<f64, RecordError> {
+        let family = match options.inherit {
+            true => with_descendants(pids),
+            false => pids.iter().copied().collect(),
+        };
+        let cpu_time_ns = || family.iter().map(|&pid| proc::cpu_time_ns(pid)).sum::<u64>();
+        self.costs = ProbeCosts::measure(kernel_half);
+        let before_ns = cpu_time_ns();
+        thread::sleep(COUNTED);
+        let own_ns = cpu_time_ns().saturating_sub(before_ns);
+        self.update(kernel_half, recorder)?;
+        if self.attached.is_empty() {
+            return Err(RecordError::NoAllocator { target: options.targets.describe() });
+        }
+        let sample_bytes = options.heap.sample_bytes;
+        let share = self.slowdown(kernel_half, recorder, sample_bytes, (own_ns, &cpu_time_ns))?;
+        let budget_percent = options.heap.budget_percent;
+        if share * 100.0 > f64::from(budget_percent) {
+            return Err(RecordError::OverBudget { share, budget_percent });
+        }
+        self.is_recording = true;
+        kernel_half.set_heap_state(state::RECORDING)?;
+        Ok(share)
+    }
+
+    /// Attaches to the allocators of a command stopped before its first instruction, and resumes it.
+    pub(super) fn watch_command(
+        &mut self,
+        kernel_half: &KernelHalf,
+        recorder: &mut Recorder,
+        command: &Launched,
+    ) -> Result<(), RecordError> {
+        let pid = command.pid();
+        self.costs = ProbeCosts::measure(kernel_half);
+        kernel_half.set_heap_state(state::RECORDING)?;
+        for file in linked_files(pid) {
+            let binary = recorder.binaries.find_or_open(pid, None, &file);
+            self.attach(kernel_half, recorder, pid, binary)?;
+        }
+        self.is_recording = true;
+        command.resume().map_err(RecordError::system("let the command go on"))
+    }
+
+    /// Counts calls for a while. Returns the slowdown as a share of the targets' CPU time, of which they used
+    /// `own_ns` in the same duration without probes.
+    fn slowdown(
+        &mut self,
+        kernel_half: &KernelHalf,
+        recorder: &Recorder,
+        sample_bytes: u32,
+        (own_ns, cpu_time_ns): (u64, &dyn Fn() -> u64),
+    ) -> Result<f64, RecordError> {
+        let (before, cpu_before_ns) = (Calls::read(kernel_half)?, cpu_time_ns());
+        thread::sleep(COUNTED);
+        self.before = Calls::read(kernel_half)?;
+        let with_ns = cpu_time_ns().saturating_sub(cpu_before_ns) as f64;
+        let calls = self.before.since(&before);
+        let probes_ns = self.probes_ns(recorder, &calls);
+        let samples_ns = SAMPLE_NS * samples(&calls, sample_bytes);
+        // A program that runs at full speed makes fewer calls with probes: the calls relate to the CPU time that
+        // remains for itself.
+        let left_ns = (with_ns - probes_ns).max(with_ns / 100.0);
+        // An almost idle target is not slowed down by a small cost.
+        let least_ns = COUNTED.as_nanos() as f64 * USED_MIN;
+        Ok((probes_ns + samples_ns) / left_ns.min(own_ns as f64).max(least_ns))
+    }
+}
+
+/// Number of allocations sampled: at most one per mean distance.
+fn samples(calls: &Calls, sample_bytes: u32) -> f64 {
+    match sample_bytes {
+        0 => calls.allocations as f64,
+        sample_bytes => {
+            (calls.bytes as f64 / f64::from(sample_bytes)).min(calls.allocations as f64)
+        }
+    }
+}
+
+/// Calls of each function, once without a probe and once with it. A single-stepped one takes 10 µs.
+const CALLS: u32 = 300;
+
+/// Repetitions; the best counts, since other programs only slow it down.
+const ROUNDS: u32 = 3;
+
+/// Cost of a probe, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct ProbeCosts {
+    /// At an instruction that the kernel emulates.
+    emulated_ns: f64,
+    /// At any other instruction.
+    stepped_ns: f64,
+}
+
+/// Values of one virtual machine, for use if measuring fails.
+impl Default for ProbeCosts {
+    fn default() -> Self {
+        Self { emulated_ns: 400.0, stepped_ns: 8_000.0 }
+    }
+}
+
+impl ProbeCosts {
+    fn of(&self, is_emulated: bool) -> f64 {
+        if is_emulated { self.emulated_ns } else { self.stepped_ns }
+    }
+
+    fn measure(kernel_half: &KernelHalf) -> Self {
+        let standard = Self::default();
+        Self {
+            emulated_ns: cost(kernel_half, Probed::Emulated).unwrap_or(standard.emulated_ns),
+            stepped_ns: cost(kernel_half, Probed::Stepped).unwrap_or(standard.stepped_ns),
+        }
+    }
+}
+
+/// Nanoseconds that a probe at a function's entry adds to a call; `None` if it cannot be attached.
+fn cost(kernel_half: &KernelHalf, function: Probed) -> Option<f64> {
+    let without = best(function);
+    let uprobes = Uprobes {
+        path: Path::new("/proc/self/exe"),
+        offsets: &[function.offset().ok()?],
+        // The argument is 0: nothing is freed or counted.
+        cookies: &[call::FREE],
+        pid: std::process::id(),
+    };
+    let attached = kernel_half.program(program::HEAP_FREE).ok()?.attach_uprobes(&uprobes).ok()?;
+    let with = best(function);
+    drop(attached);
+    Some(with.saturating_sub(without).as_nanos() as f64 / f64::from(CALLS))
+}
+
+fn best(function: Probed) -> Duration {
+    let time = || {
+        let begun = Instant::now();
+        (0..CALLS).for_each(|_| function.call());
+        begun.elapsed()
+    };
+    (0..ROUNDS).map(|_| time()).min().unwrap_or_default()
+}

@@ -24,7 +24,7 @@ use super::{
     demangle::is_mangled,
     symbols::{Symbol, Symbols, find_in},
 };
-use crate::foreign::{Bounded, open_regular, open_regular_in};
+use crate::untrusted_file::{Bounded, open_regular, open_regular_in};
 
 /// Addresses per answer: small enough for visible progress.
 const BATCH: usize = 256;

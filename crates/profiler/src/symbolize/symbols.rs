@@ -11,7 +11,7 @@ use object::{
 };
 use xz2::{read::XzDecoder, stream::Stream};
 
-use crate::foreign::Bounded;
+use crate::untrusted_file::Bounded;
 
 /// Larger compressed symbol tables are not used.
 const PACKED_BYTES_MAX: u64 = 256 << 20;

@@ -7,7 +7,7 @@ use owo_colors::OwoColorize as _;
 use wingbeat_profiler::{
     debuginfod::DebugFiles,
     export::{self, ExportError, Format, HeapFacts},
-    heap::places::{Row, by_place, rows},
+    heap::attribution::{Row, by_requester, rows},
     model::{Amount, Profile, Site},
     session::{Finished, Options, SpaceAccounts},
     symbolize::symbolize,
@@ -74,7 +74,7 @@ fn nothing(show: Memory) -> &'static str {
     }
 }
 
-/// The profile of the selected places, with the amounts live at the end as values.
+/// The profile of the selected requesters, with the amounts live at the end as values.
 fn shown(profile: &Profile, show: Memory) -> Profile {
     let mut shown = profile.clone();
     let mapped = shown.mapped.take().unwrap_or_default();
@@ -150,12 +150,16 @@ fn figures(profile: &Profile, recording: &Finished, faults: u64) {
     if let Some(space) = &recording.space {
         mapped(profile, space);
     }
-    let touched = by_place(profile, &profile.sites);
-    let mapped = by_place(profile, profile.mapped_sites());
+    let touched = by_requester(profile, &profile.sites);
+    let mapped = by_requester(profile, profile.mapped_sites());
     let table = |title, noun, rows: &[Row]| table(title, noun, Bound::None, rows);
-    table("Most memory touched first", "fault", &rows(&touched, |place| place.total));
-    table("Most address space mapped", "mapping", &rows(&mapped, |place| place.total));
-    table("Most address space mapped and kept", "mapping", &rows(&mapped, |place| place.at_end));
+    table("Most memory touched first", "fault", &rows(&touched, |requester| requester.total));
+    table("Most address space mapped", "mapping", &rows(&mapped, |requester| requester.total));
+    table(
+        "Most address space mapped and kept",
+        "mapping",
+        &rows(&mapped, |requester| requester.at_end),
+    );
     message!("");
     for text in warnings(recording) {
         warning!("{text}");

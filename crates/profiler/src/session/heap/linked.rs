@@ -11,7 +11,7 @@ use std::{
 use rustix::process::geteuid;
 use wingbeat_bpf_loader::command::linker;
 
-use crate::{foreign::Bounded, proc::MappedFile};
+use crate::{proc::MappedFile, untrusted_file::Bounded};
 
 /// The files that a process's program will load, including itself, as seen by the process. Only the program if the
 /// linker cannot be run.

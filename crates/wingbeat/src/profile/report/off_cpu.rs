@@ -131,7 +131,7 @@ fn threads(all: &[ThreadTime]) -> Vec<String> {
 
 fn blocked_line(row: &BlockedRow, total_ns: u64) -> String {
     let state = row.state;
-    let place = match row.place.join(" < ") {
+    let place = match row.functions.join(" < ") {
         place if !place.is_empty() => place,
         _ if state == State::Preempted.title() => "(new thread, or not seen)".to_owned(),
         _ => "(no stack)".to_owned(),
@@ -185,7 +185,7 @@ mod tests {
         BlockedRow {
             process: "p".into(),
             state: "sleeping",
-            place: place.iter().map(|&name| name.into()).collect(),
+            functions: place.iter().map(|&name| name.into()).collect(),
             woken_by: woken_by.map(str::to_owned),
             times: BlockTimes {
                 count: 100,

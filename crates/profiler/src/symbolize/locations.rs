@@ -4,13 +4,13 @@ use rustc_hash::FxHashMap;
 
 use super::jit::Jits;
 use crate::{
-    distinct::Distinct,
+    interner::Interner,
     model::{BrokenReason, Completeness, FrameId, Stack},
     recorder::{
         Recorder,
+        address_spaces::{GenerationId, Spaces},
         binaries::{Backing, Binaries, BinaryId},
-        intern::RawStack,
-        spaces::{GenerationId, Spaces},
+        raw_stacks::RawStack,
     },
 };
 
@@ -27,7 +27,7 @@ pub(super) enum Space {
 
 /// A distinct code location; its index is that of its future frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct CodePlace {
+pub(super) struct CodeLocation {
     pub space: Space,
     /// ELF address in a file, virtual address otherwise.
     pub address: u64,
@@ -35,18 +35,18 @@ pub(super) struct CodePlace {
     pub code: Option<u32>,
 }
 
-/// All distinct places.
+/// All distinct locations.
 #[derive(Debug, Default)]
-pub(super) struct Places {
-    places: Distinct<CodePlace>,
+pub(super) struct Locations {
+    locations: Interner<CodeLocation>,
     /// Known addresses; kernel addresses are the same in each generation.
     user: FxHashMap<(GenerationId, u64), FrameId>,
     kernel: FxHashMap<u64, FrameId>,
 }
 
-impl Places {
-    pub(super) fn iter(&self) -> impl Iterator<Item = &CodePlace> {
-        self.places.entries.iter()
+impl Locations {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &CodeLocation> {
+        self.locations.entries.iter()
     }
 
     /// The frames of a stack, innermost first. All but the innermost address of each half are return addresses:
@@ -72,7 +72,7 @@ impl Places {
         for (index, &address) in stack.user.iter().enumerate() {
             let address = of_calls(index, address);
             let frame = self.user_frame(stack.generation, address, recorder, jits, time_ns);
-            if index > 0 && self.places.entries[frame as usize].space == Space::Unmapped {
+            if index > 0 && self.locations.entries[frame as usize].space == Space::Unmapped {
                 completeness = Completeness::Broken(BrokenReason::BadReturnAddress);
                 break;
             }
@@ -84,9 +84,9 @@ impl Places {
     /// Times at which a stack with these frames changes its meaning, because a JIT compiler replaced code.
     pub(super) fn changes(&self, frames: &[FrameId], jits: &mut Jits<'_>) -> Vec<u64> {
         let mut changes = Vec::new();
-        for place in frames.iter().filter_map(|&id| self.places.entries.get(id as usize)) {
-            if let (Space::Anonymous(_, pid), Some(_)) = (place.space, place.code) {
-                changes.extend(jits.of(pid).changes_at(place.address));
+        for location in frames.iter().filter_map(|&id| self.locations.entries.get(id as usize)) {
+            if let (Space::Anonymous(_, pid), Some(_)) = (location.space, location.code) {
+                changes.extend(jits.of(pid).changes_at(location.address));
             }
         }
         changes.sort_unstable();
@@ -105,13 +105,13 @@ impl Places {
         if let Some(&known) = self.user.get(&(generation, address)) {
             return known;
         }
-        let mut place = place(generation, address, &recorder.spaces, &recorder.binaries);
-        if let Space::Anonymous(_, pid) = place.space {
+        let mut location = location(generation, address, &recorder.spaces, &recorder.binaries);
+        if let Space::Anonymous(_, pid) = location.space {
             // Looked up again each time, since the code may differ.
-            place.code = jits.of(pid).code_at(address, time_ns);
-            return self.places.id(place);
+            location.code = jits.of(pid).code_at(address, time_ns);
+            return self.locations.id(location);
         }
-        let id = self.places.id(place);
+        let id = self.locations.id(location);
         self.user.insert((generation, address), id);
         id
     }
@@ -120,19 +120,19 @@ impl Places {
         if let Some(&id) = self.kernel.get(&address) {
             return id;
         }
-        let id = self.places.id(CodePlace { space: Space::Kernel, address, code: None });
+        let id = self.locations.id(CodeLocation { space: Space::Kernel, address, code: None });
         self.kernel.insert(address, id);
         id
     }
 }
 
-fn place(
+fn location(
     generation: GenerationId,
     address: u64,
     spaces: &Spaces,
     binaries: &Binaries,
-) -> CodePlace {
-    let at = |space, address| CodePlace { space, address, code: None };
+) -> CodeLocation {
+    let at = |space, address| CodeLocation { space, address, code: None };
     let unmapped = at(Space::Unmapped, address);
     let Some(generation) = spaces.generation(generation) else { return unmapped };
     let Some(mapping) = generation.find(address) else { return unmapped };

@@ -1,4 +1,6 @@
-//! Limits the profiler's own memory.
+//! Limits of this process: memory that the allocator keeps, and open files.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Makes glibc return large blocks to the system when they are freed. By default it raises the threshold to the
 /// size of each such block and keeps smaller ones: after parsing the kernel's types, some 7 MB unused.
@@ -19,4 +21,13 @@ pub(super) fn return_free_pages() {
     unsafe {
         libc::malloc_trim(0);
     }
+}
+
+/// Raises the limit of open files to the maximum: each binary stays open until its symbols are read, hundreds with
+/// `--all`. Call it after launching a command, which inherits the limit and may rely on the usual one (`select(2)`
+/// takes 1,024).
+pub(super) fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // On failure, fewer files are kept open, and the others are found by path at the end.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

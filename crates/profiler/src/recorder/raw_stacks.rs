@@ -2,12 +2,12 @@
 
 use rustc_hash::FxHashMap;
 
-use super::spaces::GenerationId;
 use crate::model::{BrokenReason, Completeness};
+use crate::recorder::address_spaces::GenerationId;
 
 pub(crate) type RawStackId = u32;
 
-/// Distinct stacks of addresses.
+/// Interner stacks of addresses.
 ///
 /// A stack is stored as one slice of words: one for its generation, completeness and number of kernel frames, then
 /// the frames, user before kernel, each innermost first.

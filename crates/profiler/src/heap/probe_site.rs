@@ -14,14 +14,14 @@ pub(crate) struct Code<'a> {
 
 /// A probe position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ProbeSite {
     /// Bytes from the entry.
     pub offset: u64,
     pub is_emulated: bool,
 }
 
 /// The entry itself.
-const ENTRY: Place = Place { offset: 0, is_emulated: false };
+const ENTRY: ProbeSite = ProbeSite { offset: 0, is_emulated: false };
 
 /// Bytes from the entry to consider.
 const REACH: u64 = 128;
@@ -31,12 +31,12 @@ const SEARCHED_BYTES: usize = 4096;
 
 /// The position to probe. For a function that frees, only the first argument must be intact.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn place(code: &Code<'_>, is_free: bool) -> Place {
-    x86::place(code, is_free)
+pub(crate) fn probe_site(code: &Code<'_>, is_free: bool) -> ProbeSite {
+    x86::probe_site(code, is_free)
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn place(_code: &Code<'_>, _is_free: bool) -> Place {
+pub(crate) fn probe_site(_code: &Code<'_>, _is_free: bool) -> ProbeSite {
     ENTRY
 }
 
@@ -50,9 +50,9 @@ mod x86 {
         OpAccess, OpKind, Register,
     };
 
-    use super::{Code, ENTRY, Place, REACH, SEARCHED_BYTES};
+    use super::{Code, ENTRY, ProbeSite, REACH, SEARCHED_BYTES};
 
-    pub(super) fn place(code: &Code<'_>, is_free: bool) -> Place {
+    pub(super) fn probe_site(code: &Code<'_>, is_free: bool) -> ProbeSite {
         let mut decoder = decoder(code);
         let mut infos = InstructionInfoFactory::new();
         while decoder.can_decode() {
@@ -67,7 +67,7 @@ mod x86 {
                 if is_met_again {
                     break;
                 }
-                return Place { offset, is_emulated: true };
+                return ProbeSite { offset, is_emulated: true };
             }
             if instruction.flow_control() != FlowControl::Next {
                 break;
@@ -124,8 +124,8 @@ mod tests {
     use super::*;
 
     fn check(bytes: &[u8], is_free: bool, expected: (u64, bool)) {
-        let found = place(&Code { bytes, address: 0x1000 }, is_free);
-        let expected = Place { offset: expected.0, is_emulated: expected.1 };
+        let found = probe_site(&Code { bytes, address: 0x1000 }, is_free);
+        let expected = ProbeSite { offset: expected.0, is_emulated: expected.1 };
         assert_eq!(found, expected, "{bytes:x?}");
     }
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_met_again_counts_twice() {
+    fn a_site_that_is_reached_again_is_not_used() {
         // test rdi, rdi; je −2 (itself)
         check(&[0x48, 0x85, 0xff, 0x74, 0xfe, 0xc3], true, (0, false));
     }

@@ -13,7 +13,7 @@ use crate::{
 
 /// Where a program requested memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct SitePlace {
+pub struct Requester {
     pub function: String,
     pub file: Option<String>,
     pub line: Option<u32>,
@@ -183,7 +183,7 @@ impl<'a> Calls<'a> {
     }
 
     /// The first function of the program that is not a wrapper.
-    fn place(&self, wrappers: &HashSet<FunctionId>) -> Option<usize> {
+    fn requester(&self, wrappers: &HashSet<FunctionId>) -> Option<usize> {
         let own = |it: &usize| self.lines[*it].1 == Kind::Own;
         let mut all = (0..self.lines.len()).filter(own);
         let first = all.next()?;
@@ -228,7 +228,7 @@ fn wrappers(calls: &[(Calls<'_>, &Site)]) -> HashSet<FunctionId> {
     loop {
         let mut through: HashMap<FunctionId, Vec<(&Calls<'_>, usize, &Site)>> = HashMap::new();
         for (calls, site) in calls {
-            if let Some(at) = calls.place(&found) {
+            if let Some(at) = calls.requester(&found) {
                 through.entry(calls.function(at)).or_default().push((calls, at, *site));
             }
         }
@@ -264,28 +264,28 @@ fn wrappers(calls: &[(Calls<'_>, &Site)]) -> HashSet<FunctionId> {
     }
 }
 
-/// Sum over all stacks that are the same from the allocator to the place and its caller.
+/// Sum over all stacks that are the same from the allocator to the requester and its caller.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PlaceSum {
-    pub place: SitePlace,
-    /// Functions between the allocator and the place.
+pub struct RequesterSum {
+    pub requester: Requester,
+    /// Functions between the allocator and the requester.
     between: Vec<FunctionId>,
     pub total: Amount,
     pub at_peak: Amount,
     pub at_end: Amount,
 }
 
-/// A table row: a place, with the caller through which most came.
+/// A table row: a requester, with the caller through which most came.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    pub place: SitePlace,
+    pub requester: Requester,
     /// Number of further callers.
     pub others: usize,
     pub amount: Amount,
 }
 
-/// Groups the sites of a profile by place.
-pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
+/// Groups the sites of a profile by requester.
+pub fn by_requester(profile: &Profile, sites: &[Site]) -> Vec<RequesterSum> {
     let is_heap = profile.meta.mode == Mode::Heap;
     // The first frame of an allocation is the probed function.
     let probed = sites.iter().filter(|_| is_heap).filter_map(|site| {
@@ -297,16 +297,17 @@ pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
     let calls: Vec<_> = calls.collect();
     let wrappers = wrappers(&calls);
     let name = |id: FunctionId| profile.functions.get(id as usize).map_or("", |it| &it.name);
-    let mut known: HashMap<(SitePlace, Vec<FunctionId>), usize> = HashMap::new();
-    let mut sums: Vec<PlaceSum> = Vec::new();
+    let mut known: HashMap<(Requester, Vec<FunctionId>), usize> = HashMap::new();
+    let mut sums: Vec<RequesterSum> = Vec::new();
     for (calls, site) in &calls {
         // Without a function of the program, use the allocator's caller.
         let allocator = usize::from(is_heap && calls.lines.len() > 1);
-        let at = calls.place(&wrappers).unwrap_or(allocator);
-        let (place, between) = match calls.lines.get(at) {
+        let at = calls.requester(&wrappers).unwrap_or(allocator);
+        let (requester, between) = match calls.lines.get(at) {
             None => {
-                let place = SitePlace { function: "[unknown]".to_owned(), ..SitePlace::default() };
-                (place, Vec::new())
+                let requester =
+                    Requester { function: "[unknown]".to_owned(), ..Requester::default() };
+                (requester, Vec::new())
             }
             Some((line, _)) => {
                 let between: Vec<_> = (0..at).map(|it| calls.function(it)).collect();
@@ -316,19 +317,25 @@ pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
                     profile.functions.get(id as usize).is_some_and(|it| it.is_symbol)
                 };
                 let by = by.filter(|(it, kind)| *kind != Kind::Library && is_named(it.function));
-                let place = SitePlace {
+                let requester = Requester {
                     function: name(line.function).to_owned(),
                     file: line.file.clone(),
                     line: line.line,
                     caller: calls.caller_of(at).map(|it| name(calls.function(it)).to_owned()),
                     by: by.map(|(line, _)| name(line.function).to_owned()),
                 };
-                (place, between)
+                (requester, between)
             }
         };
-        let at = *known.entry((place.clone(), between.clone())).or_insert_with(|| {
+        let at = *known.entry((requester.clone(), between.clone())).or_insert_with(|| {
             let none = Amount::default();
-            sums.push(PlaceSum { place, between, total: none, at_peak: none, at_end: none });
+            sums.push(RequesterSum {
+                requester,
+                between,
+                total: none,
+                at_peak: none,
+                at_end: none,
+            });
             sums.len() - 1
         });
         sums[at].total += site.total;
@@ -338,20 +345,20 @@ pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
     sums
 }
 
-/// Places by an amount, most first. Places with none are left out.
-pub fn rows(sums: &[PlaceSum], of: impl Fn(&PlaceSum) -> Amount) -> Vec<Row> {
+/// Requesters by an amount, most first. Requesters with none are left out.
+pub fn rows(sums: &[RequesterSum], of: impl Fn(&RequesterSum) -> Amount) -> Vec<Row> {
     let mut rows: Vec<Row> = merged(sums.iter()).iter().map(|same| row(same, &of)).collect();
     rows.retain(|row| row.amount.bytes() > 0);
     rows.sort_by(|a, b| b.amount.bytes.total_cmp(&a.amount.bytes));
     rows
 }
 
-/// Groups sums with the same place and any caller.
-fn merged<'a>(sums: impl Iterator<Item = &'a PlaceSum>) -> Vec<Vec<&'a PlaceSum>> {
-    let mut known: HashMap<SitePlace, usize> = HashMap::new();
-    let mut all: Vec<Vec<&PlaceSum>> = Vec::new();
+/// Groups sums with the same requester and any caller.
+fn merged<'a>(sums: impl Iterator<Item = &'a RequesterSum>) -> Vec<Vec<&'a RequesterSum>> {
+    let mut known: HashMap<Requester, usize> = HashMap::new();
+    let mut all: Vec<Vec<&RequesterSum>> = Vec::new();
     for sum in sums {
-        let key = SitePlace { caller: None, by: None, ..sum.place.clone() };
+        let key = Requester { caller: None, by: None, ..sum.requester.clone() };
         let at = *known.entry(key).or_insert(all.len());
         match all.get_mut(at) {
             Some(same) => same.push(sum),
@@ -361,32 +368,32 @@ fn merged<'a>(sums: impl Iterator<Item = &'a PlaceSum>) -> Vec<Vec<&'a PlaceSum>
     all
 }
 
-/// The row of sums with the same place.
-fn row(same: &[&PlaceSum], of: impl Fn(&PlaceSum) -> Amount) -> Row {
+/// The row of sums with the same requester.
+fn row(same: &[&RequesterSum], of: impl Fn(&RequesterSum) -> Amount) -> Row {
     let mut callers: HashMap<Option<&str>, f64> = HashMap::new();
     for sum in same.iter().filter(|sum| of(sum).bytes > 0.0) {
-        *callers.entry(sum.place.caller.as_deref()).or_default() += of(sum).bytes;
+        *callers.entry(sum.requester.caller.as_deref()).or_default() += of(sum).bytes;
     }
     let most = same.iter().rev().max_by(|a, b| {
-        let of_caller = |sum: &PlaceSum| callers.get(&sum.place.caller.as_deref()).copied();
-        let key = |sum: &PlaceSum| (of_caller(sum).unwrap_or_default(), of(sum).bytes);
+        let of_caller = |sum: &RequesterSum| callers.get(&sum.requester.caller.as_deref()).copied();
+        let key = |sum: &RequesterSum| (of_caller(sum).unwrap_or_default(), of(sum).bytes);
         key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal)
     });
     Row {
-        place: most.map(|sum| sum.place.clone()).unwrap_or_default(),
+        requester: most.map(|sum| sum.requester.clone()).unwrap_or_default(),
         others: callers.len().saturating_sub(1),
         amount: same.iter().map(|sum| of(sum)).sum(),
     }
 }
 
-/// Places that allocate repeatedly and hardly free anything, or only what a growing container replaced: by
+/// Requesters that allocate repeatedly and hardly free anything, or only what a growing container replaced: by
 /// remaining bytes, most first.
-pub fn suspects(sums: &[PlaceSum]) -> Vec<Row> {
+pub fn suspects(sums: &[RequesterSum]) -> Vec<Row> {
     let is_kept = |total: Amount, at_end: Amount| {
         at_end.samples >= SAMPLES_MIN && at_end.bytes >= KEPT_SHARE * total.bytes
     };
-    let leaks = |sum: &&PlaceSum| {
-        let PlaceSum { total, at_end, .. } = **sum;
+    let leaks = |sum: &&RequesterSum| {
+        let RequesterSum { total, at_end, .. } = **sum;
         is_kept(total, at_end) || is_grown(total, at_end)
     };
     let mut found = Vec::new();
