@@ -9,7 +9,6 @@ mod keys;
 mod screen;
 mod session;
 mod state;
-mod terminal;
 
 use std::{
     io::{self, IsTerminal as _},

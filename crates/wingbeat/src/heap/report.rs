@@ -18,7 +18,7 @@ const NAME_WIDTH_MAX: usize = 70;
 
 /// Relation of a figure to the true value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(crate) enum Bound {
     /// Exact, or with an interval.
     None,
     AtLeast,
@@ -88,7 +88,7 @@ pub(super) fn print(
 }
 
 /// Prints the written files.
-pub(super) fn outputs(outputs: &[Output]) {
+pub(crate) fn outputs(outputs: &[Output]) {
     for output in outputs {
         message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
     }
@@ -166,7 +166,7 @@ fn stacks(profile: &Profile) {
 }
 
 /// Bytes with their interval, and blocks.
-pub(super) fn amount_text(amount: Amount, noun: &str) -> String {
+pub(crate) fn amount_text(amount: Amount, noun: &str) -> String {
     format!("{} in {}", bytes_text(amount), plural(amount.blocks(), noun))
 }
 
@@ -179,7 +179,7 @@ fn bytes_text(amount: Amount) -> String {
     }
 }
 
-pub(super) fn table(title: &str, noun: &str, bound: Bound, rows: &[Row]) {
+pub(crate) fn table(title: &str, noun: &str, bound: Bound, rows: &[Row]) {
     let sum: u64 = rows.iter().map(|row| row.amount.bytes()).sum();
     if rows.is_empty() {
         return;

@@ -14,20 +14,20 @@ use wingbeat_profiler::{
 };
 use wingbeat_text::{Warning, bytes, duration, grouped, plural};
 
-use super::{
-    PendingFile, Written,
-    args::HeapFormat,
-    exit_code, record, report,
-    report::{Bound, amount_text, table},
-};
+use super::Memory;
 use crate::{
-    profile::Memory,
+    heap::{
+        args::HeapFormat,
+        exit_code, record,
+        report::{self, Bound, amount_text, table},
+    },
+    output::{PendingFile, Written},
     receiver::Receiver,
     shell::{error, interruptible_by_socket, message, target_text, warning},
 };
 
 /// Records page faults and address space calls, and writes the files.
-pub(crate) fn run(
+pub(super) fn run(
     options: &Options,
     outputs: Vec<(PendingFile, HeapFormat)>,
     show: Memory,

@@ -41,16 +41,16 @@ impl Drop for Recording {
 }
 
 /// The line during downloads of debug information.
-pub(super) struct Downloading(ProgressBar);
+pub(crate) struct Downloading(ProgressBar);
 
 impl Downloading {
-    pub(super) fn new(hidden: bool) -> Self {
+    pub(crate) fn new(hidden: bool) -> Self {
         let bar = ProgressBar::with_draw_target(None, progress_target(hidden));
         bar.set_style(style("{spinner} {msg}"));
         Self(bar)
     }
 
-    pub(super) fn show(&self, progress: debuginfod::Progress) {
+    pub(crate) fn show(&self, progress: debuginfod::Progress) {
         let debuginfod::Progress { done, files, bytes: received } = progress;
         self.0.set_message(format!(
             "downloading debug information: {done} of {files} files, {}; Ctrl-C skips the rest",
@@ -67,19 +67,19 @@ impl Drop for Downloading {
 }
 
 /// The bar during symbolization.
-pub(super) struct Symbolizing {
+pub(crate) struct Symbolizing {
     bar: ProgressBar,
     /// Shows the bar after the delay; ends when the sender is dropped.
     timer: Option<(mpsc::Sender<()>, thread::JoinHandle<()>)>,
 }
 
 impl Symbolizing {
-    pub(super) fn new(hidden: bool) -> Self {
+    pub(crate) fn new(hidden: bool) -> Self {
         Self::of("{spinner} symbolizing {pos}/{len} addresses", hidden)
     }
 
     /// The same for another long operation.
-    pub(super) fn of(text: &'static str, hidden: bool) -> Self {
+    pub(crate) fn of(text: &'static str, hidden: bool) -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
         bar.set_style(style(text));
         let timer = (!hidden).then(|| {
@@ -98,7 +98,7 @@ impl Symbolizing {
         Self { bar, timer }
     }
 
-    pub(super) fn show(&self, done: usize, total: usize) {
+    pub(crate) fn show(&self, done: usize, total: usize) {
         self.bar.set_length(total as u64);
         self.bar.set_position(done as u64);
     }
