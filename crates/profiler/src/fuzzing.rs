@@ -19,8 +19,7 @@ use crate::{
     },
     unwind::{
         Image,
-        jitdump::{Change, Reader},
-        pieces::Pieces,
+        jitdump::{Change, Pieces, Reader},
     },
 };
 

@@ -4,7 +4,6 @@
 //! recording kept open, so later changes do not matter.
 
 pub(crate) mod debug_info;
-mod demangle;
 mod dwarf;
 pub mod helper;
 pub(crate) mod jit;

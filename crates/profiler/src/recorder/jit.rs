@@ -12,10 +12,7 @@ use super::binaries::{Binaries, Binary, BinaryId};
 use crate::{
     jitdump::{HEADER, Header, Prefix},
     untrusted_file::trust,
-    unwind::{
-        jitdump::{Change, EH_FRAME_BYTES_MAX, Reader},
-        pieces::{Pieces, needs_rules},
-    },
+    unwind::jitdump::{Change, EH_FRAME_BYTES_MAX, Pieces, Reader, needs_rules},
 };
 
 /// Of longer records only the start is read: code is long, and its bytes do not matter.
