@@ -14,8 +14,8 @@ fuzz_target!(|bytes: &[u8]| {
     let step = ((range.end - range.start) / ADDRESSES).max(1);
     for number in 0..ADDRESSES {
         let address = range.start.saturating_add(number * step);
-        if let Some(place) = table.place(address) {
-            assert!(range.contains(&address) && !place.function.is_empty());
+        if let Some(location) = table.location(address) {
+            assert!(range.contains(&address) && !location.function.is_empty());
         }
     }
 });

@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use wingbeat_profiler::{
     recorder::{
-        bench_api::BenchRecorder,
+        BenchRecorder,
         event::{Event, EventKind, MappedFile},
     },
     wire::{Record, decode},

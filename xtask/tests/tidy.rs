@@ -20,7 +20,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     // Configures the C library's name lookup through one of its functions.
     "crates/wingbeat/src/name_service.rs",
     // Single-steps a child.
-    "crates/unwind/tests/stepped/process.rs",
+    "crates/unwind/tests/unwind/stepped/process.rs",
     "examples/fun-xdp/fun-xdp-ebpf/",
     "examples/profiler/profiler-ebpf/",
     // Tokio requires it to watch a descriptor.

@@ -61,7 +61,7 @@ pub struct PendingCall {
     /// Time of the stack that was sent; 0 if the call was not sampled.
     pub stack_ns: u64,
     /// The entry probe, which identifies the function.
-    pub place: u64,
+    pub entry_ip: u64,
     pub size: u64,
     /// Where `posix_memalign` stores the block; 0 for other functions.
     pub to: u64,

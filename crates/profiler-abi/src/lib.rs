@@ -10,7 +10,7 @@ pub mod off_cpu;
 pub mod space;
 pub mod unwind;
 
-use unwind::{Beside, Problem};
+use unwind::{ExtraRegister, Problem};
 
 /// User frames kept per sample. Deeper stacks are truncated at the root and counted.
 pub const USER_FRAMES_MAX: usize = 512;
@@ -145,7 +145,7 @@ pub struct StackHeader {
     /// 1: [`stop_fp`](Self::stop_fp) is unknown.
     pub is_fp_lost: u8,
     /// What is known about one more register in that frame.
-    pub beside: Beside,
+    pub extra_register: ExtraRegister,
     /// Control group of the thread at that time, by its cgroup v2 id; 0 unless this is a sample of CPU time or of
     /// a page fault.
     pub cgroup: u64,
@@ -234,7 +234,7 @@ pub mod counter {
     /// Switches of threads lost because the table of threads was full.
     pub const UNTRACKED: u32 = 18;
     /// Switches of known threads that the kernel did not report: reconstructed from CPU time.
-    pub const RECKONED: u32 = 19;
+    pub const RECONSTRUCTED: u32 = 19;
     /// Halves of stacks walked for blocks.
     pub const WALKED: u32 = 20;
     /// Halves of stacks reused from an earlier block, whether verified or not.

@@ -4,15 +4,15 @@
 use crate::RecordKind;
 use crate::StackHeader;
 
-/// Stack halves cached per thread and kind. Each slot is called a place.
-pub const PLACES: usize = 4;
-/// No place: a kernel thread, which has no user stack, or a missing kernel stack.
-pub const NO_PLACE: u8 = PLACES as u8;
-/// Instead of a user stack's place: a thread before its first instruction, which has neither stack.
-pub const NEW_THREAD: u8 = NO_PLACE + 1;
-/// Instead of a user stack's place: the stack exists, but the switch was not seen.
-pub const UNSEEN: u8 = NO_PLACE + 2;
-/// Flag of a [`HalfHeader`]: the place was cached and is walked again to verify it.
+/// Slots for cached stack halves, per thread and kind.
+pub const SLOTS: usize = 4;
+/// No slot: a kernel thread, which has no user stack, or a missing kernel stack.
+pub const NO_SLOT: u8 = SLOTS as u8;
+/// Instead of a user stack's slot: a thread before its first instruction, which has neither stack.
+pub const NEW_THREAD: u8 = NO_SLOT + 1;
+/// Instead of a user stack's slot: the stack exists, but the switch was not seen.
+pub const UNSEEN: u8 = NO_SLOT + 2;
+/// Flag of a [`HalfHeader`]: the slot was cached and is walked again to verify it.
 pub const CHECK: u8 = 1;
 /// Flag of a [`HalfHeader`]: the stack of another thread, of which only the registers could be read. The user half
 /// reads the rest.
@@ -67,8 +67,8 @@ impl BlockState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HalfHeader {
     pub stack: StackHeader,
-    /// Index of the thread's stack of this kind, below [`PLACES`].
-    pub place: u8,
+    /// Index of the thread's stack of this kind, below [`SLOTS`].
+    pub slot: u8,
     /// [`CHECK`], [`REMOTE`] or 0.
     pub flags: u8,
     pub reserved: [u8; 6],
@@ -84,10 +84,10 @@ pub struct BlockRecord {
     pub kind: u8,
     /// A [`BlockState`].
     pub state: u8,
-    /// Place of the user stack, or [`NO_PLACE`], [`NEW_THREAD`], [`UNSEEN`].
-    pub place: u8,
-    /// Place of the kernel stack, or [`NO_PLACE`].
-    pub kernel_place: u8,
+    /// Slot of the user stack, or [`NO_SLOT`], [`NEW_THREAD`], [`UNSEEN`].
+    pub slot: u8,
+    /// Slot of the kernel stack, or [`NO_SLOT`].
+    pub kernel_slot: u8,
     pub pid: u32,
     pub tid: u32,
     /// Waking thread; 0 if unknown.
@@ -95,7 +95,7 @@ pub struct BlockRecord {
     /// Start, `CLOCK_MONOTONIC`, nanoseconds.
     pub start_ns: u64,
     pub end_ns: u64,
-    /// Time of the user stack, 0 if there is none. 0 with a place means that the stack was lost.
+    /// Time of the user stack, 0 if there is none. 0 with a slot means that the stack was lost.
     pub user_ns: u64,
     /// Time of the kernel stack, as `user_ns`.
     pub kernel_ns: u64,
@@ -131,7 +131,7 @@ pub struct EndRecord {
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StackPlace {
+pub struct CachedStack {
     /// Hash that identifies it; 0 if empty.
     pub key: u64,
     /// When it was walked; 0 if it was not.
@@ -141,8 +141,8 @@ pub struct StackPlace {
     pub offsets: u64,
 }
 
-impl StackPlace {
-    /// An empty place.
+impl CachedStack {
+    /// An empty slot.
     pub const EMPTY: Self = Self { key: 0, time_ns: 0, uses: 0, offsets: 0 };
 }
 
@@ -186,10 +186,10 @@ pub struct Thread {
     pub whereabouts: u8,
     /// A [`BlockState`], while off the CPU.
     pub state: u8,
-    /// Place of the user stack, while off the CPU.
-    pub place: u8,
-    /// Next place to overwrite with a new user stack.
-    pub next_place: u8,
+    /// Slot of the user stack, while off the CPU.
+    pub slot: u8,
+    /// Next slot to overwrite with a new user stack.
+    pub next_slot: u8,
     /// Time of the last switch off or onto a CPU.
     pub since_ns: u64,
     /// When the thread was first seen.
@@ -200,18 +200,18 @@ pub struct Thread {
     pub below_ns: u64,
     /// Number of blocks shorter than the limit.
     pub below: u32,
-    /// Place of the kernel stack, while off the CPU.
-    pub kernel_place: u8,
-    /// Next place to overwrite with a new kernel stack.
-    pub next_kernel_place: u8,
+    /// Slot of the kernel stack, while off the CPU.
+    pub kernel_slot: u8,
+    /// Next slot to overwrite with a new kernel stack.
+    pub next_kernel_slot: u8,
     /// 1: closed by the kernel half at the end of the recording.
     pub is_final: u8,
     pub reserved: u8,
     pub waker: Waker,
     /// Scheduler's runtime when it last went off the CPU or was first seen.
     pub runtime_ns: u64,
-    pub users: [StackPlace; PLACES],
-    pub kernels: [StackPlace; PLACES],
+    pub users: [CachedStack; SLOTS],
+    pub kernels: [CachedStack; SLOTS],
 }
 
 /// Size of [`HalfHeader`] in bytes.

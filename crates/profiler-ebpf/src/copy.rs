@@ -12,8 +12,7 @@ use wingbeat_profiler_abi::{
 };
 
 use crate::{
-    maps::{count, scratch, setting},
-    record::{self, waiting_bytes},
+    maps::{count, scratch, send, setting, waiting_bytes},
     regs,
 };
 
@@ -35,7 +34,7 @@ static COPIES: PerCpuArray<Copying> = PerCpuArray::with_max_entries(scratch::COU
 /// Sends the current thread's stack from the last frame of a walk on, as far as it can be read and until the ring
 /// buffer fills up. `part` is the part of the scratch memory.
 #[inline(always)]
-pub fn send(part: u32, stack: &StackHeader) {
+pub fn send_stack(part: u32, stack: &StackHeader) {
     let Some(copying) = COPIES.get_ptr_mut(part) else { return };
     let &StackHeader { tid, time_ns, stop_sp: sp, .. } = stack;
     let kind = RecordKind::Copy as u8;
@@ -97,7 +96,7 @@ extern "C" fn send_page(part: u32, index: u32) -> u32 {
             return if may_go_on { GO_ON } else { END };
         }
         header.words = words as u16;
-        if !record::send(copying.cast(), COPY_HEADER_BYTES as u64 + words as u64 * 8) {
+        if !send(copying.cast(), COPY_HEADER_BYTES as u64 + words as u64 * 8) {
             return END;
         }
         header.address += words as u64 * 8;

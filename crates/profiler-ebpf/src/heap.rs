@@ -6,9 +6,9 @@
 
 use aya_ebpf::{
     EbpfContext as _,
-    bindings::{BPF_F_NO_PREALLOC, pt_regs},
+    bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST, pt_regs},
     helpers::{
-        bpf_get_prandom_u32, bpf_ktime_get_ns,
+        bpf_get_prandom_u32, bpf_get_smp_processor_id, bpf_ktime_get_ns,
         generated::{bpf_get_attach_cookie, bpf_get_func_ip, bpf_probe_read_user},
     },
     macros::map,
@@ -24,12 +24,10 @@ use wingbeat_profiler_abi::{
 };
 
 use crate::{
-    allocation,
-    maps::{count, setting},
-    namespace,
-    preempt::without_preemption,
-    record::{Whose, send},
-    regs,
+    maps::{count, scratch, send, setting},
+    record::{Origin, SampleRecord},
+    regs::{self, UserRegs},
+    task::{self, without_preemption},
 };
 
 /// Sampled blocks that are live; the size is set at load.
@@ -97,7 +95,7 @@ pub fn heap_free(ctx: *mut core::ffi::c_void) -> u32 {
         }
         count(counter::FREES, 1);
         if is_recording() {
-            let pid = namespace::current().0;
+            let pid = task::current_ids().0;
             if let Some(since_ns) = take_block(pid, address) {
                 send_free(pid, address, since_ns, now_ns());
             }
@@ -132,7 +130,7 @@ fn key(tid: u32, sp: u64) -> u64 {
 #[inline(always)]
 fn enter(ctx: &ProbeContext, registers: &pt_regs) {
     // SAFETY: the helpers only read the context.
-    let (cookie, place) =
+    let (cookie, entry_ip) =
         unsafe { (bpf_get_attach_cookie(ctx.as_ptr()), bpf_get_func_ip(ctx.as_ptr())) };
     let argument = |index| regs::argument(registers, index);
     let kind = cookie & !call::NEW_IS_OTHERS;
@@ -144,7 +142,7 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) {
         call::REALLOCARRAY => argument(1).wrapping_mul(argument(2)),
         _ => argument(0),
     };
-    let (pid, tid) = namespace::current();
+    let (pid, tid) = task::current_ids();
     let key = key(tid, regs::sp(registers));
     if is_handed_on(key) {
         return;
@@ -158,7 +156,7 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) {
     }
     let mut pending = PendingCall {
         stack_ns: 0,
-        place,
+        entry_ip,
         size,
         to: if kind == call::POSIX_MEMALIGN { argument(0) } else { 0 },
         old_address: 0,
@@ -170,12 +168,12 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) {
             (pending.old_address, pending.old_since_ns) = (argument(0), since_ns);
         }
     }
-    let has_jumped = has_jumped(key, place, size);
+    let has_jumped = has_jumped(key, entry_ip, size);
     // Counted already.
     if is_sampled(size) && !has_jumped {
-        let whose = Whose { pid, tid, time_ns: now_ns() };
-        if allocation::send_stack(whose, regs::user(registers), registers) {
-            pending.stack_ns = whose.time_ns;
+        let origin = Origin { pid, tid, time_ns: now_ns() };
+        if send_stack(origin, regs::user(registers), registers) {
+            pending.stack_ns = origin.time_ns;
         } else {
             count(counter::ALLOCATIONS_LOST, 1);
         }
@@ -198,21 +196,21 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) {
 /// thread migrates to another CPU just then.
 #[inline(always)]
 fn hand_on(key: u64) {
-    if let Some(place) = HANDED_ON.get_ptr_mut(0) {
+    if let Some(note) = HANDED_ON.get_ptr_mut(0) {
         // SAFETY: a live element of a per-CPU array.
-        unsafe { *place = key };
+        unsafe { *note = key };
     }
 }
 
 /// Whether a call was handed on. Clears the note.
 #[inline(always)]
 fn is_handed_on(key: u64) -> bool {
-    let Some(place) = HANDED_ON.get_ptr_mut(0) else { return false };
+    let Some(note) = HANDED_ON.get_ptr_mut(0) else { return false };
     // SAFETY: as above.
     unsafe {
-        let is_it = *place == key;
+        let is_it = *note == key;
         if is_it {
-            *place = 0;
+            *note = 0;
         }
         is_it
     }
@@ -224,10 +222,10 @@ const JUMP_MAX_NS: u64 = 100_000_000;
 /// Whether this call began in another function that jumped here. Removes a call with the same frame that reached
 /// no exit because of an exception or because the thread left it.
 #[inline(always)]
-fn has_jumped(key: u64, place: u64, size: u64) -> bool {
+fn has_jumped(key: u64, entry_ip: u64, size: u64) -> bool {
     // SAFETY: a live element of the map, used only by this thread.
     let Some(call) = (unsafe { CALLS.get(&key) }) else { return false };
-    let is_same = call.place != place && call.size == size;
+    let is_same = call.entry_ip != entry_ip && call.size == size;
     if is_same && now_ns() < call.stack_ns + JUMP_MAX_NS {
         return true;
     }
@@ -238,7 +236,7 @@ fn has_jumped(key: u64, place: u64, size: u64) -> bool {
 /// Ends the call that had this stack pointer at its entry, with its result.
 #[inline(always)]
 fn leave(given: u64, sp: u64) {
-    let (pid, tid) = namespace::current();
+    let (pid, tid) = task::current_ids();
     let key = key(tid, sp);
     // SAFETY: a live element of the map, used only by this thread.
     let Some(&pending) = (unsafe { CALLS.get(&key) }) else { return };
@@ -348,4 +346,45 @@ fn read_word(address: u64) -> u64 {
         0 => word,
         _ => 0,
     }
+}
+
+/// Parts of the scratch memory in use, by CPU: a thread may be preempted while it holds one. Inserting a missing
+/// element is atomic, also on kernels whose verifier knows no other atomic operation.
+#[map]
+static PARTS: HashMap<u32, u8> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+
+/// Walks the stack and sends it. Returns false on failure.
+#[inline(always)]
+pub fn send_stack(origin: Origin, user: UserRegs, registers: &pt_regs) -> bool {
+    let Some(part) = take_part() else { return false };
+    let mut is_sent = false;
+    if let Some(record) = SampleRecord::allocation(part, origin) {
+        record.walk_user(user, Some(registers));
+        record.send_copy();
+        is_sent = record.send();
+    }
+    give_back(part);
+    is_sent
+}
+
+/// Reserves a part of the scratch memory for this thread.
+#[inline(always)]
+fn take_part() -> Option<u32> {
+    for part in 0..scratch::HEAP_PARTS {
+        if PARTS.insert(&part_key(part), &1, u64::from(BPF_NOEXIST)).is_ok() {
+            return Some(scratch::HEAP + part);
+        }
+    }
+    None
+}
+
+#[inline(always)]
+fn part_key(part: u32) -> u32 {
+    // SAFETY: a helper without arguments.
+    unsafe { bpf_get_smp_processor_id() * scratch::HEAP_PARTS + part }
+}
+
+#[inline(always)]
+fn give_back(part: u32) {
+    let _ = PARTS.remove(&part_key(part - scratch::HEAP));
 }

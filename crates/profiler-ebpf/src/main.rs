@@ -8,15 +8,10 @@
 #![no_std]
 #![no_main]
 
-mod allocation;
+mod block_stacks;
 mod copy;
-mod hash;
 mod heap;
 mod maps;
-mod missed;
-mod namespace;
-mod place;
-mod preempt;
 mod record;
 mod regs;
 mod sample;
@@ -24,11 +19,9 @@ mod snapshot;
 mod space;
 mod stack;
 mod switch;
-mod table;
+mod synthesized_switches;
 mod targets;
 mod task;
-mod waking;
-mod window;
 
 /// The verifier proves this unreachable, but the compiler requires it.
 #[cfg(not(test))]

@@ -1,13 +1,14 @@
-//! Maps, settings and counters.
+//! Maps, settings and counters, and the sending of records.
+
+use core::ffi::c_void;
 
 use aya_ebpf::{
-    bindings::BPF_F_NO_PREALLOC,
+    bindings::{BPF_F_NO_PREALLOC, BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
+    helpers::generated::bpf_ringbuf_output,
     macros::map,
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
-use wingbeat_profiler_abi::{RECORD_BYTES_MAX, counter, off_cpu::Thread, target};
-
-use crate::namespace;
+use wingbeat_profiler_abi::{RECORD_BYTES_MAX, counter, off_cpu::Thread, ring_bytes};
 
 /// Buffer to assemble one record: too large for the 512 bytes of a BPF stack.
 pub type Scratch = [u64; RECORD_BYTES_MAX / 8];
@@ -88,16 +89,6 @@ macro_rules! setting {
 }
 pub(crate) use setting;
 
-/// Whether a process is a target. Processes outside user space's PID namespace have the number 0.
-#[inline(always)]
-pub fn is_target(pid: u32) -> bool {
-    if setting!(ALL) != 0 {
-        return !namespace::is_nobody(pid);
-    }
-    // SAFETY: a live element of the map.
-    matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
-}
-
 /// Whether switches are recorded now.
 #[inline(always)]
 pub fn is_watching() -> bool {
@@ -119,4 +110,43 @@ pub fn count(index: u32, amount: u64) {
         // SAFETY: a live element of a per-CPU array.
         unsafe { *slot += amount };
     }
+}
+
+/// Sends bytes, and wakes user space when the ring buffer is filling up. Returns false if it is full.
+///
+/// # Safety
+///
+/// `record` points to `size` bytes that the verifier knows to be readable.
+#[inline(always)]
+pub unsafe fn send(record: *mut c_void, size: u64) -> bool {
+    // SAFETY: the caller's.
+    unsafe { send_by(record, size, false) }
+}
+
+/// Bytes that user space has not read yet.
+#[inline(always)]
+pub fn waiting_bytes() -> u64 {
+    RECORDS.query(u64::from(BPF_RB_AVAIL_DATA))
+}
+
+/// Same as [`send`]. Urgent records wake user space at once.
+///
+/// # Safety
+///
+/// As for [`send`].
+#[inline(always)]
+pub unsafe fn send_by(record: *mut c_void, size: u64, is_urgent: bool) -> bool {
+    let flags = if is_urgent || waiting_bytes() >= u64::from(setting!(WAKEUP_BYTES)) {
+        BPF_RB_FORCE_WAKEUP
+    } else {
+        BPF_RB_NO_WAKEUP
+    };
+    // SAFETY: the caller's.
+    let sent = unsafe {
+        bpf_ringbuf_output((&raw const RECORDS).cast_mut().cast(), record, size, u64::from(flags))
+    };
+    if sent == 0 {
+        count(counter::RECORD_BYTES, ring_bytes(size));
+    }
+    sent == 0
 }

@@ -3,21 +3,17 @@
 use core::ffi::c_void;
 
 use aya_ebpf::{
-    bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, pt_regs},
-    helpers::{
-        bpf_get_current_cgroup_id, bpf_get_smp_processor_id,
-        generated::{bpf_get_stack, bpf_ringbuf_output},
-    },
+    bindings::pt_regs,
+    helpers::{bpf_get_current_cgroup_id, bpf_get_smp_processor_id, generated::bpf_get_stack},
 };
 use wingbeat_profiler_abi::{
-    KERNEL_FRAMES_MAX, RECORD_BYTES_MAX, RecordKind, StackHeader, Stop, USER_FRAMES_MAX, counter,
-    off_cpu::HalfHeader, ring_bytes, unwind::Beside,
+    KERNEL_FRAMES_MAX, RECORD_BYTES_MAX, RecordKind, StackHeader, Stop, USER_FRAMES_MAX,
+    off_cpu::HalfHeader, unwind::ExtraRegister,
 };
 
 use crate::{
     copy,
-    hash::mix,
-    maps::{RECORDS, SCRATCH, count, scratch, setting},
+    maps::{SCRATCH, scratch, send_by},
     regs::UserRegs,
     stack,
 };
@@ -48,7 +44,7 @@ impl<Header> Copy for StackRecord<Header> {}
 
 /// Thread and time of a stack.
 #[derive(Clone, Copy)]
-pub struct Whose {
+pub struct Origin {
     pub pid: u32,
     pub tid: u32,
     pub time_ns: u64,
@@ -57,40 +53,40 @@ pub struct Whose {
 impl SampleRecord {
     /// Begins an allocation's stack, without frames, in a part of the scratch memory.
     #[inline(always)]
-    pub fn allocation(part: u32, whose: Whose) -> Option<Self> {
-        Self::begin(part, stack_header(RecordKind::AllocationStack, whose))
+    pub fn allocation(part: u32, origin: Origin) -> Option<Self> {
+        Self::begin(part, stack_header(RecordKind::AllocationStack, origin))
     }
 
     /// Begins a sample. `None` if the scratch memory is missing, which cannot happen.
     #[inline(always)]
-    pub fn sample(kind: RecordKind, whose: Whose) -> Option<Self> {
+    pub fn sample(kind: RecordKind, origin: Origin) -> Option<Self> {
         // SAFETY: a helper without arguments.
         let cgroup = unsafe { bpf_get_current_cgroup_id() };
-        Self::begin(scratch::SAMPLE, StackHeader { cgroup, ..stack_header(kind, whose) })
+        Self::begin(scratch::SAMPLE, StackHeader { cgroup, ..stack_header(kind, origin) })
     }
 }
 
 impl HalfRecord {
     /// Begins half a stack. `None` if the scratch memory is missing, which cannot happen.
     #[inline(always)]
-    pub fn half(kind: RecordKind, whose: Whose) -> Option<Self> {
-        Self::half_in(scratch::RECORD, kind, whose)
+    pub fn half(kind: RecordKind, origin: Origin) -> Option<Self> {
+        Self::half_in(scratch::RECORD, kind, origin)
     }
 
     /// Same as [`half`](Self::half), in another part of the scratch memory.
     #[inline(always)]
-    pub fn half_in(part: u32, kind: RecordKind, whose: Whose) -> Option<Self> {
-        let stack = stack_header(kind, whose);
-        let header = HalfHeader { stack, place: 0, flags: 0, reserved: [0; 6] };
+    pub fn half_in(part: u32, kind: RecordKind, origin: Origin) -> Option<Self> {
+        let stack = stack_header(kind, origin);
+        let header = HalfHeader { stack, slot: 0, flags: 0, reserved: [0; 6] };
         Self::begin(part, header)
     }
 
-    /// Sets the place and the flags.
+    /// Sets the slot and the flags.
     #[inline(always)]
-    pub fn set_place(self, place: u8, flags: u8) {
+    pub fn set_slot(self, slot: u8, flags: u8) {
         // SAFETY: the header lies in the scratch memory.
         unsafe {
-            (*self.header).place = place;
+            (*self.header).slot = slot;
             (*self.header).flags = flags;
         }
     }
@@ -105,7 +101,7 @@ impl HalfRecord {
             (*self.stack()).stop = Stop::NoTable as u8;
             (*self.stack()).stop_sp = user.sp;
             (*self.stack()).stop_fp = user.bp;
-            (*self.stack()).beside = user.beside;
+            (*self.stack()).extra_register = user.extra_register;
         }
     }
 }
@@ -113,11 +109,11 @@ impl HalfRecord {
 impl<Header> StackRecord<Header> {
     #[inline(always)]
     fn begin(part: u32, header: Header) -> Option<Self> {
-        let place: *mut Header = SCRATCH.get_ptr_mut(part)?.cast();
+        let start: *mut Header = SCRATCH.get_ptr_mut(part)?.cast();
         // SAFETY: all pointers stay within the scratch memory, which holds the largest record.
         unsafe {
-            *place = header;
-            Some(Self { header: place, frames: place.add(1).cast(), part })
+            *start = header;
+            Some(Self { header: start, frames: start.add(1).cast(), part })
         }
     }
 
@@ -145,7 +141,7 @@ impl<Header> StackRecord<Header> {
     pub fn send_copy(self) {
         if self.has_no_table() {
             // SAFETY: the header lies in the scratch memory.
-            copy::send(self.part, unsafe { &*self.stack() });
+            copy::send_stack(self.part, unsafe { &*self.stack() });
         }
     }
 
@@ -210,7 +206,7 @@ impl<Header> StackRecord<Header> {
 
 /// Common part of all stack headers.
 #[inline(always)]
-fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHeader {
+fn stack_header(kind: RecordKind, Origin { pid, tid, time_ns }: Origin) -> StackHeader {
     StackHeader {
         kind: kind as u8,
         stop: Stop::NoStack as u8,
@@ -225,7 +221,7 @@ fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHe
         stop_fp: 0,
         is_interrupted: 0,
         is_fp_lost: 0,
-        beside: Beside::UNKNOWN,
+        extra_register: ExtraRegister::UNKNOWN,
         cgroup: 0,
     }
 }
@@ -233,41 +229,10 @@ fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHe
 /// Number of frames to hash.
 const HASHED_FRAMES: usize = 16;
 
-/// Sends bytes, and wakes user space when the ring buffer is filling up. Returns false if it is full.
-///
-/// # Safety
-///
-/// `record` points to `size` bytes that the verifier knows to be readable.
+/// One step of an FNV-1a-like hash over words instead of bytes. Folds down the high bits, where the multiplication
+/// collects its result.
 #[inline(always)]
-pub unsafe fn send(record: *mut c_void, size: u64) -> bool {
-    // SAFETY: the caller's.
-    unsafe { send_by(record, size, false) }
-}
-
-/// Bytes that user space has not read yet.
-#[inline(always)]
-pub fn waiting_bytes() -> u64 {
-    RECORDS.query(u64::from(BPF_RB_AVAIL_DATA))
-}
-
-/// Same as [`send`]. Urgent records wake user space at once.
-///
-/// # Safety
-///
-/// As for [`send`].
-#[inline(always)]
-unsafe fn send_by(record: *mut c_void, size: u64, is_urgent: bool) -> bool {
-    let flags = if is_urgent || waiting_bytes() >= u64::from(setting!(WAKEUP_BYTES)) {
-        BPF_RB_FORCE_WAKEUP
-    } else {
-        BPF_RB_NO_WAKEUP
-    };
-    // SAFETY: the caller's.
-    let sent = unsafe {
-        bpf_ringbuf_output((&raw const RECORDS).cast_mut().cast(), record, size, u64::from(flags))
-    };
-    if sent == 0 {
-        count(counter::RECORD_BYTES, ring_bytes(size));
-    }
-    sent == 0
+pub fn mix(hash: u64, word: u64) -> u64 {
+    let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ product >> 32
 }

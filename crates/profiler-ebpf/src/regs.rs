@@ -1,6 +1,6 @@
 //! User registers at the start of unwinding.
 
-use wingbeat_profiler_abi::unwind::{Beside, REGISTERS};
+use wingbeat_profiler_abi::unwind::{ExtraRegister, REGISTERS};
 
 use aya_ebpf::{
     bindings::{pt_regs, task_struct},
@@ -19,8 +19,8 @@ pub struct UserRegs {
     pub ip: u64,
     pub sp: u64,
     pub bp: u64,
-    /// State that user space needs to continue a walk, see [`Beside`].
-    pub beside: Beside,
+    /// State that user space needs to continue a walk, see [`ExtraRegister`].
+    pub extra_register: ExtraRegister,
 }
 
 /// Context that a tick interrupted.
@@ -140,7 +140,7 @@ pub use arch::{
 
 #[cfg(machine = "x86_64")]
 mod arch {
-    use super::{Beside, REGISTERS, SystemCall, UserRegs, pt_regs};
+    use super::{ExtraRegister, REGISTERS, SystemCall, UserRegs, pt_regs};
 
     /// The two low bits of the code segment are the privilege level: 3 is user code.
     #[inline(always)]
@@ -150,7 +150,12 @@ mod arch {
 
     #[inline(always)]
     pub fn user_regs(regs: &pt_regs) -> UserRegs {
-        UserRegs { ip: regs.rip, sp: regs.rsp, bp: regs.rbp, beside: Beside::UNKNOWN }
+        UserRegs {
+            ip: regs.rip,
+            sp: regs.rsp,
+            bp: regs.rbp,
+            extra_register: ExtraRegister::UNKNOWN,
+        }
     }
 
     #[inline(always)]
@@ -231,13 +236,18 @@ mod arch {
     #[inline(always)]
     pub fn entry_regs(regs: &pt_regs) -> UserRegs {
         let is_call = u64::from((regs.orig_rax as i64) >= 0);
-        UserRegs { ip: regs.rip - is_call, sp: regs.rsp, bp: regs.rbp, beside: Beside::UNKNOWN }
+        UserRegs {
+            ip: regs.rip - is_call,
+            sp: regs.rsp,
+            bp: regs.rbp,
+            extra_register: ExtraRegister::UNKNOWN,
+        }
     }
 }
 
 #[cfg(machine = "aarch64")]
 mod arch {
-    use super::{Beside, REGISTERS, SystemCall, UserRegs, pt_regs};
+    use super::{ExtraRegister, REGISTERS, SystemCall, UserRegs, pt_regs};
 
     /// The low bits of the saved state are the exception level: 0 is user code.
     #[inline(always)]
@@ -251,7 +261,7 @@ mod arch {
             ip: regs.pc,
             sp: regs.sp,
             bp: regs.regs[29],
-            beside: Beside::link(regs.regs[30]),
+            extra_register: ExtraRegister::link(regs.regs[30]),
         }
     }
 

@@ -9,10 +9,10 @@ use aya_ebpf::{
 use wingbeat_profiler_abi::{RecordKind, counter};
 
 use crate::{
-    maps::{count, is_target},
-    namespace,
-    record::{SampleRecord, Whose},
+    maps::count,
+    record::{Origin, SampleRecord},
     regs::{Interrupted, interrupted},
+    task::{self, is_target},
 };
 
 /// `ENOMEM`: the scratch memory is missing, which cannot happen.
@@ -33,7 +33,7 @@ pub fn fault(ctx: PerfEventContext) -> u32 {
 #[inline(always)]
 fn at(ctx: &PerfEventContext, kind: RecordKind) -> u32 {
     let is_idle = bpf_get_current_pid_tgid() >> 32 == 0;
-    let (pid, tid) = namespace::current();
+    let (pid, tid) = task::current_ids();
     if is_idle {
         count(counter::IDLE, 1);
     } else if !is_target(pid) {
@@ -48,7 +48,7 @@ fn at(ctx: &PerfEventContext, kind: RecordKind) -> u32 {
 fn take(ctx: &PerfEventContext, kind: RecordKind, pid: u32, tid: u32) -> Result<(), u32> {
     // SAFETY: a helper without arguments.
     let time_ns = unsafe { bpf_ktime_get_ns() };
-    let record = SampleRecord::sample(kind, Whose { pid, tid, time_ns }).ok_or(ENOMEM)?;
+    let record = SampleRecord::sample(kind, Origin { pid, tid, time_ns }).ok_or(ENOMEM)?;
     let in_kernel = match interrupted(ctx) {
         Interrupted::User(user, registers) => {
             record.walk_user(user, Some(registers));

@@ -4,15 +4,15 @@
 use aya_ebpf::{bindings::BPF_NOEXIST, helpers::bpf_ktime_get_ns};
 use wingbeat_profiler_abi::{
     RecordKind, counter,
-    off_cpu::{BlockState, ENDED, NO_PLACE, OFF_CPU, ON_CPU, REMOTE, Thread, UNSEEN, was_away},
+    off_cpu::{BlockState, ENDED, NO_SLOT, OFF_CPU, ON_CPU, REMOTE, Thread, UNSEEN, was_away},
 };
 
 use crate::{
-    maps::{count, is_target, scratch, setting},
-    missed, place,
-    record::{HalfRecord, Whose},
-    regs, switch,
-    task::{TASK_DEAD, TASK_NEW, Task as _, Trusted},
+    block_stacks,
+    maps::{count, scratch, setting},
+    record::{HalfRecord, Origin},
+    regs, switch, synthesized_switches,
+    task::{TASK_DEAD, TASK_NEW, Task as _, Trusted, is_target},
 };
 
 /// `struct bpf_iter__task` of kernel/bpf/task_iter.c.
@@ -57,28 +57,28 @@ pub extern "C" fn on_begin(ctx: *const TaskIter) -> i32 {
     }
     count(counter::BEGUN_BEFORE, 1);
     let Some(thread) = switch::known(tid) else { return 0 };
-    note_registers(thread, task, Whose { pid, tid, time_ns: now_ns });
+    note_registers(thread, task, Origin { pid, tid, time_ns: now_ns });
     0
 }
 
 /// Stores the registers of a thread that is off the CPU and whose stack was not walked.
 #[inline(always)]
-fn note_registers(thread: &mut Thread, task: Trusted, whose: Whose) {
+fn note_registers(thread: &mut Thread, task: Trusted, origin: Origin) {
     // SAFETY: a task that the verifier knows.
     let Some(user) = (unsafe { regs::of_task(task.0 as *mut _) }) else {
-        thread.place = NO_PLACE;
+        thread.slot = NO_SLOT;
         return;
     };
-    thread.place = 0;
+    thread.slot = 0;
     thread.users[0].key = 0;
     thread.users[0].time_ns = 0;
-    let Some(record) = HalfRecord::half_in(scratch::WALK, RecordKind::UserStack, whose) else {
+    let Some(record) = HalfRecord::half_in(scratch::WALK, RecordKind::UserStack, origin) else {
         return;
     };
     record.note_user(user);
-    record.set_place(0, REMOTE);
+    record.set_slot(0, REMOTE);
     if record.send() {
-        thread.users[0].time_ns = whose.time_ns;
+        thread.users[0].time_ns = origin.time_ns;
     } else {
         count(counter::STACKS_LOST, 1);
     }
@@ -102,23 +102,23 @@ pub extern "C" fn on_finish(ctx: *const TaskIter) -> i32 {
     thread.is_final = 1;
     // SAFETY: a helper without arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    let whose = Whose { pid: thread.pid, tid, time_ns: now_ns };
+    let origin = Origin { pid: thread.pid, tid, time_ns: now_ns };
     let on_cpu = task.number(setting!(TASK_ON_CPU));
-    reckon(thread, task, tid, on_cpu != 0, now_ns);
+    correct(thread, task, tid, on_cpu != 0, now_ns);
     if thread.whereabouts == OFF_CPU {
-        if thread.place == UNSEEN {
-            note_registers(thread, task, whose);
+        if thread.slot == UNSEEN {
+            note_registers(thread, task, origin);
         }
-        place::take_kernel(thread, task, whose);
+        block_stacks::walk_kernel(thread, task, origin);
     }
     0
 }
 
 /// Corrects whether a thread is on a CPU.
 #[inline(always)]
-fn reckon(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns: u64) {
+fn correct(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns: u64) {
     let runtime_ns: u64 = task.field(setting!(TASK_RUNTIME));
-    let ran_ns = missed::ran_ns(thread, runtime_ns, now_ns);
+    let ran_ns = synthesized_switches::ran_ns(thread, runtime_ns, now_ns);
     let gap_ns = now_ns.saturating_sub(thread.since_ns) - ran_ns;
     let is_on = thread.whereabouts == ON_CPU;
     if is_on && is_running && !was_away(ran_ns, gap_ns) {
@@ -127,12 +127,12 @@ fn reckon(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns
     if !is_on && !is_running && ran_ns == 0 {
         return;
     }
-    count(counter::RECKONED, 1);
+    count(counter::RECONSTRUCTED, 1);
     if is_running {
         if is_on {
             // It was away in between.
             let since_ns = thread.since_ns;
-            missed::went_unseen(thread, since_ns, BlockState::Sleeping);
+            synthesized_switches::went_unseen(thread, since_ns, BlockState::Sleeping);
         }
         switch::come_back(thread, tid, now_ns - ran_ns, |_, _| {});
         return;
@@ -145,7 +145,7 @@ fn reckon(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns
     thread.on_cpu_ns += ran_ns;
     thread.runtime_ns = runtime_ns;
     let left_ns = thread.since_ns + ran_ns;
-    missed::went_unseen(thread, left_ns, BlockState::Sleeping);
+    synthesized_switches::went_unseen(thread, left_ns, BlockState::Sleeping);
     let state = task.number(setting!(TASK_STATE));
     if state & TASK_DEAD != 0 {
         count(counter::ENDED, 1);

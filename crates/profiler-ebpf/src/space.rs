@@ -7,12 +7,11 @@ use wingbeat_profiler_abi::{
 };
 
 use crate::{
-    allocation,
-    maps::{count, is_target},
-    namespace,
-    preempt::without_preemption,
-    record::{Whose, send},
+    heap,
+    maps::{count, send},
+    record::Origin,
     regs::{self, SystemCall},
+    task::{self, is_target, without_preemption},
 };
 
 /// Flags of `mmap` (include/uapi/asm-generic/mman-common.h).
@@ -33,7 +32,7 @@ pub fn on_sys_exit(ctx: RawTracePointContext) -> i32 {
 fn changed(ctx: &RawTracePointContext) {
     let registers = regs::saved();
     let Some(system_call) = regs::system_call(registers) else { return };
-    let (pid, tid) = namespace::current();
+    let (pid, tid) = task::current_ids();
     if !is_target(pid) {
         return;
     }
@@ -78,8 +77,8 @@ fn changed(ctx: &RawTracePointContext) {
     // SAFETY: a helper without arguments.
     record.time_ns = unsafe { bpf_ktime_get_ns() };
     if has_stack {
-        let whose = Whose { pid, tid, time_ns: record.time_ns };
-        if !allocation::send_stack(whose, regs::entry(registers), registers) {
+        let origin = Origin { pid, tid, time_ns: record.time_ns };
+        if !heap::send_stack(origin, regs::entry(registers), registers) {
             count(counter::SPACES_LOST, 1);
             return;
         }

@@ -5,23 +5,24 @@
 use aya_ebpf::{
     EbpfContext as _,
     bindings::BPF_NOEXIST,
-    helpers::bpf_ktime_get_ns,
+    helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns},
     macros::{btf_tracepoint, raw_tracepoint},
     programs::{BtfTracePointContext, RawTracePointContext},
 };
 use wingbeat_profiler_abi::{
     RecordKind, counter,
     off_cpu::{
-        BLOCK_RECORD_BYTES, BlockRecord, BlockState, END_RECORD_BYTES, ENDED, EndRecord,
-        NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, PLACES, StackPlace, Thread, Waker,
+        BLOCK_RECORD_BYTES, BlockRecord, BlockState, CachedStack, END_RECORD_BYTES, ENDED,
+        EndRecord, NEW_THREAD, NO_SLOT, OFF_CPU, ON_CPU, OUTSIDE, SLOTS, Thread, Waker,
     },
 };
 
 use crate::{
-    maps::{SCRATCH, THREADS, count, is_target, is_watching, min_block_ns, scratch, setting},
-    namespace, place,
-    record::{Whose, send},
-    task::{Probed, TASK_DEAD, Task, Trusted},
+    block_stacks,
+    maps::{SCRATCH, THREADS, count, is_watching, min_block_ns, scratch, send, setting},
+    record::{HalfRecord, Origin, mix},
+    regs::{self, UserRegs},
+    task::{self, Probed, TASK_DEAD, Task, Trusted, is_target},
 };
 
 /// `sched_switch(preempt, prev, next, prev_state)`.
@@ -40,7 +41,7 @@ pub fn on_switch(ctx: BtfTracePointContext) -> i32 {
     // SAFETY: a helper without arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     leave(prev, if is_preempted { 0 } else { state }, now_ns, |_, _| {});
-    arrive(next, now_ns, |thread, whose| place::take_kernel(thread, next, whose));
+    arrive(next, now_ns, |thread, origin| block_stacks::walk_kernel(thread, next, origin));
     0
 }
 
@@ -60,8 +61,8 @@ pub fn on_switch_raw(ctx: RawTracePointContext) -> i32 {
     };
     // SAFETY: a helper without arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    leave(prev, if is_preempted { 0 } else { state }, now_ns, |thread, whose| {
-        place::take_kernel_now(thread, ctx.as_ptr(), whose);
+    leave(prev, if is_preempted { 0 } else { state }, now_ns, |thread, origin| {
+        block_stacks::walk_own_kernel(thread, ctx.as_ptr(), origin);
     });
     arrive(next, now_ns, |_, _| {});
     0
@@ -69,7 +70,7 @@ pub fn on_switch_raw(ctx: RawTracePointContext) -> i32 {
 
 /// A thread goes off the CPU.
 #[inline(always)]
-fn leave(task: impl Task, state: u32, now_ns: u64, take_kernel: impl FnOnce(&mut Thread, Whose)) {
+fn leave(task: impl Task, state: u32, now_ns: u64, take_kernel: impl FnOnce(&mut Thread, Origin)) {
     let tid = task.tid();
     if tid == 0 {
         return;
@@ -91,14 +92,14 @@ fn leave(task: impl Task, state: u32, now_ns: u64, take_kernel: impl FnOnce(&mut
     thread.since_ns = now_ns;
     thread.state = task.block_state(state) as u8;
     thread.waker.tid = 0;
-    let whose = Whose { pid: thread.pid, tid, time_ns: now_ns };
-    place::enter(thread, whose);
-    take_kernel(thread, whose);
+    let origin = Origin { pid: thread.pid, tid, time_ns: now_ns };
+    block_stacks::walk_user(thread, origin);
+    take_kernel(thread, origin);
 }
 
 /// A thread comes in.
 #[inline(always)]
-fn arrive(task: impl Task, now_ns: u64, take_kernel: impl FnOnce(&mut Thread, Whose)) {
+fn arrive(task: impl Task, now_ns: u64, take_kernel: impl FnOnce(&mut Thread, Origin)) {
     let tid = task.tid();
     if tid == 0 {
         return;
@@ -120,7 +121,7 @@ pub fn come_back(
     thread: &mut Thread,
     tid: u32,
     now_ns: u64,
-    take_kernel: impl FnOnce(&mut Thread, Whose),
+    take_kernel: impl FnOnce(&mut Thread, Origin),
 ) {
     let duration_ns = now_ns.saturating_sub(thread.since_ns);
     if duration_ns < min_block_ns() {
@@ -129,7 +130,7 @@ pub fn come_back(
         count(counter::BELOW, 1);
         count(counter::BELOW_NS, duration_ns);
     } else {
-        take_kernel(thread, Whose { pid: thread.pid, tid, time_ns: now_ns });
+        take_kernel(thread, Origin { pid: thread.pid, tid, time_ns: now_ns });
         report(thread, tid, now_ns);
     }
     thread.whereabouts = ON_CPU;
@@ -143,15 +144,15 @@ fn report(thread: &Thread, tid: u32, now_ns: u64) {
     let mut block = BlockRecord {
         kind: RecordKind::Block as u8,
         state: thread.state,
-        place: thread.place,
-        kernel_place: thread.kernel_place,
+        slot: thread.slot,
+        kernel_slot: thread.kernel_slot,
         pid: thread.pid,
         tid,
         waker_tid,
         start_ns: thread.since_ns,
         end_ns: now_ns,
-        user_ns: time_of(&thread.users, thread.place),
-        kernel_ns: time_of(&thread.kernels, thread.kernel_place),
+        user_ns: time_of(&thread.users, thread.slot),
+        kernel_ns: time_of(&thread.kernels, thread.kernel_slot),
         waker_ns: if waker_tid == 0 { 0 } else { thread.waker.stack_ns },
     };
     // SAFETY: a record of that size.
@@ -159,10 +160,10 @@ fn report(thread: &Thread, tid: u32, now_ns: u64) {
     count(if sent { counter::REPORTED } else { counter::BLOCKS_LOST }, 1);
 }
 
-/// When a place's stack was walked; 0 without one.
+/// When a slot's stack was walked; 0 without one.
 #[inline(always)]
-fn time_of(places: &[StackPlace; PLACES], place: u8) -> u64 {
-    if place < NO_PLACE { places[place as usize & (PLACES - 1)].time_ns } else { 0 }
+fn time_of(slots: &[CachedStack; SLOTS], slot: u8) -> u64 {
+    if slot < NO_SLOT { slots[slot as usize & (SLOTS - 1)].time_ns } else { 0 }
 }
 
 /// Sends the account of a thread and removes it. Returns false if the ring buffer is full. `is_exec` if the thread
@@ -233,7 +234,7 @@ pub fn insert_by(
     flags: u32,
 ) -> bool {
     let (tid, pid) = (task.tid(), task.pid());
-    namespace::note(task, tid);
+    task::note_number(task, tid);
     let runtime_ns = task.field(setting!(TASK_RUNTIME));
     let Some(scratch) = SCRATCH.get_ptr_mut(part) else { return false };
     let thread: *mut Thread = scratch.cast();
@@ -243,22 +244,72 @@ pub fn insert_by(
             pid,
             whereabouts: if out.is_some() { OFF_CPU } else { ON_CPU },
             state: out.map_or(0, |state| state as u8),
-            place: NEW_THREAD,
-            next_place: 0,
+            slot: NEW_THREAD,
+            next_slot: 0,
             since_ns: now_ns,
             begun_ns: now_ns,
             on_cpu_ns: 0,
             below_ns: 0,
             below: 0,
-            kernel_place: NO_PLACE,
-            next_kernel_place: 0,
+            kernel_slot: NO_SLOT,
+            next_kernel_slot: 0,
             is_final: 0,
             reserved: 0,
             waker: Waker { tid: 0, reserved: 0, key: 0, stack_ns: 0 },
             runtime_ns,
-            users: [StackPlace::EMPTY; PLACES],
-            kernels: [StackPlace::EMPTY; PLACES],
+            users: [CachedStack::EMPTY; SLOTS],
+            kernels: [CachedStack::EMPTY; SLOTS],
         };
         THREADS.insert(&tid, &*thread, u64::from(flags)).is_ok()
     }
+}
+
+/// `sched_waking(task)`, in the context of the waker: a thread, or an interrupt on top of one.
+#[raw_tracepoint(tracepoint = "sched_waking")]
+pub fn on_waking(ctx: RawTracePointContext) -> i32 {
+    let Some(thread) = known(Probed(ctx.arg(0)).tid()) else { return 0 };
+    // A thread preempted on its way to sleep may be woken. It waits for a CPU and for no other thread.
+    if thread.whereabouts != OFF_CPU || thread.state == BlockState::Preempted as u8 {
+        return 0;
+    }
+    let (mut pid, mut tid) = task::current_ids();
+    let is_outside = task::is_nobody(tid) && bpf_get_current_pid_tgid() as u32 != 0;
+    if is_outside {
+        (pid, tid) = (OUTSIDE, OUTSIDE);
+    }
+    // SAFETY: a helper without arguments.
+    let origin = Origin { pid, tid, time_ns: unsafe { bpf_ktime_get_ns() } };
+    let Some(record) = HalfRecord::half(RecordKind::WakerKernel, origin) else { return 0 };
+    // The memory layout of a process outside the namespace is unknown.
+    let user = if is_outside { None } else { regs::of_current() };
+    let mut key = mix(u64::from(tid) + 1, user.map_or(0, |user| user.ip));
+    key = mix(key, user.map_or(0, |user| user.sp));
+    if record.take_kernel(ctx.as_ptr()).is_ok() {
+        key = record.hash_of_first_frames(key);
+    }
+    // The idle task has the number 0, which means no waker.
+    thread.waker.tid = if tid == 0 { u32::MAX } else { tid };
+    if thread.waker.key == key && thread.waker.stack_ns != 0 {
+        return 0;
+    }
+    if record.send() && send_user(origin, user) {
+        thread.waker.key = key;
+        thread.waker.stack_ns = origin.time_ns;
+    } else {
+        count(counter::STACKS_LOST, 1);
+        thread.waker.key = 0;
+        thread.waker.stack_ns = 0;
+    }
+    0
+}
+
+/// Sends the user half of the current thread's stack. Returns false if the ring buffer is full.
+#[inline(always)]
+fn send_user(origin: Origin, user: Option<UserRegs>) -> bool {
+    let Some(record) = HalfRecord::half(RecordKind::WakerUser, origin) else { return true };
+    if let Some(user) = user {
+        record.walk_user(user, None);
+        record.send_copy();
+    }
+    record.send()
 }

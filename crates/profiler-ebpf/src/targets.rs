@@ -8,16 +8,14 @@ use aya_ebpf::{
 };
 use wingbeat_profiler_abi::{
     counter,
-    off_cpu::{BlockState, ENDED, OFF_CPU, ON_CPU, PLACES, StackPlace, Thread},
+    off_cpu::{BlockState, CachedStack, ENDED, OFF_CPU, ON_CPU, SLOTS, Thread},
     target,
 };
 
 use crate::{
-    maps::{EXITS, TARGETS, count, is_target, is_watching, setting},
-    missed, namespace,
-    preempt::without_preemption,
-    switch, table,
-    task::{Probed, Task as _},
+    maps::{EXITS, TARGETS, count, is_watching, setting},
+    stack, switch, synthesized_switches,
+    task::{self, Probed, Task as _, is_target, without_preemption},
 };
 
 /// Whether a process is a target or about to become one.
@@ -25,7 +23,7 @@ use crate::{
 fn is_in_table(pid: u32) -> bool {
     // With `--all`, separates the CPU time of the PID namespace from that of the machine.
     if setting!(NAMESPACED) != 0 && setting!(ALL) != 0 {
-        return !namespace::is_nobody(pid);
+        return !task::is_nobody(pid);
     }
     // SAFETY: a live element of the map.
     unsafe { TARGETS.get(&pid) }.is_some()
@@ -38,7 +36,7 @@ pub fn on_fork(ctx: RawTracePointContext) -> i32 {
         let (parent, child) = (Probed(ctx.arg(0)), Probed(ctx.arg(1)));
         if child.pid() != parent.pid() {
             follow(parent.pid(), child.pid());
-            table::fork(parent.pid(), child.pid());
+            stack::process_forked(parent.pid(), child.pid());
         }
         if is_watching() && is_target(child.pid()) {
             let tid = child.tid();
@@ -84,13 +82,13 @@ pub fn on_exec(ctx: RawTracePointContext) -> i32 {
     without_preemption(|| {
         let task = Probed(ctx.arg(0));
         let (tid, pid) = (task.tid(), task.pid());
-        table::exec(pid);
+        stack::process_execed(pid);
         if let Some(target) = TARGETS.get_ptr_mut(&pid) {
             // SAFETY: a live element of the map.
             unsafe { *target = target::ACTIVE };
         }
         if is_watching() && is_target(pid) {
-            begin_anew(task, tid, namespace::noted(ctx.arg(1), tid));
+            begin_anew(task, tid, task::noted_number(ctx.arg(1), tid));
         }
     });
     0
@@ -108,16 +106,16 @@ fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
     {
         // If it switched under its new number, that switch began the account.
         let until_ns = switch::known(tid).map_or(now_ns, |thread| thread.begun_ns);
-        missed::add_run(thread, old_tid, runtime_ns, until_ns);
+        synthesized_switches::add_run(thread, old_tid, runtime_ns, until_ns);
         switch::end(thread, old_tid, until_ns, false);
     }
     if let Some(thread) = switch::known(tid) {
-        missed::add_run(thread, tid, runtime_ns, now_ns);
+        synthesized_switches::add_run(thread, tid, runtime_ns, now_ns);
         if !switch::end(thread, tid, now_ns, true) {
             // The ring buffer was full: one account for both programs is better than none.
             thread.whereabouts = ON_CPU;
-            thread.users = [StackPlace::EMPTY; PLACES];
-            thread.kernels = [StackPlace::EMPTY; PLACES];
+            thread.users = [CachedStack::EMPTY; SLOTS];
+            thread.kernels = [CachedStack::EMPTY; SLOTS];
             return;
         }
     }
@@ -132,7 +130,7 @@ pub fn on_exit(ctx: RawTracePointContext) -> i32 {
     without_preemption(|| {
         let task = Probed(ctx.arg(0));
         let tid = task.tid();
-        namespace::note(task, tid);
+        task::note_number(task, tid);
         if is_watching()
             && let Some(thread) = switch::known(tid)
             && thread.whereabouts == OFF_CPU
@@ -140,7 +138,7 @@ pub fn on_exit(ctx: RawTracePointContext) -> i32 {
             // It is running, and its return was not seen.
             // SAFETY: a helper without arguments.
             let now_ns = unsafe { bpf_ktime_get_ns() };
-            missed::add_run(thread, tid, task.field(setting!(TASK_RUNTIME)), now_ns);
+            synthesized_switches::add_run(thread, tid, task.field(setting!(TASK_RUNTIME)), now_ns);
         }
         if is_in_table(task.pid()) {
             let cpu_ns: u64 = task.field(setting!(TASK_RUNTIME));
@@ -159,8 +157,8 @@ pub fn on_free(ctx: RawTracePointContext) -> i32 {
     without_preemption(|| {
         let task = Probed(ctx.arg(0));
         let (tid, pid) = (task.tid(), task.pid());
-        namespace::forget(task);
-        if namespace::is_nobody(tid) {
+        task::forget_number(task);
+        if task::is_nobody(tid) {
             return;
         }
         // SAFETY: a live element of the map.
@@ -176,7 +174,7 @@ pub fn on_free(ctx: RawTracePointContext) -> i32 {
             end_unseen(thread, tid, task.field(setting!(TASK_RUNTIME)));
         }
         if tid == pid {
-            table::forget(pid);
+            stack::process_gone(pid);
             let _ = TARGETS.remove(&pid);
         }
     });
@@ -189,13 +187,13 @@ fn end_unseen(thread: &mut Thread, tid: u32, runtime_ns: u64) {
     if thread.whereabouts == OFF_CPU {
         count(counter::GONE, 1);
     } else {
-        count(counter::RECKONED, 1);
+        count(counter::RECONSTRUCTED, 1);
         count(counter::SWITCHED_OUT, 1);
         count(counter::ENDED, 1);
     }
     // SAFETY: a helper without arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    let ran_ns = missed::ran_ns(thread, runtime_ns, now_ns);
+    let ran_ns = synthesized_switches::ran_ns(thread, runtime_ns, now_ns);
     thread.on_cpu_ns += ran_ns;
     let end_ns = thread.since_ns + ran_ns;
     switch::end(thread, tid, end_ns, false);

@@ -10,7 +10,7 @@ use std::{hint::black_box, process::ExitCode};
 
 use wingbeat_profiler::{
     diff::read_collapsed,
-    recorder::bench_api::BenchRecorder,
+    recorder::BenchRecorder,
     wire::{Record, decode},
 };
 

@@ -10,9 +10,9 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use wingbeat_profiler::{
     model::Completeness,
     recorder::{
-        bench_api::BenchRecorder,
+        BenchRecorder,
         event::{Event, EventKind, MappedFile},
-        intern::RawStacks,
+        raw_stacks::RawStacks,
     },
     wire::{Record, decode},
 };

@@ -71,6 +71,14 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    /// The embedded object lacks a program or a map.
+    pub(crate) fn missing(name: &str) -> Self {
+        Self::Kernel {
+            what: format!("find {name}"),
+            reason: "the embedded object file lacks it".to_owned(),
+        }
+    }
+
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         |source| Self::System { what, source }

@@ -13,14 +13,13 @@ use crate::{
     proc::{Stat, parse_mapping},
     symbolize::{
         debug_info::{DebugInfo, place_of_build},
+        jit::PerfMap,
         jitdump::{self, JitCode},
-        known::file::{decode, encode, with_head},
-        perf_map::PerfMap,
+        known::store::{decode, encode, with_head},
     },
     unwind::{
         Image,
-        jitdump::{Change, Reader},
-        pieces::Pieces,
+        jitdump::{Change, Pieces, Reader},
     },
 };
 

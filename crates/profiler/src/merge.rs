@@ -13,8 +13,8 @@ use wingbeat_pprof::{
 };
 
 use crate::{
-    distinct::Distinct,
     export::pprof::Value,
+    interner::Interner,
     model::{
         Binary, BinaryKind, Completeness, Frame, FrameId, Function, Line, Meta, Mode, Process,
         Profile, Stack, StackId, State, Sum, Thread, ThreadId, Weight,
@@ -49,12 +49,12 @@ pub struct Merge {
     mode: Mode,
     /// Keep windows separate.
     has_timeline: bool,
-    functions: Distinct<Function>,
-    binaries: Distinct<Binary>,
-    frames: Distinct<Frame>,
-    stacks: Distinct<Stack>,
+    functions: Interner<Function>,
+    binaries: Interner<Binary>,
+    frames: Interner<Frame>,
+    stacks: Interner<Stack>,
     /// A process, which is also its only thread.
-    processes: Distinct<String>,
+    processes: Interner<String>,
     sums: FxHashMap<Key, Weight>,
     /// Durations of the windows by start time.
     windows: FxHashMap<SystemTime, Duration>,
@@ -74,11 +74,11 @@ impl Merge {
         Self {
             mode,
             has_timeline,
-            functions: Distinct::default(),
-            binaries: Distinct::default(),
-            frames: Distinct::default(),
-            stacks: Distinct::default(),
-            processes: Distinct::default(),
+            functions: Interner::default(),
+            binaries: Interner::default(),
+            frames: Interner::default(),
+            stacks: Interner::default(),
+            processes: Interner::default(),
             sums: FxHashMap::default(),
             windows: FxHashMap::default(),
             periods: None,

@@ -3,21 +3,15 @@
 //! It is independent of BPF and perf. Addresses are stored unchanged with the generation of their address space.
 //! Symbols are resolved later, when no data can be lost meanwhile.
 
-#[doc(hidden)]
-pub mod bench_api;
+pub(crate) mod address_spaces;
 pub(crate) mod binaries;
-pub(crate) mod block;
 pub(crate) mod blocks;
-mod copied;
 pub mod event;
 mod heap;
-pub mod intern;
 pub(crate) mod jit;
 pub(crate) mod off_cpu;
 pub(crate) mod owners;
-mod roots;
-pub(crate) mod spaces;
-pub(crate) mod span;
+pub mod raw_stacks;
 pub(crate) mod threads;
 
 use std::{collections::HashSet, os::unix::fs::FileExt as _};
@@ -28,24 +22,21 @@ use wingbeat_profiler_abi::{
     unwind::{Frame, Rule},
 };
 
-use self::{
-    binaries::{Binaries, Binary},
-    block::Block,
-    blocks::Blocks,
-    copied::Copied,
-    event::{Event, EventKind, KernelCode, MappedFile},
-    intern::{RawStackId, RawStacks},
-    jit::JitRules,
-    owners::Owners,
-    spaces::{GenerationId, Mapping, Spaces},
-    span::Span,
-    threads::Threads,
-};
 use crate::{
     jitdump::is_dump,
     model::{BrokenReason, Completeness, ThreadId},
     proc,
-    unwind::{Memory, finish},
+    recorder::{
+        address_spaces::{GenerationId, Mapping, Spaces},
+        binaries::{Binaries, Binary},
+        blocks::{Block, Blocks, Span},
+        event::{Event, EventKind, KernelCode, MappedFile},
+        jit::JitRules,
+        owners::Owners,
+        raw_stacks::{RawStackId, RawStacks},
+        threads::Threads,
+    },
+    unwind::{Copied, Memory, finish},
     wire::{Record, Stack},
 };
 
@@ -436,7 +427,7 @@ impl Recorder {
         let ip = last.wrapping_sub(u64::from(frames.len() > 1 && !is_call));
         let fp = (header.is_fp_lost == 0).then_some(header.stop_fp);
         let mut frame = Frame::new(ip, header.stop_sp, fp, is_call);
-        frame.set_beside(header.beside);
+        frame.set_extra_register(header.extra_register);
         let Self { rules, spaces, binaries, wanted, jit, .. } = self;
         finish(frame, memory, frames, |address| {
             // The next sample will have the same callers.
@@ -483,5 +474,121 @@ fn look_up_rule(
     Some(Some(rule))
 }
 
+/// A recorder that follows all processes.
+#[derive(Debug)]
+pub struct BenchRecorder(Recorder);
+
+impl Default for BenchRecorder {
+    /// A recording that starts at time 0.
+    fn default() -> Self {
+        let mut recorder = Recorder::new(0, Scope::All);
+        recorder.watch_blocks();
+        recorder.watch_space();
+        Self(recorder)
+    }
+}
+
+impl BenchRecorder {
+    /// Adds an event. Events and records must be in time order.
+    pub fn event(&mut self, event: Event) {
+        self.0.event(event);
+    }
+
+    /// Adds a record of the kernel half.
+    pub fn record(&mut self, record: Record<'_>) {
+        self.0.record(record);
+    }
+
+    /// Number of samples and of their distinct stacks.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.0.samples.len(), self.0.stacks.len())
+    }
+}
+
+/// Processes that started before the recorder, and walks that end at once.
 #[cfg(test)]
-mod tests;
+mod tests {
+    use wingbeat_profiler_abi::RecordKind;
+
+    use super::*;
+    use crate::wire::decode;
+
+    #[test]
+    fn with_all_a_process_is_known_whole_at_its_first_mapping() {
+        let pid = std::process::id();
+        let mappings = proc::executable_mappings(pid);
+        let mut recorder = Recorder::new(0, Scope::All);
+        let file = mappings.last().expect("a mapping").clone();
+        recorder.event(Event { time_ns: 1, kind: EventKind::Map { pid, file } });
+        let generation = recorder.generation(pid);
+        let known = recorder.spaces.generation(generation).expect("generation");
+        for mapping in &mappings {
+            assert!(known.find(mapping.start).is_some(), "{mapping:?}");
+        }
+    }
+
+    #[test]
+    fn a_stack_that_was_copied_is_walked_to_its_end() {
+        let pid = std::process::id();
+        let mut recorder = Recorder::new(0, Scope::All);
+        recorder.adopt(pid);
+        // The first instruction of a function: the caller's address is on top of the stack, or in the link register on
+        // aarch64. The caller is the same function one byte on, and the thread ends after that; on aarch64 the link
+        // register is unknown by then.
+        let ip = first_instruction as fn() as usize as u64;
+        let (sp, caller) = (0x7ffe_0000_u64, ip + 1);
+        let (extra_register, end) = match cfg!(target_arch = "aarch64") {
+            true => (caller << 16, Completeness::Broken(BrokenReason::Unsupported)),
+            false => (0, Completeness::Complete),
+        };
+        for bytes in [copy(pid, sp, [caller, 0]), sample(pid, [sp, 3, extra_register, ip])] {
+            recorder.record(decode(&bytes).expect("record"));
+        }
+        let stacks = recorder.stacks.in_order();
+        assert_eq!(stacks[0].user, [ip, caller]);
+        assert_eq!(stacks[0].completeness, end);
+        assert_eq!(recorder.wanted, [(pid, ip), (pid, caller - 1)]);
+    }
+
+    #[test]
+    fn a_mapping_that_becomes_known_late_counts() {
+        let pid = std::process::id();
+        let mut recorder = Recorder::new(0, Scope::All);
+        recorder.spaces.clear(pid);
+        let ip = first_instruction as fn() as usize as u64;
+        let generation = recorder.generation(pid);
+        assert_eq!(rule(&mut recorder, generation, ip), None);
+        for file in proc::executable_mappings(pid) {
+            recorder.event(Event { time_ns: 1, kind: EventKind::Map { pid, file } });
+        }
+        assert_eq!(recorder.generation(pid), generation);
+        assert!(rule(&mut recorder, generation, ip).is_some_and(|rule| rule != Rule::GAP));
+    }
+
+    fn first_instruction() {
+        std::hint::black_box(1);
+    }
+
+    fn rule(recorder: &mut Recorder, generation: GenerationId, address: u64) -> Option<Rule> {
+        let Recorder { rules, spaces, binaries, .. } = recorder;
+        look_up_rule(rules, spaces, binaries, generation, address)
+            .map(|rule| rule.unwrap_or(Rule::GAP))
+    }
+
+    /// Two words of stack.
+    fn copy(pid: u32, address: u64, words: [u64; 2]) -> Vec<u8> {
+        let mut bytes = vec![RecordKind::Copy as u8, 0, 2, 0];
+        bytes.extend(pid.to_le_bytes());
+        bytes.extend([1, address].into_iter().chain(words).flat_map(u64::to_le_bytes));
+        bytes
+    }
+
+    /// A sample with one user frame without a table: its stack and frame pointer, the state of the extra register, its
+    /// address.
+    fn sample(pid: u32, [sp, fp, extra_register, ip]: [u64; 4]) -> Vec<u8> {
+        let mut bytes = vec![RecordKind::Sample as u8, Stop::NoTable as u8, 0, 0, 1, 0, 0, 0];
+        bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));
+        bytes.extend([1, sp, fp, extra_register, 0, ip].into_iter().flat_map(u64::to_le_bytes));
+        bytes
+    }
+}

@@ -1,17 +1,12 @@
 //! A recording from start to end: load, launch, drain, stop.
 
 mod continuous;
-mod counters;
-mod descriptors;
 mod heap;
 mod kernel;
-mod memory;
 mod object;
-mod preempt;
 mod ring;
 mod run;
 mod sideband;
-mod space;
 mod switch;
 mod tables;
 
@@ -20,7 +15,6 @@ use std::{fs, os::fd::BorrowedFd, time::Duration};
 pub use self::{
     continuous::{Continuous, Window},
     heap::{HeapAccounts, LeftOut, ProbedFile, SAMPLE_NS},
-    space::SpaceAccounts,
 };
 pub use crate::{recorder::threads::Lineage, symbolize::known::NameCounts};
 pub use tables::TableCounts;
@@ -33,9 +27,9 @@ use wingbeat_profiler_abi::{counter, walk};
 
 use self::{kernel::KernelHalf, run::Session, sideband::Sideband};
 use crate::{
-    counts::{Switches, Ticks},
+    counts::{Counters, Switches, Ticks},
     error::RecordError,
-    model::{Meta, Mode},
+    model::{Amount, Meta, Mode},
     recorder::Recorder,
     targets::Targets,
 };
@@ -251,6 +245,32 @@ pub struct OffCpuAccounts {
     pub reused: u64,
 }
 
+/// Accounts of requested and released address space.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpaceAccounts {
+    /// Peak of mapped memory requested during the recording.
+    pub peak: Amount,
+    /// Time of the peak, in nanoseconds since the start.
+    pub peak_ns: u64,
+    /// Releasing calls and their bytes, including memory mapped before the recording.
+    pub unmapped: (u64, u64),
+    /// Calls lost because the ring buffer was full.
+    pub lost: u64,
+}
+
+impl SpaceAccounts {
+    /// Of a finished recording; `None` if it did not record these calls.
+    fn of(recorder: &Recorder, counters: &Counters, start_ns: u64) -> Option<Self> {
+        let mapped = recorder.heap.space.as_ref()?;
+        Some(Self {
+            peak: mapped.sums.peak,
+            peak_ns: mapped.sums.peak_ns.saturating_sub(start_ns),
+            unmapped: mapped.unmapped,
+            lost: counters.get(counter::SPACES_LOST) + mapped.without_stack,
+        })
+    }
+}
+
 /// CPU time of the targets until the end of the recording.
 struct CpuTime {
     /// As known at that time.
@@ -304,7 +324,7 @@ fn started(options: &Options) -> Result<Session, RecordError> {
     let rights =
         Rights::current().map_err(RecordError::system("read the rights of this process"))?;
     rights.check_for_profile()?;
-    memory::return_large_blocks();
+    kernel::return_large_blocks();
     let mut session = Session::set_up(options, rights.is_in_pid_namespace())?;
     session.start(options)?;
     Ok(session)

@@ -1,6 +1,5 @@
 //! Accounts of a recording: ticks, stacks, and the profiler's own cost.
 
-mod accounts;
 pub mod jit;
 pub mod off_cpu;
 
@@ -21,7 +20,7 @@ use crate::{
     fold::Folded,
     model::{Binary, BinaryKind, BrokenReason, Completeness, Profile},
     session::{Finished, TableCounts, Unwinding},
-    symbolize::refused::{Refused, Unusable},
+    symbolize::{Refused, Unusable},
 };
 
 /// Samples and blocks by completeness of the user stack.
@@ -272,7 +271,7 @@ impl Summary {
             cpus: finished.cpus,
             ticks: finished.ticks.clone(),
             stacks: Stacks::count(profile),
-            off_cpu: accounts::off_cpu(finished, profile, idle_hidden),
+            off_cpu: off_cpu::off_cpu(finished, profile, idle_hidden),
             target_cpu_time_ns: finished.target_cpu_time_ns(),
             processes: profile.processes.len() as u32,
             threads: threads(profile),

@@ -4,46 +4,44 @@
 //! recording kept open, so later changes do not matter.
 
 pub(crate) mod debug_info;
-mod demangle;
 mod dwarf;
-mod go;
 pub mod helper;
-mod jit;
+pub(crate) mod jit;
 pub(crate) mod jitdump;
-mod kernel;
 pub(crate) mod known;
+mod locations;
 pub(crate) mod lookup;
 mod off_cpu;
-pub(crate) mod perf_map;
-mod places;
-pub mod refused;
 mod symbols;
 mod tables;
-mod wanted;
 
-use std::collections::hash_map::Entry;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, hash_map::Entry},
+};
 
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
-pub use self::wanted::wanted;
+use self::locations::Locations;
 use crate::{
-    debuginfod::DebugFiles,
+    debuginfod::{BuildId, DebugFiles, Wanted},
     heap::sums::RawSite,
     model::{Amount, Frame, Meta, Mode, Profile, Sample, Site, StackId, ThreadId},
     recorder::{
         RawSample, Recorder,
-        intern::{RawStack, RawStackId},
+        binaries::{Backing, Binary, BinaryId},
+        raw_stacks::{RawStack, RawStackId},
     },
     session::Finished,
-};
-
-use self::{
-    jit::Jits,
-    known::KnownNames,
-    lookup::{Asked, Detail},
-    off_cpu::{Stacks, off_cpu},
-    places::Places,
-    refused::{Refused, Untold, Unusable},
+    symbolize::{
+        debug_info::DebugInfo,
+        jit::Jits,
+        known::KnownNames,
+        lookup::{Asked, Detail},
+        off_cpu::{Stacks, off_cpu},
+    },
+    untrusted_file::Distrust,
 };
 
 /// A profile, and the files that could have provided more names.
@@ -74,27 +72,27 @@ pub(crate) fn name(
     asked: Asked<'_>,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Symbolized {
-    let mut places = Places::default();
+    let mut locations = Locations::default();
     // The same code has other addresses in each process, so stacks that differ by address may become equal.
     let mut stacks = Stacks::default();
     let mut jits = Jits::new(recorder);
     let raw = recorder.stacks.in_order();
     stacks.ids = raw
         .iter()
-        .map(|raw| stacks.stacks.id(places.stack(*raw, recorder, &mut jits, None)))
+        .map(|raw| stacks.stacks.id(locations.stack(*raw, recorder, &mut jits, None)))
         .collect();
     let mut of = |taken: &[RawSample]| {
-        samples((recorder, taken), meta.start_ns, &raw, &mut places, &mut stacks, &mut jits)
+        samples((recorder, taken), meta.start_ns, &raw, &mut locations, &mut stacks, &mut jits)
     };
     let (samples, faults) = (of(&recorder.samples), of(&recorder.faults));
     let (names, Untold { refused, unusable }) =
-        lookup::names(&places, recorder, asked, &mut jits, &mut stacks.tables, progress);
+        lookup::names(&locations, recorder, asked, &mut jits, &mut stacks.tables, progress);
     stacks.frames = names
         .into_iter()
-        .zip(places.iter())
-        .map(|(named, place)| Frame {
+        .zip(locations.iter())
+        .map(|(named, location)| Frame {
             binary: named.binary,
-            address: place.address,
+            address: location.address,
             lines: named.lines,
         })
         .collect();
@@ -133,9 +131,9 @@ fn sites(raw: &[RawSite], stacks: &Stacks) -> Vec<Site> {
     let mut sites: Vec<Site> = Vec::with_capacity(raw.len());
     let mut known: FxHashMap<(ThreadId, StackId), usize> = FxHashMap::default();
     for raw in raw {
-        let stack = stacks.ids.get(raw.place.stack as usize).copied().unwrap_or(0);
+        let stack = stacks.ids.get(raw.key.stack as usize).copied().unwrap_or(0);
         let site = raw.named(stack);
-        match known.entry((raw.place.process, stack)) {
+        match known.entry((raw.key.process, stack)) {
             Entry::Occupied(at) => sites[*at.get()].merge(&site),
             Entry::Vacant(new) => {
                 new.insert(sites.len());
@@ -171,12 +169,13 @@ fn samples(
     (recorder, taken): (&Recorder, &[RawSample]),
     start_ns: u64,
     raw_stacks: &[RawStack<'_>],
-    places: &mut Places,
+    locations: &mut Locations,
     stacks: &mut Stacks,
     jits: &mut Jits<'_>,
 ) -> Vec<Sample> {
     let named = stacks.ids.iter().map(|&id| &stacks.stacks.entries[id as usize]);
-    let changes: Vec<Vec<u64>> = named.map(|stack| places.changes(&stack.frames, jits)).collect();
+    let changes: Vec<Vec<u64>> =
+        named.map(|stack| locations.changes(&stack.frames, jits)).collect();
     // The stack of a sample, by the number of these changes before it.
     let mut known: FxHashMap<(RawStackId, usize), StackId> = FxHashMap::default();
     let mut samples = Vec::with_capacity(taken.len());
@@ -188,7 +187,7 @@ fn samples(
             changes => {
                 let before = changes.partition_point(|&change| change <= at_ns);
                 *known.entry((raw.stack, before)).or_insert_with(|| {
-                    let stack = places.stack(raw_stacks[index], recorder, jits, Some(at_ns));
+                    let stack = locations.stack(raw_stacks[index], recorder, jits, Some(at_ns));
                     stacks.stacks.id(stack)
                 })
             }
@@ -197,4 +196,104 @@ fn samples(
     }
     samples.sort_by_key(|sample| sample.time_ns);
     samples
+}
+
+/// Files that could have provided more names.
+#[derive(Debug, Default)]
+struct Untold {
+    pub refused: Vec<Refused>,
+    pub unusable: Vec<Unusable>,
+}
+
+impl Untold {
+    /// Records why a file was not used, once per file.
+    fn add(&mut self, path: &str, why: String, is_replaced: bool) {
+        match self.unusable.iter_mut().find(|known| known.path == path) {
+            Some(known) => known.reason = format!("{}; {why}", known.reason),
+            None => {
+                let path = path.to_owned();
+                self.unusable.push(Unusable { path, reason: why, is_replaced });
+            }
+        }
+    }
+}
+
+/// A symbol file that was not used, though code of its process is unnamed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    pub pid: u32,
+    /// As seen by the process.
+    pub path: String,
+    pub reason: String,
+}
+
+impl Refused {
+    fn new(pid: u32, path: String, why: Distrust) -> Self {
+        Self { pid, path, reason: why.to_string() }
+    }
+}
+
+/// A file whose debug information, or a part of it, was not used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unusable {
+    /// The code file, as seen by its process.
+    pub path: String,
+    pub reason: String,
+    /// The file has been replaced since it ran, so it provides no names.
+    pub is_replaced: bool,
+}
+
+/// Files of a recording whose debug information is missing on this machine, most samples first.
+pub fn wanted(finished: &Finished) -> Vec<Wanted> {
+    let recorder = &finished.recorder;
+    // Two files with the same build id are copies.
+    let mut by_build: BTreeMap<BuildId, (u64, &str)> = BTreeMap::new();
+    for (id, hits) in hits(recorder) {
+        let Some(binary) = recorder.binaries.get(id) else { continue };
+        if let Some(build_id) = missing(binary) {
+            by_build.entry(build_id).or_insert((0, &binary.path)).0 += hits;
+        }
+    }
+    let mut wanted: Vec<_> = by_build.into_iter().collect();
+    wanted.sort_by_key(|(_, (hits, _))| Reverse(*hits));
+    let wanted = wanted.into_iter();
+    wanted.map(|(build_id, (_, path))| Wanted { path: path.to_owned(), build_id }).collect()
+}
+
+/// Number of samples and blocks with an address in each file, in file order.
+fn hits(recorder: &Recorder) -> BTreeMap<BinaryId, u64> {
+    let stacks = recorder.stacks.in_order();
+    let mut weights = vec![0_u64; stacks.len()];
+    let sampled = recorder.samples.iter().map(|sample| (sample.stack, 1));
+    let blocked = recorder.blocks.rows.iter().map(|row| (row.kind.stack, row.durations.count()));
+    for (stack, weight) in sampled.chain(blocked) {
+        if let Some(sum) = weights.get_mut(stack as usize) {
+            *sum += weight;
+        }
+    }
+    let mut hits: BTreeMap<BinaryId, u64> = BTreeMap::new();
+    for (stack, weight) in stacks.iter().zip(weights) {
+        let Some(generation) = recorder.spaces.generation(stack.generation) else { continue };
+        let mut in_stack: FxHashMap<BinaryId, u64> = FxHashMap::default();
+        for &address in stack.user {
+            if let Some(mapping) = generation.find(address) {
+                in_stack.insert(mapping.binary, weight);
+            }
+        }
+        for (binary, weight) in in_stack {
+            *hits.entry(binary).or_default() += weight;
+        }
+    }
+    hits
+}
+
+/// The build of a file without names here.
+fn missing(binary: &Binary) -> Option<BuildId> {
+    if binary.backing != Backing::File {
+        return None;
+    }
+    let info = DebugInfo::read(binary.file()?)?;
+    let build_id = BuildId::new(&info.build_id).filter(|_| !info.has_names)?;
+    let installed = info.find_installed(binary.whereabouts(), &mut |_, _| {});
+    installed.is_none().then_some(build_id)
 }

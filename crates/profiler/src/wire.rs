@@ -79,8 +79,8 @@ pub struct Piece<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HalfStack<'a> {
     pub stack: Stack<'a>,
-    /// Place of the stack among those of the thread.
-    pub place: u8,
+    /// Slot of the stack among those of the thread.
+    pub slot: u8,
     /// Flags such as [`CHECK`](wingbeat_profiler_abi::off_cpu::CHECK).
     pub flags: u8,
 }
@@ -178,7 +178,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, DecodeError> {
 
 fn decode_half(bytes: &[u8]) -> Result<HalfStack<'_>, DecodeError> {
     let (half, rest): (HalfHeader, _) = header(bytes)?;
-    Ok(HalfStack { stack: stack(half.stack, rest)?, place: half.place, flags: half.flags })
+    Ok(HalfStack { stack: stack(half.stack, rest)?, slot: half.slot, flags: half.flags })
 }
 
 fn stack(header: StackHeader, rest: &[u8]) -> Result<Stack<'_>, DecodeError> {
@@ -255,10 +255,10 @@ mod tests {
         let mut header = HalfHeader::new_zeroed();
         header.stack.kind = RecordKind::UserStack as u8;
         header.stack.user_frames = 1;
-        (header.place, header.flags) = (2, 1);
+        (header.slot, header.flags) = (2, 1);
         let bytes = [header.as_bytes(), [0x4010_u64].as_bytes()].concat();
         let Ok(Record::UserStack(half)) = decode(&bytes) else { panic!("not half a stack") };
-        assert_eq!((half.stack.stop, half.place, half.flags), (Stop::End, 2, 1));
+        assert_eq!((half.stack.stop, half.slot, half.flags), (Stop::End, 2, 1));
         assert_eq!(half.stack.user.iter().collect::<Vec<_>>(), [0x4010]);
         assert!(half.stack.kernel.is_empty());
     }

@@ -1,34 +1,27 @@
 //! Call frame information of an ELF file, and the rules of any stretch of its code.
 
-mod code;
-mod function;
-mod gaps;
-mod segments;
+mod jit;
 
-use std::ops::Range;
+use std::{io::Read as _, ops::Range};
 
+use flate2::read::ZlibDecoder;
 use gimli::{
-    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, RunTimeEndian, UnwindContext,
-    UnwindSection,
+    BaseAddresses, CallFrameInstruction, CieOrFde, CommonInformationEntry, DebugFrame, EhFrame,
+    EhFrameHdr, Register, RunTimeEndian, UnwindContext, UnwindOffset, UnwindSection,
 };
 use object::{
-    Endian as _, Endianness, Object as _, ObjectSection as _, ReadRef, elf,
-    read::elf::{ElfFile64, FileHeader},
+    CompressedData, CompressionFormat, Endian as _, Endianness, Object as _, ObjectSection as _,
+    ObjectSymbol as _, ReadRef, SectionKind, SymbolKind,
+    elf::{self, FileHeader64},
+    read::elf::{ElfFile64, FileHeader, ProgramHeader as _},
 };
-
 use wingbeat_profiler_abi::unwind::Rule;
 
 use crate::{
     code::{CodeRules, Sources},
     go_rules::GoRules,
     gopclntab::GoTable,
-    interpret::{Bytes, Registers},
-};
-
-use self::{
-    function::{Damaged, Function, Shared},
-    gaps::{functions, instructions, section_range},
-    segments::{Segments, uncompressed},
+    interpret::{Bytes, Registers, rule_of},
 };
 
 /// Why a file has no tables.
@@ -402,6 +395,287 @@ fn list<'a, S: UnwindSection<Bytes<'a>>>(
         }
     }
     found
+}
+
+/// Compressed sections with a larger announced size are rejected.
+const SECTION_BYTES_MAX: u64 = 1 << 30;
+
+type ProgramHeader = <FileHeader64<Endianness> as FileHeader>::ProgramHeader;
+
+/// The segments of a file.
+struct Segments<'data, R> {
+    headers: &'data [ProgramHeader],
+    endian: Endianness,
+    data: R,
+}
+
+impl<'data, R: ReadRef<'data>> Segments<'data, R> {
+    /// The executable segments, as far as the file has them.
+    fn code(&self) -> Vec<Range<u64>> {
+        let is_code = |header: &&ProgramHeader| {
+            header.p_type(self.endian) == elf::PT_LOAD
+                && header.p_flags(self.endian).contains(elf::PF_X)
+        };
+        let range = |header: &ProgramHeader| {
+            let (start, (offset, size)) =
+                (header.p_vaddr(self.endian), header.file_range(self.endian));
+            let end = start.checked_add(size.min(self.data.len().ok()?.saturating_sub(offset)))?;
+            (start < end).then_some(start..end)
+        };
+        self.headers.iter().filter(is_code).filter_map(range).collect()
+    }
+
+    /// `.eh_frame_hdr`, which has its own program header.
+    fn index(&self) -> Option<Section> {
+        let header =
+            self.headers.iter().find(|it| it.p_type(self.endian) == elf::PT_GNU_EH_FRAME)?;
+        let bytes = header.data(self.endian, self.data).ok()?.to_vec();
+        Some(Section { address: header.p_vaddr(self.endian), bytes })
+    }
+
+    /// Bytes of a segment.
+    fn read(&self, address: u64, bytes: u64) -> Option<&'data [u8]> {
+        self.headers.iter().filter(|it| it.p_type(self.endian) == elf::PT_LOAD).find_map(|header| {
+            let skipped = address.checked_sub(header.p_vaddr(self.endian))?;
+            let (offset, size) = header.file_range(self.endian);
+            if skipped.checked_add(bytes)? > size {
+                return None;
+            }
+            self.data.read_bytes_at(offset.checked_add(skipped)?, bytes).ok()
+        })
+    }
+
+    /// The rest of a segment from an address on.
+    fn section_at(&self, address: u64) -> Option<Section> {
+        self.headers.iter().filter(|it| it.p_type(self.endian) == elf::PT_LOAD).find_map(|header| {
+            let skipped = address.checked_sub(header.p_vaddr(self.endian))?;
+            let bytes = header.data(self.endian, self.data).ok()?;
+            let bytes = bytes.get(usize::try_from(skipped).ok()?..)?.to_vec();
+            (!bytes.is_empty()).then_some(Section { address, bytes })
+        })
+    }
+}
+
+/// Contents of a section. Go compresses its `.debug_frame`.
+fn uncompressed(section: &CompressedData<'_>) -> Option<Vec<u8>> {
+    match section.format {
+        CompressionFormat::None => Some(section.data.to_vec()),
+        CompressionFormat::Zlib if section.uncompressed_size <= SECTION_BYTES_MAX => {
+            let mut bytes = Vec::new();
+            let decoder = ZlibDecoder::new(section.data);
+            decoder.take(section.uncompressed_size).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        }
+        _ => None,
+    }
+}
+
+/// A function entry, with an address range.
+struct Function<'a> {
+    image: &'a Image,
+    entry: Entry,
+    bounds: Range<u64>,
+}
+
+/// A function with unknown rules from some address on.
+struct Damaged {
+    from: u64,
+    to: u64,
+}
+
+/// The last common entry. The next function mostly uses the same, which is then not parsed again.
+#[derive(Default)]
+struct Shared<'a> {
+    last: Option<(Source, usize, CommonInformationEntry<Bytes<'a>>)>,
+}
+
+impl<'i> Function<'i> {
+    /// Emits the rules, and returns their end address.
+    fn rules(
+        &self,
+        shared: &mut Shared<'i>,
+        context: &mut UnwindContext<usize>,
+        emit: &mut impl FnMut(u64, Rule),
+    ) -> Result<u64, Damaged> {
+        let nothing = Damaged { from: self.entry.start, to: self.entry.start };
+        match self.entry.source {
+            Source::EhFrame => {
+                let section = self.image.eh_frame.as_ref().ok_or(nothing)?;
+                self.rules_of(&self.image.eh_frame_of(section), shared, context, emit)
+            }
+            Source::DebugFrame => {
+                let section = self.image.debug_frame.as_ref().ok_or(nothing)?;
+                self.rules_of(&self.image.debug_frame_of(section), shared, context, emit)
+            }
+        }
+    }
+
+    fn rules_of<S: UnwindSection<Bytes<'i>>>(
+        &self,
+        section: &S,
+        shared: &mut Shared<'i>,
+        context: &mut UnwindContext<usize>,
+        emit: &mut impl FnMut(u64, Rule),
+    ) -> Result<u64, Damaged> {
+        let Range { start: first, end: bound } = self.bounds;
+        let Self { image: Image { bases, registers, .. }, entry, .. } = self;
+        let offset = S::Offset::from(entry.offset);
+        let share = |section: &S, bases: &BaseAddresses, offset: S::Offset| {
+            let at = (entry.source, UnwindOffset::into(offset));
+            match &shared.last {
+                Some((source, offset, known)) if (*source, *offset) == at => Ok(known.clone()),
+                _ => {
+                    let read = section.cie_from_offset(bases, offset)?;
+                    shared.last = Some((at.0, at.1, read.clone()));
+                    Ok(read)
+                }
+            }
+        };
+        let Ok(function) = section.fde_from_offset(bases, offset, share) else {
+            return Err(Damaged { from: entry.start, to: entry.start });
+        };
+        let (mut at, end) = (function.initial_address(), function.end_address().min(bound));
+        // An index that does not match its entry could refer to it from any number of addresses.
+        if at != entry.start {
+            return Err(Damaged { from: entry.start, to: entry.start });
+        }
+        let is_signal = function.is_signal_trampoline();
+        let Ok(mut rows) = function.rows(section, bases, context) else {
+            return Err(Damaged { from: at, to: end });
+        };
+        loop {
+            match rows.next_row() {
+                Ok(Some(row)) => {
+                    let start = row.start_address().max(first);
+                    if start >= end {
+                        return Ok(end);
+                    }
+                    at = row.end_address().min(end);
+                    if start < at {
+                        emit(start, rule_of(row, section, *registers, is_signal));
+                    }
+                }
+                Ok(None) => return Ok(end),
+                Err(_) => return Err(Damaged { from: at, to: end }),
+            }
+        }
+    }
+}
+
+// Code of a file without call frame information, and possible function starts in it.
+
+/// In files with at most this much code, all entries are read.
+const SMALL_CODE_BYTES: u64 = 2 << 20;
+/// Also in files with at least this much code per entry.
+const GAP_BYTES_MEAN: u64 = 4096;
+
+impl Image {
+    /// Code that no entry covers and that may be more than padding between functions.
+    fn gaps(&self, parts: &[Range<u64>]) -> Vec<Range<u64>> {
+        let mut covered: Vec<Covered> =
+            self.entries.iter().map(|entry| self.cover(*entry)).collect();
+        covered
+            .extend(self.go.as_ref().map(|go| Covered { range: go.range(), is_outermost: false }));
+        covered.sort_by_key(|covered| covered.range.start);
+        let mut gaps = Vec::new();
+        for code in parts {
+            let mut at = code.start;
+            let end = Covered { range: code.end..code.end, is_outermost: false };
+            for Covered { range, is_outermost } in covered.iter().chain([&end]) {
+                let gap = at..range.start.min(code.end);
+                // Neither `.fini` nor the end of glibc's `clone` is long.
+                let is_short = gap.end.saturating_sub(gap.start) < PADDING_BYTES_MAX;
+                let may_be_short = *is_outermost || gap.start == code.start;
+                if gap.start < gap.end && (may_be_short || !is_short) {
+                    gaps.push(gap);
+                }
+                at = at.max(range.end);
+            }
+        }
+        gaps
+    }
+
+    /// The code that an entry covers.
+    fn cover(&self, entry: Entry) -> Covered {
+        let nothing = Covered { range: entry.start..entry.start, is_outermost: false };
+        match entry.source {
+            Source::EhFrame => self
+                .eh_frame
+                .as_ref()
+                .map_or(nothing, |section| covered(&self.eh_frame_of(section), &self.bases, entry)),
+            Source::DebugFrame => self.debug_frame.as_ref().map_or(nothing, |section| {
+                covered(&self.debug_frame_of(section), &self.bases, entry)
+            }),
+        }
+    }
+
+    /// Whether looking for code without call frame information is worthwhile. It requires reading all entries, for
+    /// which samples of a large file should not wait: such a file has entries for nearly all of its code, or for
+    /// hardly any.
+    fn may_have_long_gaps(&self) -> bool {
+        let bytes = self.text.end - self.text.start;
+        bytes <= SMALL_CODE_BYTES || self.entries.len() as u64 * GAP_BYTES_MEAN < bytes
+    }
+}
+
+/// Linkers and assemblers pad to the next multiple of 16; shorter gaps are ignored.
+const PADDING_BYTES_MAX: u64 = 16;
+
+/// `DW_CFA_undefined` of the return address on x86-64: the start of code without a caller.
+const OUTERMOST: CallFrameInstruction<usize> =
+    CallFrameInstruction::Undefined { register: Register(16) };
+
+/// The code that an entry covers, and whether it begins like code without a caller.
+struct Covered {
+    range: Range<u64>,
+    is_outermost: bool,
+}
+
+fn covered<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    entry: Entry,
+) -> Covered {
+    let offset = S::Offset::from(entry.offset);
+    match section.fde_from_offset(bases, offset, S::cie_from_offset) {
+        Ok(function) if function.initial_address() == entry.start => Covered {
+            range: entry.start..function.end_address(),
+            is_outermost: matches!(
+                function.instructions(section, bases).next(),
+                Ok(Some(OUTERMOST))
+            ),
+        },
+        _ => Covered { range: entry.start..entry.start, is_outermost: false },
+    }
+}
+
+/// The code sections, if there are section headers: executable segments may also have data.
+fn instructions<'data>(
+    object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>,
+) -> Option<Vec<Range<u64>>> {
+    let sections = object.sections().filter(|section| section.kind() == SectionKind::Text);
+    let range = |address: u64, bytes: u64| Some(address..address.checked_add(bytes)?);
+    let found: Vec<Range<u64>> =
+        sections.filter_map(|section| range(section.address(), section.size())).collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// Address range of a section, by name.
+fn section_range<'data>(
+    object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>,
+    name: &str,
+) -> Option<Range<u64>> {
+    let section = object.section_by_name(name)?;
+    Some(section.address()..section.address().checked_add(section.size())?)
+}
+
+/// Function addresses in the symbol tables.
+fn functions<'data>(object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>) -> Vec<u64> {
+    let symbols = object.symbols().chain(object.dynamic_symbols());
+    symbols
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && !symbol.is_undefined())
+        .map(|symbol| symbol.address())
+        .collect()
 }
 
 #[cfg(test)]

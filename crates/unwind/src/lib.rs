@@ -15,7 +15,7 @@ mod image;
 mod interpret;
 mod table;
 
-pub use gopclntab::{GoPlace, GoTable};
+pub use gopclntab::{GoLocation, GoTable};
 pub use image::{Image, ImageError, Unreadable};
 pub use table::{OpenBlock, RuleId, Rules, Table};
 pub use wingbeat_profiler_abi::unwind::{Cfa, FramePointer, ReturnAddress, Rule};

@@ -1,13 +1,12 @@
 //! `wingbeat agent`: parses flags, calls the library, prints text.
 
 mod args;
-#[cfg(feature = "server")]
-mod metrics;
 
 use std::{
     collections::HashMap,
     fs,
     io::{self, IsTerminal as _, Read as _},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
@@ -16,20 +15,22 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use owo_colors::OwoColorize as _;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     low_level::raise,
 };
 use wingbeat_agent::{
-    AgentOptions, Counts, Credentials, Kubelet, KubeletOptions, Notice, PushOptions, Pusher, Rules,
-    Sinks, Target, WindowArchive,
+    AgentOptions, Counts, Credentials, Kubelet, KubeletOptions, Metrics, Notice, PushOptions,
+    Pusher, Rules, Sinks, Target, WindowArchive,
 };
 use wingbeat_profiler::session::{NameCounts, Rates};
 use wingbeat_text::{bytes, duration, grouped, plural, share};
 
-pub(crate) use self::args::AgentArgs;
 use crate::shell::{interruptible_by, message, signal_socket, warning};
+
+pub(crate) use crate::agent::args::AgentArgs;
 
 /// Time limit for pushing queued windows at the end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     }
     #[cfg(feature = "server")]
     if let Some(address) = args.metrics {
-        let address = metrics::serve(address, sinks.metrics.clone())?;
+        let address = serve_metrics(address, sinks.metrics.clone())?;
         if !quiet {
             message!("figures of the agent: http://{address}/metrics");
         }
@@ -367,4 +368,32 @@ fn say_kept(folder: &Path, archive: &WindowArchive) {
 
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Serves `/metrics` and `/healthz` until the process ends; returns the address.
+fn serve_metrics(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> anyhow::Result<SocketAddr> {
+    let listener = std::net::TcpListener::bind(address)
+        .with_context(|| format!("cannot listen on {address} for --metrics"))?;
+    let address = listener.local_addr().context("cannot tell the address")?;
+    listener.set_nonblocking(true).context("cannot listen")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the server of --metrics")?;
+    let text = move || {
+        let metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        std::future::ready(([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.text()))
+    };
+    let router =
+        Router::new().route("/metrics", get(text)).route("/healthz", get(|| async { "ok\n" }));
+    thread::Builder::new()
+        .name("metrics".to_owned())
+        .spawn(move || {
+            runtime.block_on(async {
+                let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+                let _ = axum::serve(listener, router).await;
+            });
+        })
+        .context("cannot start the server of --metrics")?;
+    Ok(address)
 }

@@ -1,8 +1,7 @@
 //! `wingbeat heap`: parses flags, calls the library, prints text.
 
-mod args;
-pub(crate) mod pages;
-mod report;
+pub(crate) mod args;
+pub(crate) mod report;
 
 use std::{
     os::fd::BorrowedFd,
@@ -24,7 +23,7 @@ pub(crate) use self::args::HeapArgs;
 use self::args::{HeapFormat, Show};
 use crate::{
     output::{PendingFile, Written, given_twice},
-    profile::progress::Recording,
+    progress::Recording,
     receiver::Receiver,
     shell::{error, interruptible_by_socket, message},
 };
@@ -68,7 +67,11 @@ pub(crate) fn paths(args: &HeapArgs) -> Option<Vec<PathBuf>> {
 }
 
 /// Records until the end. Prints the expected cost first, then progress on a terminal.
-fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Result<Finished> {
+pub(crate) fn record(
+    options: &Options,
+    stop: BorrowedFd<'_>,
+    quiet: bool,
+) -> anyhow::Result<Finished> {
     let shares_terminal = matches!(options.targets, Targets::Command(_));
     let line = Recording::new(quiet || shares_terminal);
     let show = &mut |progress: Progress| match progress.expected_slowdown {
@@ -163,7 +166,7 @@ fn shown(profile: &Profile, show: Show) -> Profile {
     shown
 }
 
-fn exit_code(recording: &Finished, has_samples: bool) -> ExitCode {
+pub(crate) fn exit_code(recording: &Finished, has_samples: bool) -> ExitCode {
     match &recording.ended {
         Some(ended) if ended.by_itself && ended.code() != 0 => {
             ExitCode::from(u8::try_from(ended.code()).unwrap_or(1))

@@ -23,6 +23,7 @@ mod not_built;
 mod output;
 mod plot;
 mod profile;
+mod progress;
 mod receiver;
 mod run;
 #[cfg(feature = "server")]

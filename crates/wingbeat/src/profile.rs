@@ -1,36 +1,37 @@
 //! `wingbeat profile`: parses flags, calls the library, prints text.
 
 mod args;
-mod download;
 mod kept;
-pub(crate) mod progress;
+mod pages;
 mod report;
 
 use std::{io, os::fd::BorrowedFd, path::PathBuf, process::ExitCode};
 
 use clap::{Args as _, Command, error::ErrorKind};
 use wingbeat_profiler::{
+    advice::Document,
     cost::OwnCost,
-    debuginfod::DebugFiles,
-    document::Document,
+    debuginfod::{DebugFiles, Debuginfod, Settings},
     export::{self, Format},
     fold::fold_runtime,
     model::{BinaryKind, Profile},
     session::{self, Finished, Options},
     summary::{NameSources, Summary},
-    symbolize::{Symbolized, symbolize},
+    symbolize::{Symbolized, symbolize, wanted},
     targets::Targets,
 };
 
-pub(crate) use self::args::{Memory, ProfileArgs, unwind_bytes};
-use self::args::{ProfileMode, StackHalf};
 use crate::{
     heap,
     output::{PendingFile, Written, given_twice},
+    profile::args::{ProfileMode, StackHalf},
+    progress,
     receiver::{Receiver, ReceiverArgs, is_picture},
-    shell::{interruptible_by_socket, print_by},
+    shell::{forget_signals, interruptible_by_socket, print_by},
     values,
 };
+
+pub(crate) use crate::profile::args::{Memory, ProfileArgs, unwind_bytes};
 
 pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     check_flags(args);
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     if args.mode() == ProfileMode::Pages {
         return pages(args, &options, &receiver, quiet);
     }
-    let debuginfod = download::client(&args.debuginfod);
+    let debuginfod = debuginfod_client(&args.debuginfod);
     let outputs = pending_outputs(&args.output, &receiver)?;
     let summary_file = args.summary_json.as_deref().map(|path| receiver.file(path)).transpose()?;
     check_outputs(outputs.iter().map(|(file, _)| file).chain(&summary_file));
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         let recording = record(&options, stop, quiet)?;
         cost.record_done();
         let client = debuginfod.as_ref();
-        let files = client.map(|client| download::fetch(client, &recording, stop, quiet));
+        let files = client.map(|client| fetch_debug_files(client, &recording, stop, quiet));
         Ok((recording, files))
     })??;
     let account = debug_files.as_ref().map(|files| files.account.clone());
@@ -132,7 +133,7 @@ fn pages(
     }
     let outputs = heap::outputs(&args.output, receiver)?;
     check_outputs(outputs.iter().map(|(file, _)| file));
-    heap::pages::run(options, outputs, args.show.unwrap_or_default(), receiver, quiet)
+    pages::run(options, outputs, args.show.unwrap_or_default(), receiver, quiet)
 }
 
 /// Rejects flags of other modes, and flags of saved windows in a recording.
@@ -269,4 +270,29 @@ fn exit_code(recording: &Finished, profile: &Profile) -> ExitCode {
         _ if profile.is_empty() => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// The client for `--debuginfod` with these values and the environment; `None` without the flag. Reports invalid values
+/// before the recording.
+fn debuginfod_client(given: &[String]) -> Option<Debuginfod> {
+    if given.is_empty() {
+        return None;
+    }
+    match Settings::new(given, |name| std::env::var_os(name)) {
+        Ok(settings) => Some(Debuginfod::new(settings)),
+        Err(error) => wrong_usage(ErrorKind::ValueValidation, error.to_string()),
+    }
+}
+
+/// Downloads missing debug information. A signal stops it, and the output is written without the rest; the signal that
+/// ended the recording does not count.
+fn fetch_debug_files(
+    client: &Debuginfod,
+    recording: &Finished,
+    stop: BorrowedFd<'_>,
+    quiet: bool,
+) -> DebugFiles {
+    forget_signals(stop);
+    let line = progress::Downloading::new(quiet);
+    client.fetch(wanted(recording), stop, &mut |progress| line.show(progress))
 }

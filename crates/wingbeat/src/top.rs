@@ -1,15 +1,14 @@
 //! `wingbeat top`: cost of all loaded programs now.
 //!
 //! [`state`] has the model and its updates by keys, [`screen`] draws it, [`columns`] lays out the table; none of them
-//! touches terminal or kernel. [`terminal`] sets the terminal's modes, and [`session`] is the event loop over keys,
-//! clock and kernel.
+//! touches terminal or kernel. [`session`] sets the terminal's modes and runs the event loop over keys, clock and
+//! kernel.
 
 mod columns;
 mod keys;
 mod screen;
 mod session;
 mod state;
-mod terminal;
 
 use std::{
     io::{self, IsTerminal as _},

@@ -41,8 +41,8 @@ pub const ROW_BYTES: usize = 3;
 pub const GRANULE_ROWS_MAX: usize = 127;
 /// Maximum number of distinct rules: 256 KiB.
 pub const RULES_MAX: u32 = 16_384;
-/// Entries in the cache of rules by place: 64 KiB.
-pub const SEEN_MAX: u32 = 8192;
+/// Entries in the cache of rules by position: 64 KiB.
+pub const RULE_CACHE_LEN: u32 = 8192;
 /// Maximum number of mappings in an address space: eleven steps find one of them.
 pub const MAPPINGS_MAX: u32 = (1 << MAPPING_STEPS) - 1;
 /// Steps of a search of the mappings.
@@ -77,10 +77,10 @@ impl Word {
         (self.0 >> 39) as u32
     }
 
-    /// Returns the rows of the granule that contains a place.
+    /// Returns the rows of the granule that contains a position.
     #[inline(always)]
-    pub fn granule(self, place: u64) -> Granule {
-        let shift = 7 * (place / GRANULE_BYTES % WORD_GRANULES as u64);
+    pub fn granule(self, position: u64) -> Granule {
+        let shift = 7 * (position / GRANULE_BYTES % WORD_GRANULES as u64);
         // Rows of the preceding granules, three at most. `black_box` keeps the compiler from removing the masks
         // below, which the verifier needs.
         let before = core::hint::black_box(self.0 & ((1 << shift) - 1));
@@ -102,36 +102,37 @@ pub struct Granule {
     pub count: u64,
 }
 
-/// Combines a word's number and the distance from the table's first granule into a place, unique among all tables.
+/// Combines a word's number and the distance from the table's first granule into a position that is unique among all
+/// tables.
 #[inline(always)]
-pub const fn place(word: u32, distance: u64) -> u64 {
+pub const fn position(word: u32, distance: u64) -> u64 {
     word as u64 * WORD_CODE_BYTES + distance % WORD_CODE_BYTES
 }
 
-/// Cached rule number of a place, since walks keep meeting the same places. Entries are never invalidated: a word
+/// Cached rule number of a position, since walks meet the same ones again and again. Entries are never invalidated: a word
 /// stays with its granule, files do not change, and rules keep their numbers.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen(pub u64);
+pub struct CachedRule(pub u64);
 
-impl Seen {
+impl CachedRule {
     /// Packs an entry into one word, so that a reader never sees half of a concurrent write.
-    pub const fn new(place: u64, rule: u16) -> Self {
-        Self(place << 17 | 1 << 16 | rule as u64)
+    pub const fn new(position: u64, rule: u16) -> Self {
+        Self(position << 17 | 1 << 16 | rule as u64)
     }
 
-    /// Returns the rule number if the entry is for this place.
+    /// Returns the rule number if the entry is for this position.
     #[inline(always)]
-    pub const fn rule_at(self, place: u64) -> Option<u16> {
-        if self.0 >> 16 == place << 1 | 1 { Some(self.0 as u16) } else { None }
+    pub const fn rule_at(self, position: u64) -> Option<u16> {
+        if self.0 >> 16 == position << 1 | 1 { Some(self.0 as u16) } else { None }
     }
 
-    /// Index of the place's entry, below [`SEEN_MAX`].
+    /// Index of the position's entry, below [`RULE_CACHE_LEN`].
     #[inline(always)]
-    pub const fn index(place: u64) -> u32 {
+    pub const fn index(position: u64) -> u32 {
         // Knuth's multiplicative hash, with the golden ratio.
-        (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SEEN_MAX.trailing_zeros()))
-            as u32
+        (position.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            >> (u64::BITS - RULE_CACHE_LEN.trailing_zeros())) as u32
     }
 }
 
@@ -154,8 +155,8 @@ pub fn rule_number(block: &Block, granule: Granule, low: u8) -> u16 {
         step >>= 1;
     }
     let row = (index + found - 1) as usize;
-    let place = ROWS + 2 * row;
-    u16::from_le_bytes([block[place & MASK], block[(place + 1) & MASK]])
+    let at = ROWS + 2 * row;
+    u16::from_le_bytes([block[at & MASK], block[(at + 1) & MASK]])
 }
 
 /// Counts the mappings, of `count` and at most [`MAPPINGS_MAX`], that begin at or before an address. The last of
@@ -236,22 +237,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_is_of_one_place() {
+    fn a_cached_rule_is_of_one_position() {
         let last = BLOCKS_MAX * WORDS as u32 - 1;
-        let places = [(0, 0), (0, 1), (0, WORD_CODE_BYTES - 1), (1, 0), (512, 0), (last, 5)];
-        let places = places.map(|(word, distance)| place(word, distance));
-        for at in places {
-            assert!(Seen::index(at) < SEEN_MAX, "{at:#x}");
-            assert_eq!(Seen(0).rule_at(at), None, "{at:#x}");
+        let positions = [(0, 0), (0, 1), (0, WORD_CODE_BYTES - 1), (1, 0), (512, 0), (last, 5)];
+        let positions = positions.map(|(word, distance)| position(word, distance));
+        for at in positions {
+            assert!(CachedRule::index(at) < RULE_CACHE_LEN, "{at:#x}");
+            assert_eq!(CachedRule(0).rule_at(at), None, "{at:#x}");
             for rule in [0, 1, u16::MAX] {
-                let seen = Seen::new(at, rule);
-                for other in places {
-                    assert_eq!(seen.rule_at(other), (other == at).then_some(rule), "{other:#x}");
+                let cached = CachedRule::new(at, rule);
+                for other in positions {
+                    assert_eq!(cached.rule_at(other), (other == at).then_some(rule), "{other:#x}");
                 }
             }
         }
         // Distances count from the table's first granule, whose words are consecutive.
-        assert_eq!(place(2, 5 * WORD_CODE_BYTES + 7), place(2, 7));
+        assert_eq!(position(2, 5 * WORD_CODE_BYTES + 7), position(2, 7));
     }
 
     #[test]
@@ -264,7 +265,7 @@ mod tests {
                 let expected = Granule { index: before, count: count.into() };
                 for distance in [0, 1, GRANULE_BYTES - 1, 8 * GRANULE_BYTES] {
                     let distance = number as u64 * GRANULE_BYTES + distance;
-                    assert_eq!(word.granule(place(9, distance)), expected, "{word:?}, {number}");
+                    assert_eq!(word.granule(position(9, distance)), expected, "{word:?}, {number}");
                 }
                 before += u64::from(count);
             }

@@ -3,7 +3,12 @@
 #[cfg(not(target_arch = "bpf"))]
 use core::fmt;
 
-use super::walk::SP;
+/// DWARF number of the stack pointer (psABI of x86-64, figure 3.36; DWARF for the Arm 64-bit Architecture, 4.1).
+pub const SP: u8 = if cfg!(machine = "aarch64") { 31 } else { 7 };
+/// DWARF number of the frame pointer.
+pub const FP: u8 = if cfg!(machine = "aarch64") { 29 } else { 6 };
+/// Number of registers that call frame information may use.
+pub const REGISTERS: usize = 32;
 
 /// How to compute the canonical frame address (CFA), the stack pointer before the call.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]

@@ -3,22 +3,13 @@
 //! A step changes the frame in place. In the kernel half the frame is in a map value, whose contents the verifier
 //! does not track, so it does not explore the paths of a step separately.
 
-use super::{
-    beside::Beside,
-    rule::{Cfa, FramePointer, ReturnAddress, Rule},
-};
+use super::rule::{Cfa, FP, FramePointer, REGISTERS, ReturnAddress, Rule, SP};
 
-/// DWARF number of the stack pointer (psABI of x86-64, figure 3.36; DWARF for the Arm 64-bit Architecture, 4.1).
-pub const SP: u8 = if cfg!(machine = "aarch64") { 31 } else { 7 };
-/// DWARF number of the frame pointer.
-pub const FP: u8 = if cfg!(machine = "aarch64") { 29 } else { 6 };
 /// DWARF number of the result register of system calls on x86-64.
 const RAX: u8 = 0;
 /// DWARF number of the link register on aarch64.
 #[cfg(machine = "aarch64")]
 const LINK: u8 = 30;
-/// Number of registers that call frame information may use.
-pub const REGISTERS: usize = 32;
 
 /// One past the highest user space address: 2^47 on x86-64 with four-level page tables. With five levels and on
 /// aarch64, stacks are still below 2^52 unless a program asks for more.
@@ -92,19 +83,19 @@ impl Frame {
 
     /// State that another walker needs to continue from here, apart from stack and frame pointer.
     #[inline(always)]
-    pub fn beside(&self) -> Beside {
+    pub fn extra_register(&self) -> ExtraRegister {
         #[cfg(machine = "aarch64")]
-        return self.register(LINK).map_or(Beside::UNKNOWN, Beside::link);
+        return self.register(LINK).map_or(ExtraRegister::UNKNOWN, ExtraRegister::link);
         #[cfg(not(machine = "aarch64"))]
-        self.register(RAX).map_or(Beside::UNKNOWN, |rax| Beside::is_zero(rax == 0))
+        self.register(RAX).map_or(ExtraRegister::UNKNOWN, |rax| ExtraRegister::is_zero(rax == 0))
     }
 
-    /// Restores the state returned by [`beside()`](Self::beside).
-    pub fn set_beside(&mut self, beside: Beside) {
+    /// Restores the state returned by [`extra_register()`](Self::extra_register).
+    pub fn set_extra_register(&mut self, extra_register: ExtraRegister) {
         #[cfg(machine = "aarch64")]
-        let (number, value) = (LINK, beside.as_link());
+        let (number, value) = (LINK, extra_register.as_link());
         #[cfg(not(machine = "aarch64"))]
-        let (number, value) = (RAX, beside.as_is_zero().map(|is_zero| u64::from(!is_zero)));
+        let (number, value) = (RAX, extra_register.as_is_zero().map(|is_zero| u64::from(!is_zero)));
         if let Some(value) = value {
             self.values[usize::from(number)] = value;
             self.known |= 1 << number;
@@ -187,15 +178,15 @@ mod signal {
     /// Offset of `r8`.
     const START: u64 = 40;
     /// Slots of the first eight registers, four bits each. The verifier does not follow the bounds of a table.
-    const PLACES: u64 = 0xfa89_becd;
+    const SLOTS: u64 = 0xfa89_becd;
     /// Number of registers, without the instruction pointer.
     pub(super) const COUNT: u8 = 16;
 
     #[inline(always)]
-    pub(super) fn place(number: u8) -> u64 {
+    pub(super) fn offset(number: u8) -> u64 {
         let number = u64::from(number);
         let index = match number {
-            0..8 => PLACES >> (4 * number) & 15,
+            0..8 => SLOTS >> (4 * number) & 15,
             8..16 => number - 8,
             _ => number,
         };
@@ -213,7 +204,7 @@ mod signal {
     pub(super) const COUNT: u8 = 32;
 
     #[inline(always)]
-    pub(super) fn place(number: u8) -> u64 {
+    pub(super) fn offset(number: u8) -> u64 {
         START + 8 * u64::from(number)
     }
 }
@@ -343,11 +334,11 @@ fn canonical(frame: &Frame, rule: &Rule, memory: &mut impl Memory) -> Result<u64
         return Ok(frame.sp().wrapping_add(8 + 8 * has_pushed));
     }
     let base = frame.register(rule.register).ok_or(Problem::RegisterLost)?;
-    let place = base.wrapping_add(bytes(rule.offset));
+    let address = base.wrapping_add(bytes(rule.offset));
     if rule.cfa != Cfa::Memory {
-        return Ok(place);
+        return Ok(address);
     }
-    let word = memory.word_apart(place).ok_or(Problem::Unreadable)?;
+    let word = memory.word_apart(address).ok_or(Problem::Unreadable)?;
     Ok(word.wrapping_add(bytes(rule.addend)))
 }
 
@@ -356,7 +347,7 @@ fn canonical(frame: &Frame, rule: &Rule, memory: &mut impl Memory) -> Result<u64
 fn interrupted(frame: &mut Frame, memory: &mut impl Memory) -> Result<bool, Problem> {
     let at = frame.sp();
     let mut word = |number| {
-        memory.word_apart(at.wrapping_add(signal::place(number))).ok_or(Problem::Unreadable)
+        memory.word_apart(at.wrapping_add(signal::offset(number))).ok_or(Problem::Unreadable)
     };
     frame.ip = word(signal::COUNT)?;
     for number in 0..signal::COUNT {
@@ -378,71 +369,135 @@ fn words(count: i16) -> u64 {
     (i64::from(count) * 8) as u64
 }
 
-#[cfg(all(test, machine = "aarch64"))]
-mod tests {
-    extern crate std;
+/// State of one register. On x86-64, whether `rax` is zero, since `clone` returns zero in a new thread; on
+/// aarch64, the return address in the link register.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExtraRegister([u8; 6]);
 
-    use std::vec::Vec;
+const ZERO: u8 = 1;
+const OTHER: u8 = 2;
 
-    use super::*;
+impl ExtraRegister {
+    /// The register is unknown.
+    pub const UNKNOWN: Self = Self([0; 6]);
 
-    /// Signature bits above an address.
-    const SIGNATURE: u64 = 0x2a << 48;
+    /// Creates a state from whether the register is zero.
+    pub const fn is_zero(is_zero: bool) -> Self {
+        Self([if is_zero { ZERO } else { OTHER }, 0, 0, 0, 0, 0])
+    }
 
-    struct Stack<'a>(&'a [(u64, u64)]);
-
-    impl Memory for Stack<'_> {
-        fn word(&mut self, address: u64) -> Option<u64> {
-            self.0.iter().find(|(at, _)| *at == address).map(|(_, word)| *word)
+    /// Whether the register is zero, if known.
+    pub const fn as_is_zero(self) -> Option<bool> {
+        match self.0[0] {
+            0 => None,
+            known => Some(known == ZERO),
         }
     }
 
-    fn values(sp: u64, fp: u64, link: u64) -> [u64; REGISTERS] {
-        let mut values = [0; REGISTERS];
-        (values[29], values[30], values[31]) = (fp, link, sp);
-        values
+    /// Creates a state from an address. Its upper bits are dropped, and zero counts as no address.
+    pub const fn link(link: u64) -> Self {
+        let [a, b, c, d, e, f, ..] = address_of(link).to_le_bytes();
+        Self([a, b, c, d, e, f])
     }
 
-    #[test]
-    fn return_addresses_lose_their_signature() {
-        let words = [(0x7010, 0x7020), (0x7018, 0x5000 | SIGNATURE)];
-        let check = |rule: Rule, ip, sp| {
-            let mut frame = Frame::innermost(0x4000, values(0x7000, 0x7010, 0x6000 | SIGNATURE));
-            assert_eq!(step(&mut frame, &rule, &mut Stack(&words)), Ok(true));
-            assert_eq!((frame.is_call, frame.ip, frame.sp()), (1, ip, sp), "{rule:?}");
-        };
-        check(Rule::framed(SP, 0x20).saving_fp(-2), 0x5000, 0x7020);
-        check(Rule::framed(SP, 0).returning_to(30), 0x6000, 0x7000);
-        check(Rule::GAP, 0x5000, 0x7020);
+    /// The address, if known.
+    pub const fn as_link(self) -> Option<u64> {
+        let [a, b, c, d, e, f] = self.0;
+        match u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) {
+            0 => None,
+            link => Some(link),
+        }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
-    fn the_link_register_is_known_of_what_runs_or_was_interrupted() {
-        let leaf = Rule::framed(SP, 0).returning_to(30);
-        let mut frame = Frame::innermost(0x4000, values(0x7000, 0, 0x6000 | SIGNATURE));
-        let beside = frame.beside();
-        assert_eq!(beside.as_link(), Some(0x6000));
-        assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Ok(true));
-        assert_eq!((frame.ip, frame.beside()), (0x6000, Beside::UNKNOWN));
-        assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Err(Problem::RegisterLost));
-        // Where user space continues because the kernel half had no table.
-        let mut frame = Frame::new(0x4000, 0x7000, None, false);
-        frame.set_beside(Beside::UNKNOWN);
-        assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Err(Problem::RegisterLost));
-        frame.set_beside(beside);
-        assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Ok(true));
-        assert_eq!(frame.ip, 0x6000);
+    fn an_extra_register_keeps_its_value() {
+        assert_eq!(
+            (ExtraRegister::UNKNOWN.as_link(), ExtraRegister::UNKNOWN.as_is_zero()),
+            (None, None)
+        );
+        for is_zero in [false, true] {
+            assert_eq!(ExtraRegister::is_zero(is_zero).as_is_zero(), Some(is_zero));
+        }
+        for link in [1, 0xaaaa_bbbb_ccdc, (1 << 48) - 1] {
+            assert_eq!(ExtraRegister::link(link).as_link(), Some(link));
+        }
     }
 
-    #[test]
-    fn a_signal_has_all_registers_of_what_it_interrupted() {
-        let place = |number: u64| 0x7000 + 312 + 8 * number;
-        let mut words: Vec<(u64, u64)> = (0..32).map(|n| (place(n), 0x100 + n)).collect();
-        words.push((place(32), 0x4444));
-        let mut frame = Frame::new(0x4000, 0x7000, None, true);
-        assert_eq!(step(&mut frame, &Rule::SIGNAL, &mut Stack(&words)), Ok(true));
-        assert_eq!((frame.ip, frame.is_call), (0x4444, 0));
-        assert_eq!((frame.fp(), frame.sp()), (Some(0x100 + 29), 0x100 + 31));
-        assert_eq!(frame.beside().as_link(), Some(0x100 + 30));
+    #[cfg(machine = "aarch64")]
+    mod aarch64 {
+        extern crate std;
+
+        use std::vec::Vec;
+
+        use super::*;
+
+        /// Signature bits above an address.
+        const SIGNATURE: u64 = 0x2a << 48;
+
+        struct Stack<'a>(&'a [(u64, u64)]);
+
+        impl Memory for Stack<'_> {
+            fn word(&mut self, address: u64) -> Option<u64> {
+                self.0.iter().find(|(at, _)| *at == address).map(|(_, word)| *word)
+            }
+        }
+
+        fn values(sp: u64, fp: u64, link: u64) -> [u64; REGISTERS] {
+            let mut values = [0; REGISTERS];
+            (values[29], values[30], values[31]) = (fp, link, sp);
+            values
+        }
+
+        #[test]
+        fn return_addresses_lose_their_signature() {
+            let words = [(0x7010, 0x7020), (0x7018, 0x5000 | SIGNATURE)];
+            let check = |rule: Rule, ip, sp| {
+                let mut frame =
+                    Frame::innermost(0x4000, values(0x7000, 0x7010, 0x6000 | SIGNATURE));
+                assert_eq!(step(&mut frame, &rule, &mut Stack(&words)), Ok(true));
+                assert_eq!((frame.is_call, frame.ip, frame.sp()), (1, ip, sp), "{rule:?}");
+            };
+            check(Rule::framed(SP, 0x20).saving_fp(-2), 0x5000, 0x7020);
+            check(Rule::framed(SP, 0).returning_to(30), 0x6000, 0x7000);
+            check(Rule::GAP, 0x5000, 0x7020);
+        }
+
+        #[test]
+        fn the_link_register_is_known_of_what_runs_or_was_interrupted() {
+            let leaf = Rule::framed(SP, 0).returning_to(30);
+            let mut frame = Frame::innermost(0x4000, values(0x7000, 0, 0x6000 | SIGNATURE));
+            let extra_register = frame.extra_register();
+            assert_eq!(extra_register.as_link(), Some(0x6000));
+            assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Ok(true));
+            assert_eq!((frame.ip, frame.extra_register()), (0x6000, ExtraRegister::UNKNOWN));
+            assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Err(Problem::RegisterLost));
+            // Where user space continues because the kernel half had no table.
+            let mut frame = Frame::new(0x4000, 0x7000, None, false);
+            frame.set_extra_register(ExtraRegister::UNKNOWN);
+            assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Err(Problem::RegisterLost));
+            frame.set_extra_register(extra_register);
+            assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Ok(true));
+            assert_eq!(frame.ip, 0x6000);
+        }
+
+        #[test]
+        fn a_signal_has_all_registers_of_what_it_interrupted() {
+            let place = |number: u64| 0x7000 + 312 + 8 * number;
+            let mut words: Vec<(u64, u64)> = (0..32).map(|n| (place(n), 0x100 + n)).collect();
+            words.push((place(32), 0x4444));
+            let mut frame = Frame::new(0x4000, 0x7000, None, true);
+            assert_eq!(step(&mut frame, &Rule::SIGNAL, &mut Stack(&words)), Ok(true));
+            assert_eq!((frame.ip, frame.is_call), (0x4444, 0));
+            assert_eq!((frame.fp(), frame.sp()), (Some(0x100 + 29), 0x100 + 31));
+            assert_eq!(frame.extra_register().as_link(), Some(0x100 + 30));
+        }
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use tempfile::NamedTempFile;
 
 use super::BuildId;
-use crate::{foreign::open_regular, symbolize::debug_info::DebugInfo};
+use crate::{symbolize::debug_info::DebugInfo, untrusted_file::open_regular};
 
 /// Validity of a miss, unless the cache configures another.
 const MISS: Duration = Duration::from_secs(600);

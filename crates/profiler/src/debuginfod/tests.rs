@@ -124,7 +124,7 @@ fn a_file_is_asked_for_once() {
     assert_eq!(server.asked(), [format!("/buildid/{}/debuginfo", "ab".repeat(20))]);
     let mut bytes = Vec::new();
     let mut file = found.get(&FIRST).expect("a file");
-    std::io::Seek::rewind(&mut file).and_then(|()| file.read_to_end(&mut bytes)).expect("read");
+    io::Seek::rewind(&mut file).and_then(|()| file.read_to_end(&mut bytes)).expect("read");
     assert_eq!(bytes, elf(&FIRST));
     assert_eq!(found.account.bytes, bytes.len() as u64);
     // In the form that other clients write and expect.

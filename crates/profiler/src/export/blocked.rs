@@ -4,7 +4,7 @@ use super::places::{innermost_call, innermost_user, program_functions, woken_by}
 use crate::model::{BlockTimes, Blocked, Profile};
 use crate::summary::off_cpu::merged;
 
-/// Maximum number of program functions in a place.
+/// Maximum number of program functions in a row.
 const FUNCTIONS_MAX: usize = 2;
 
 /// A stack and its blocked time.
@@ -15,7 +15,7 @@ pub struct BlockedRow {
     pub state: &'static str,
     /// The waiting functions, innermost first: the last function called by the program (possibly a library's),
     /// then functions of the program.
-    pub place: Vec<String>,
+    pub functions: Vec<String>,
     /// The waker, if recorded.
     pub woken_by: Option<String>,
     pub times: BlockTimes,
@@ -27,14 +27,14 @@ pub fn most_blocked(profile: &Profile, rows_max: usize) -> Vec<BlockedRow> {
     let row = |(process, blocked): (&str, Blocked)| BlockedRow {
         process: process.to_owned(),
         state: blocked.state.title(),
-        place: place(profile, blocked.stack),
+        functions: functions(profile, blocked.stack),
         woken_by: woken_by(profile, blocked.stack).map(str::to_owned),
         times: blocked.times(),
     };
     merged(profile).into_iter().take(rows_max).map(row).collect()
 }
 
-fn place(profile: &Profile, stack: u32) -> Vec<String> {
+fn functions(profile: &Profile, stack: u32) -> Vec<String> {
     let mut functions: Vec<&str> = program_functions(profile, stack).take(FUNCTIONS_MAX).collect();
     if functions.is_empty() {
         functions.extend(innermost_user(profile, stack));

@@ -124,7 +124,7 @@ pub fn write_dhat(
     Ok(())
 }
 
-/// Distinct frame texts.
+/// Interner frame texts.
 struct Frames<'a> {
     profile: &'a Profile,
     texts: Vec<String>,

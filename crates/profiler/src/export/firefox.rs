@@ -3,22 +3,29 @@
 //! [`mod@format`] has the document as written, one table per file field. The rest fills it thread by thread.
 
 mod format;
-mod markers;
 mod tables;
 
-use std::collections::HashMap;
-use std::io::{self, BufWriter, Write};
-use std::time::{Duration, UNIX_EPOCH};
+use std::{
+    collections::HashMap,
+    io::{self, BufWriter, Write},
+    time::{Duration, UNIX_EPOCH},
+};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use serde_json::json;
+use flate2::{Compression, write::GzEncoder};
+use serde_json::{Value, json};
 
-use self::format::{Amount, Document, Samples, Thread};
-use self::tables::{Libraries, Tables};
-use super::ExportError;
-use super::checked::Checked;
-use crate::model::{BinaryKind, Frame, Interval, Mode, Profile, Sample, State, Sum};
+use crate::{
+    export::{
+        ExportError,
+        checked::Checked,
+        firefox::{
+            format::{Amount, Cause, Document, Marker, Markers, Samples, Strings, Thread},
+            tables::{Libraries, Tables},
+        },
+        places,
+    },
+    model::{BinaryKind, Frame, Interval, Mode, Profile, Sample, State, Sum},
+};
 
 pub(super) fn write(
     profile: Checked<'_>,
@@ -110,7 +117,7 @@ fn is_main(profile: &Profile, id: usize) -> bool {
     thread.tid == profile.processes[thread.process as usize].pid
 }
 
-fn meta(profile: &Profile, order: &[usize]) -> serde_json::Value {
+fn meta(profile: &Profile, order: &[usize]) -> Value {
     let meta = &profile.meta;
     let start = meta.start.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let mut value = json!({
@@ -137,8 +144,8 @@ fn meta(profile: &Profile, order: &[usize]) -> serde_json::Value {
     });
     // An empty list would show no threads.
     if meta.mode.blocks() && !order.is_empty() {
-        value["markerSchema"] = json!([markers::schema()]);
-        value["initialVisibleThreads"] = markers::visible_threads(profile, order).into();
+        value["markerSchema"] = json!([marker_schema()]);
+        value["initialVisibleThreads"] = visible_threads(profile, order).into();
     }
     value
 }
@@ -159,8 +166,8 @@ const CODE: [(&str, &str); 5] = [
 /// Index of the default category.
 const OTHER: usize = 0;
 
-fn categories(profile: &Profile) -> Vec<serde_json::Value> {
-    let states = State::ALL.map(|state| (state.title(), markers::color(state)));
+fn categories(profile: &Profile) -> Vec<Value> {
+    let states = State::ALL.map(|state| (state.title(), marker_color(state)));
     let states = states.into_iter().filter(|_| profile.meta.mode.blocks());
     CODE.into_iter()
         .chain(states)
@@ -216,7 +223,7 @@ fn thread<'a>(
         weight: sum.weight.value(profile.meta.mode),
     }));
     let samples = samples(profile.meta.mode, rows);
-    let markers = markers::markers(profile, &timeline.intervals, node, &mut tables.strings);
+    let markers = markers(profile, &timeline.intervals, node, &mut tables.strings);
     Thread {
         name: if is_main_thread { &process.name } else { &thread.name },
         is_main_thread,
@@ -297,4 +304,83 @@ fn samples(mode: Mode, mut rows: Vec<Row>) -> Samples {
         before_ns = time_ns;
     }
     table
+}
+
+// Blocks as markers on a thread's timeline.
+//
+// Each long block is an interval with its stack. Summed blocks have no position in time and are left out.
+
+/// Threads visible by default: as many as the Profiler itself selects.
+const VISIBLE_THREADS_MAX: usize = 15;
+/// Name of the only schema.
+const TYPE: &str = "OffCpu";
+/// `phase` of a marker with start and end.
+const INTERVAL: u32 = 1;
+
+/// The markers of a thread for its intervals; `node` returns the stack of each.
+fn markers<'a>(
+    profile: &'a Profile,
+    intervals: &[&Interval],
+    node: impl Fn(u32) -> Option<usize>,
+    strings: &mut Strings<'a>,
+) -> Markers {
+    let mut markers = Markers::default();
+    for interval in intervals {
+        let blocked = &profile.blocked[interval.blocked as usize];
+        let place = places::innermost_user(profile, blocked.stack).unwrap_or("no user code");
+        markers.length += 1;
+        markers.category.push(category_of_state(|state| state == blocked.state));
+        markers.data.push(Marker {
+            schema: TYPE,
+            cause: node(blocked.stack).map(|stack| Cause { stack }),
+            place: strings.index(place),
+        });
+        markers.start_time.push(ms(interval.start_ns));
+        markers.end_time.push(ms(interval.end_ns.max(interval.start_ns)));
+        markers.name.push(strings.index(blocked.state.title()));
+        markers.phase.push(INTERVAL);
+    }
+    markers
+}
+
+/// Display schema of the markers.
+fn marker_schema() -> Value {
+    json!({
+        "name": TYPE,
+        "display": ["marker-chart", "marker-table", "timeline-overview"],
+        "chartLabel": "{marker.data.where}",
+        "tooltipLabel": "{marker.name}: {marker.data.where}",
+        "tableLabel": "{marker.name}: {marker.data.where}",
+        "description": "The thread was not on a CPU.",
+        "fields": [
+            { "key": "where", "label": "Where", "format": "unique-string", "searchable": true },
+        ],
+    })
+}
+
+fn marker_color(state: State) -> &'static str {
+    match state {
+        State::Sleeping => "purple",
+        State::Uninterruptible => "darkgray",
+        State::Io => "lightblue",
+        State::Lock => "magenta",
+        State::Preempted => "red",
+        State::Stopped => "brown",
+        State::Idle => "transparent",
+        State::Short => "lightred",
+        State::Running => "grey",
+    }
+}
+
+/// Document positions of the threads with most time, on or off the CPU. By default the Profiler hides threads with
+/// little CPU time, which are the subject of such a profile.
+fn visible_threads(profile: &Profile, order: &[usize]) -> Vec<usize> {
+    let mut times: Vec<(u64, usize)> = (0..order.len()).map(|id| (0, id)).collect();
+    for ((_, thread), weight) in profile.weights() {
+        let time = &mut times[thread as usize].0;
+        *time = time.saturating_add(weight.value(profile.meta.mode));
+    }
+    times.sort_by_key(|&(time_ns, id)| (std::cmp::Reverse(time_ns), id));
+    let visible = times.iter().take(VISIBLE_THREADS_MAX);
+    visible.filter_map(|(_, id)| order.iter().position(|other| other == id)).collect()
 }

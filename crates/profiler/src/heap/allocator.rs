@@ -10,9 +10,9 @@ use wingbeat_profiler_abi::heap::{EXIT_FILLS, EXIT_REGISTER_SHIFT, call};
 
 use super::{
     exits::{Exit, Other, ends},
-    place::{Code, place},
     text::Text,
 };
+use crate::heap::probe_site::{Code, probe_site};
 
 /// A function to probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,13 +239,13 @@ fn function(
             })
             .collect();
     }
-    let place = place(&Code { bytes: &bytes[..size], address }, is_free);
-    let offset = text.offset(address + place.offset);
+    let site = probe_site(&Code { bytes: &bytes[..size], address }, is_free);
+    let offset = text.offset(address + site.offset);
     Ok(offset.map(|offset| Function {
         name: symbol.name.clone(),
         call,
         range: (address, end),
-        entry: Probe { offset, is_emulated: place.is_emulated },
+        entry: Probe { offset, is_emulated: site.is_emulated },
         exits,
     }))
 }

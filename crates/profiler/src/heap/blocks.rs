@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 use wingbeat_profiler_abi::heap::{AllocationRecord, FreeRecord};
 
-use super::sums::{Place, SiteId, Sums};
+use super::sums::{SiteId, SiteKey, Sums};
 use crate::model::Amount;
 
 /// A live block.
@@ -24,7 +24,7 @@ type Key = (u32, u64, u64);
 /// The site that a call belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
-    Place(Place),
+    Site(SiteKey),
     /// An allocator function that called another one: the block belongs to the outer call.
     Allocator,
 }
@@ -50,8 +50,8 @@ impl Blocks {
 
     /// Adds a block, with its caller if known.
     pub(crate) fn allocated(&mut self, record: &AllocationRecord, caller: Option<Caller>) {
-        let place = match caller {
-            Some(Caller::Place(place)) => place,
+        let key = match caller {
+            Some(Caller::Site(key)) => key,
             Some(Caller::Allocator) => {
                 self.nested += 1;
                 return;
@@ -63,7 +63,7 @@ impl Blocks {
         };
         self.taken += 1;
         let amount = Amount::of_sample(record.size, self.sample_bytes);
-        let site = self.sums.site(place);
+        let site = self.sums.site(key);
         if record.is_untracked != 0 {
             self.sums.add(site, amount);
             return;
@@ -103,10 +103,10 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{heap::sums::RawSite, recorder::intern::RawStackId};
+    use crate::{heap::sums::RawSite, recorder::raw_stacks::RawStackId};
 
     fn caller(stack: RawStackId) -> Option<Caller> {
-        Some(Caller::Place(Place { process: 0, stack }))
+        Some(Caller::Site(SiteKey { process: 0, stack }))
     }
 
     /// Plays allocations (time, address, size, stack) and frees (time, address, since), in order.
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_moment_is_that_of_all_places_together() {
+    fn the_worst_moment_is_that_of_all_sites_together() {
         let mut case = Case::new(0);
         case.allocate(1, 0x10, 100, 1);
         case.allocate(2, 0x20, 50, 2);

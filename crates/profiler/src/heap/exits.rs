@@ -5,7 +5,7 @@
 //! exits of a function are probed like its entry, and its stack stays unchanged.
 //!
 //! A probe on `ret` is single-stepped, which is slow where the kernel emulates other instructions
-//! ([`super::place`]). Many paths to an exit have a jump from which on a register holds the result in any case:
+//! ([`super::probe_site`]). Many paths to an exit have a jump from which on a register holds the result in any case:
 //! then the probe is there. All code that the function reaches by jumps is followed, including parts that the
 //! compiler moved elsewhere.
 

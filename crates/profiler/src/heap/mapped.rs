@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use wingbeat_profiler_abi::space::{SpaceRecord, call};
 
-use super::sums::{Place, SiteId, Sums};
+use super::sums::{SiteId, SiteKey, Sums};
 use crate::model::Amount;
 
 /// The memory of one mapping call, or a remaining part of it. Its key is the start.
@@ -75,12 +75,12 @@ impl MappedMemory {
     }
 
     /// Handles a call, with its site if known.
-    pub(crate) fn called(&mut self, record: &SpaceRecord, place: Option<Place>) {
+    pub(crate) fn called(&mut self, record: &SpaceRecord, key: Option<SiteKey>) {
         let time_ns = record.time_ns;
         let start = record.address;
         let end = start.saturating_add(self.whole_pages(record.bytes));
         match record.call {
-            call::MAP => self.insert(record, (start, end), place),
+            call::MAP => self.insert(record, (start, end), key),
             call::UNMAP => {
                 let known = self.remove(record.pid, (start, end), time_ns);
                 self.count_unmapped(if known > 0 { known } else { end - start });
@@ -91,7 +91,7 @@ impl MappedMemory {
                     self.count_unmapped(known);
                 }
             }
-            call::BREAK => self.moved_break(record, place),
+            call::BREAK => self.moved_break(record, key),
             call::REMAP => {
                 let old = record.old_address;
                 let old_end = old.saturating_add(self.whole_pages(record.old_bytes));
@@ -103,7 +103,7 @@ impl MappedMemory {
                 self.remove(record.pid, (start, end), time_ns);
                 // For memory mapped before the recording, only the growth is new.
                 let new_from = if known > 0 { start } else { start.saturating_add(old_end - old) };
-                self.insert(record, (new_from, end), place);
+                self.insert(record, (new_from, end), key);
             }
             _ => {}
         }
@@ -131,7 +131,7 @@ impl MappedMemory {
         }
     }
 
-    fn moved_break(&mut self, record: &SpaceRecord, place: Option<Place>) {
+    fn moved_break(&mut self, record: &SpaceRecord, key: Option<SiteKey>) {
         let new = record.address;
         let before = self.by_process.entry(record.pid).or_default().break_at.replace(new);
         let Some(before) = before else { return };
@@ -140,20 +140,20 @@ impl MappedMemory {
             self.remove(record.pid, (new, before), record.time_ns);
             self.count_unmapped(before - new);
         } else {
-            self.insert(record, (before, new), place);
+            self.insert(record, (before, new), key);
         }
     }
 
-    fn insert(&mut self, record: &SpaceRecord, (start, end): (u64, u64), place: Option<Place>) {
+    fn insert(&mut self, record: &SpaceRecord, (start, end): (u64, u64), key: Option<SiteKey>) {
         if start >= end {
             return;
         }
         self.remove(record.pid, (start, end), record.time_ns);
-        let Some(place) = place else {
+        let Some(key) = key else {
             self.without_stack += 1;
             return;
         };
-        let site = self.sums.site(place);
+        let site = self.sums.site(key);
         let piece = Piece { end, whole_bytes: end - start, site, since_ns: record.time_ns };
         self.sums.begin(site, piece.amount(end - start), record.time_ns);
         self.by_process.entry(record.pid).or_default().pieces.insert(start, piece);
@@ -217,7 +217,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::recorder::intern::RawStackId;
+    use crate::recorder::raw_stacks::RawStackId;
 
     const PAGE: u64 = 0x1000;
 
@@ -235,7 +235,7 @@ mod tests {
         fn call(&mut self, record: SpaceRecord, stack: RawStackId) {
             self.now_ns += 1;
             let record = SpaceRecord { pid: 1, time_ns: self.now_ns, ..record };
-            self.mapped.called(&record, Some(Place { process: 0, stack }));
+            self.mapped.called(&record, Some(SiteKey { process: 0, stack }));
         }
 
         fn map(&mut self, address: u64, bytes: u64, stack: RawStackId) {
@@ -370,7 +370,7 @@ mod tests {
         case.mapped.fork(1, 2);
         let record =
             SpaceRecord { call: call::BREAK, address: 0x51000, pid: 2, ..SpaceRecord::EMPTY };
-        case.mapped.called(&record, Some(Place { process: 1, stack: 4 }));
+        case.mapped.called(&record, Some(SiteKey { process: 1, stack: 4 }));
         case.mapped.finish(9);
         case.check(1, (PAGE, 0));
         case.check(2, (PAGE, PAGE));
@@ -413,7 +413,7 @@ mod tests {
             }
             case.mapped.finish(99);
             for site in &case.mapped.sums.sites {
-                let pages = model.values().filter(|&&stack| stack == site.place.stack).count();
+                let pages = model.values().filter(|&&stack| stack == site.key.stack).count();
                 prop_assert_eq!(site.at_end.bytes(), pages as u64 * PAGE);
             }
         }

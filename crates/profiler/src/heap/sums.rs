@@ -4,12 +4,12 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     model::{Amount, Site, StackId, ThreadId},
-    recorder::intern::RawStackId,
+    recorder::raw_stacks::RawStackId,
 };
 
-/// An allocation site: a stack of a process.
+/// Identifies an allocation site: a stack of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct SiteKey {
     /// The first thread of the process.
     pub process: ThreadId,
     pub stack: RawStackId,
@@ -21,7 +21,7 @@ pub(crate) type SiteId = u32;
 /// Sums of a site.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RawSite {
-    pub place: Place,
+    pub key: SiteKey,
     pub total: Amount,
     /// Live now.
     live: Amount,
@@ -41,7 +41,7 @@ impl RawSite {
     /// Converts to a site with a symbolized stack.
     pub(crate) fn named(&self, stack: StackId) -> Site {
         Site {
-            thread: self.place.process,
+            thread: self.key.process,
             stack,
             total: self.total,
             own_peak: self.own_peak,
@@ -56,7 +56,7 @@ impl RawSite {
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     pub sites: Vec<RawSite>,
-    by_place: FxHashMap<Place, SiteId>,
+    by_key: FxHashMap<SiteKey, SiteId>,
     pub current: Amount,
     pub peak: Amount,
     /// `CLOCK_MONOTONIC`, nanoseconds.
@@ -65,12 +65,12 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    pub(crate) fn site(&mut self, place: Place) -> SiteId {
+    pub(crate) fn site(&mut self, key: SiteKey) -> SiteId {
         let sites = &mut self.sites;
-        *self.by_place.entry(place).or_insert_with(|| {
+        *self.by_key.entry(key).or_insert_with(|| {
             let none = Amount::default();
             sites.push(RawSite {
-                place,
+                key,
                 total: none,
                 live: none,
                 own_peak: none,
@@ -144,6 +144,6 @@ impl Sums {
     /// The site of a stack, for tests.
     #[cfg(test)]
     pub(crate) fn of(&self, stack: RawStackId) -> RawSite {
-        *self.sites.iter().find(|site| site.place.stack == stack).expect("a site")
+        *self.sites.iter().find(|site| site.key.stack == stack).expect("a site")
     }
 }

@@ -5,23 +5,21 @@
 
 use std::{
     cell::OnceCell,
-    fs::File,
+    fs::{self, File},
     io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::{
-    event::MappedFile,
-    roots::{Root, Roots},
-};
 use crate::{
-    foreign::open_regular,
     proc,
+    recorder::event::MappedFile,
     symbolize::debug_info::{Whereabouts, build_id_of},
+    untrusted_file::open_regular,
     unwind::Image,
 };
 
@@ -273,8 +271,60 @@ fn copy_vdso() -> Option<File> {
     Some(file)
 }
 
+// Roots of processes that see other files than we do: in their own mount namespace, or below another folder. They
+// are kept open, since debug files are searched there when the process may have exited.
+
+/// Identity of a root: mount namespace, device and inode.
+type Key = (PathBuf, u64, u64);
+
+/// An open root.
+#[derive(Debug)]
+pub(super) struct Root {
+    pub folder: File,
+    /// Keeps the mounts below the root, which exist as long as their namespace is referenced.
+    _namespace: Option<File>,
+}
+
+/// Roots by identity.
+#[derive(Debug, Default)]
+pub(super) struct Roots {
+    known: FxHashMap<Key, Arc<Root>>,
+}
+
+impl Roots {
+    /// The root of a process, if it is not ours.
+    pub(super) fn of(&mut self, pid: u32) -> Option<Arc<Root>> {
+        static OURS: OnceLock<Option<Key>> = OnceLock::new();
+        let key = key(&pid.to_string())?;
+        if OURS.get_or_init(|| self::key("self")).as_ref() == Some(&key) {
+            return None;
+        }
+        if let Some(known) = self.known.get(&key) {
+            return Some(Arc::clone(known));
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, format!("/proc/{pid}/root"), flags, Mode::empty()).ok()?;
+        let namespace = File::open(format!("/proc/{pid}/ns/mnt")).ok();
+        let root = Arc::new(Root { folder: File::from(root), _namespace: namespace });
+        self.known.insert(key, Arc::clone(&root));
+        Some(root)
+    }
+
+    /// Closes roots that no file needs any more.
+    pub(super) fn forget_unused(&mut self) {
+        self.known.retain(|_, root| Arc::strong_count(root) > 1);
+    }
+}
+
+fn key(pid: &str) -> Option<Key> {
+    let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()?;
+    let root = fs::metadata(format!("/proc/{pid}/root")).ok()?;
+    Some((namespace, root.dev(), root.ino()))
+}
+
 #[cfg(test)]
 mod tests {
+
     use super::*;
 
     #[test]
@@ -313,10 +363,10 @@ mod tests {
 
     #[test]
     fn what_was_written_into_a_file_since_is_another_program() {
-        let own = std::fs::read("/proc/self/exe").expect("read");
+        let own = fs::read("/proc/self/exe").expect("read");
         let check = |first: &[u8], then: &[u8], expected| {
             let path = tempfile::NamedTempFile::new().expect("temporary file").into_temp_path();
-            std::fs::write(&path, first).expect("write");
+            fs::write(&path, first).expect("write");
             let inode = path.metadata().expect("metadata").ino();
             let path_text = path.to_string_lossy().into_owned();
             let (start, end, offset, device) = (0x1000, 0x2000, 0, (0, 99));
@@ -325,7 +375,7 @@ mod tests {
             let id = binaries.find_or_open(5_000_000, None, &mapped);
             let is_replaced = || binaries.get(id).expect("just made").is_replaced();
             assert!(!is_replaced());
-            std::fs::write(&path, then).expect("write");
+            fs::write(&path, then).expect("write");
             assert_eq!(is_replaced(), expected, "{} bytes", then.len());
         };
         // With another length: within a clock tick, times are equal.
@@ -349,5 +399,12 @@ mod tests {
         };
         let opened = |inode| open(5_000_000, None, &mapped(inode)).is_ok_and(|it| it.is_some());
         assert!(opened(inode) && !opened(inode + 1));
+    }
+
+    #[test]
+    fn our_own_root_is_none_of_others() {
+        let mut roots = Roots::default();
+        assert!(roots.of(std::process::id()).is_none());
+        assert!(roots.of(5_000_000).is_none());
     }
 }

@@ -1,18 +1,17 @@
 //! Off-CPU time: sums blocks by thread, stack, state and waker.
 //!
-//! The kernel half sends a stack once and then refers to it by place and time. Only sums and distributions are
+//! The kernel half sends a stack once and then refers to it by slot and time. Only sums and distributions are
 //! kept, so that many short blocks take no memory. Long blocks are kept individually.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use wingbeat_profiler_abi::off_cpu::{NO_PLACE, PLACES, UNSEEN};
-
-use super::{
-    block::Block,
-    intern::RawStackId,
-    spaces::GenerationId,
-    span::{Off, Span},
+use wingbeat_profiler_abi::off_cpu::{
+    BlockRecord, BlockState, CachedStack, EndRecord, NO_SLOT, SLOTS, Thread, UNSEEN,
 };
-use crate::model::{Completeness, Durations, State, ThreadId};
+
+use crate::{
+    model::{Completeness, Durations, State, ThreadId},
+    recorder::{address_spaces::GenerationId, raw_stacks::RawStackId},
+};
 
 /// Minimum duration of blocks kept individually.
 const INTERVAL_NS_MIN: u64 = 100_000;
@@ -21,7 +20,7 @@ const WAKERS_MAX: usize = 1 << 14;
 /// A sleep of this duration means that the thread was idle.
 const IDLE_NS_MIN: u64 = 1_000_000_000;
 
-/// Places of user stacks, including the special values.
+/// Slots of user stacks, including the special values.
 const USERS: usize = UNSEEN as usize + 1;
 
 /// Index into [`Blocks::wakers`].
@@ -101,12 +100,12 @@ pub(super) struct Exec {
     pub thread: Option<ThreadId>,
 }
 
-/// The stacks of a thread by place.
+/// The stacks of a thread by slot.
 #[derive(Debug, Default)]
 pub(super) struct Blocker {
-    pub users: [Option<Half>; PLACES],
-    pub kernels: [Option<Half>; PLACES],
-    wholes: [[Option<Whole>; NO_PLACE as usize + 1]; USERS],
+    pub users: [Option<Half>; SLOTS],
+    pub kernels: [Option<Half>; SLOTS],
+    wholes: [[Option<Whole>; NO_SLOT as usize + 1]; USERS],
     off: Off,
     /// The last `exec`, and the off-CPU time up to then.
     exec: Option<(Exec, Off)>,
@@ -127,23 +126,23 @@ struct Counted {
 }
 
 impl Blocker {
-    /// Stores a half at a place. Returns whether it had different frames.
-    pub(super) fn replace(places: &mut [Option<Half>; PLACES], place: u8, half: Half) -> bool {
-        let Some(place) = places.get_mut(usize::from(place)) else { return false };
-        let is_other = place.as_ref().is_some_and(|known| known.frames != half.frames);
-        *place = Some(half);
+    /// Stores a half at a slot. Returns whether it had different frames.
+    pub(super) fn replace(slots: &mut [Option<Half>; SLOTS], slot: u8, half: Half) -> bool {
+        let Some(slot) = slots.get_mut(usize::from(slot)) else { return false };
+        let is_other = slot.as_ref().is_some_and(|known| known.frames != half.frames);
+        *slot = Some(half);
         is_other
     }
 
-    /// The half at a place, if it was walked at that time.
-    pub(super) fn half(places: &[Option<Half>; PLACES], place: u8, time_ns: u64) -> Option<&Half> {
-        let half = places.get(usize::from(place))?.as_ref()?;
+    /// The half at a slot, if it was walked at that time.
+    pub(super) fn half(slots: &[Option<Half>; SLOTS], slot: u8, time_ns: u64) -> Option<&Half> {
+        let half = slots.get(usize::from(slot))?.as_ref()?;
         (time_ns != 0 && half.time_ns == time_ns).then_some(half)
     }
 
     fn whole(&mut self, block: &Block) -> &mut Option<Whole> {
-        let user = usize::from(block.place).min(USERS - 1);
-        let kernel = usize::from(block.kernel_place.min(NO_PLACE));
+        let user = usize::from(block.slot).min(USERS - 1);
+        let kernel = usize::from(block.kernel_slot.min(NO_SLOT));
         &mut self.wholes[user][kernel]
     }
 
@@ -209,7 +208,7 @@ pub(crate) struct Blocks {
     pub wakers: Vec<RawWaker>,
     pub intervals: Vec<RawInterval>,
     pub accounts: Vec<Account>,
-    /// Stacks verified although their place was known, and those that had changed.
+    /// Stacks verified although their slot was known, and those that had changed.
     pub checked: u64,
     pub wrong: u64,
     /// Blocks without half of their stack, because the buffer was full.
@@ -388,4 +387,150 @@ pub(super) struct Ended {
     pub before: Option<(Exec, Span)>,
     /// Of the current program, if it has ended.
     pub last: Option<Span>,
+}
+
+/// A received block; times are `CLOCK_MONOTONIC`, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    pub pid: u32,
+    pub tid: u32,
+    pub state: State,
+    /// Slots of the user stack and the kernel stack.
+    pub slot: u8,
+    pub kernel_slot: u8,
+    /// When the stacks were walked; 0 if they were not.
+    pub user_ns: u64,
+    pub kernel_ns: u64,
+    /// Waking thread, and the time of its stack.
+    pub waker: Option<(u32, u64)>,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// Still in progress.
+    pub is_open: bool,
+}
+
+impl From<&BlockRecord> for Block {
+    fn from(record: &BlockRecord) -> Self {
+        // The idle task has the number 0, which means no waker.
+        let waker_tid = if record.waker_tid == u32::MAX { 0 } else { record.waker_tid };
+        Self {
+            pid: record.pid,
+            tid: record.tid,
+            state: state(record.state),
+            slot: record.slot,
+            kernel_slot: record.kernel_slot,
+            user_ns: record.user_ns,
+            kernel_ns: record.kernel_ns,
+            waker: (record.waker_ns != 0).then_some((waker_tid, record.waker_ns)),
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            is_open: false,
+        }
+    }
+}
+
+impl Block {
+    /// The block of a thread that is still off the CPU at `end_ns`.
+    pub(super) fn open(tid: u32, thread: &Thread, end_ns: u64) -> Self {
+        let time_of = |slots: &[CachedStack; SLOTS], slot: u8| {
+            slots.get(usize::from(slot)).map_or(0, |slot| slot.time_ns)
+        };
+        Self {
+            pid: thread.pid,
+            tid,
+            state: state(thread.state),
+            slot: thread.slot,
+            kernel_slot: thread.kernel_slot,
+            user_ns: time_of(&thread.users, thread.slot),
+            kernel_ns: time_of(&thread.kernels, thread.kernel_slot),
+            waker: None,
+            start_ns: thread.since_ns,
+            end_ns,
+            is_open: true,
+        }
+    }
+}
+
+/// Converts to the model's state.
+fn state(state: u8) -> State {
+    match BlockState::ALL.get(usize::from(state)) {
+        Some(BlockState::Uninterruptible) => State::Uninterruptible,
+        Some(BlockState::Io) => State::Io,
+        Some(BlockState::Lock) => State::Lock,
+        Some(BlockState::Preempted) => State::Preempted,
+        Some(BlockState::Stopped) => State::Stopped,
+        Some(BlockState::Sleeping) | None => State::Sleeping,
+    }
+}
+
+/// Off-CPU time, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Off {
+    pub total_ns: u64,
+    /// In sleeps long enough to count as idle.
+    pub slept_long_ns: u64,
+}
+
+impl Off {
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self {
+            total_ns: self.total_ns.saturating_sub(earlier.total_ns),
+            slept_long_ns: self.slept_long_ns.saturating_sub(earlier.slept_long_ns),
+        }
+    }
+}
+
+/// The time of a thread as one program; `CLOCK_MONOTONIC` unless stated otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub pid: u32,
+    pub tid: u32,
+    pub begun_ns: u64,
+    pub end_ns: u64,
+    pub on_cpu_ns: u64,
+    pub off: Off,
+    pub below: u64,
+    pub below_ns: u64,
+}
+
+impl From<&EndRecord> for Span {
+    fn from(end: &EndRecord) -> Self {
+        Self {
+            pid: end.pid,
+            tid: end.tid,
+            begun_ns: end.begun_ns,
+            end_ns: end.end_ns,
+            on_cpu_ns: end.on_cpu_ns,
+            off: Off::default(),
+            below: end.below.into(),
+            below_ns: end.below_ns,
+        }
+    }
+}
+
+impl Span {
+    /// The same relative to a start time.
+    pub(super) fn since(self, start_ns: u64) -> Self {
+        let since = |time_ns: u64| time_ns.saturating_sub(start_ns);
+        Self { begun_ns: since(self.begun_ns), end_ns: since(self.end_ns), ..self }
+    }
+
+    /// Splits at a time at which the off-CPU time was `off`. Blocks shorter than the limit stay with the first part.
+    pub(super) fn split(self, time_ns: u64, off: Off) -> (Self, Self) {
+        let off_after = self.off.since(off);
+        // A block with a reconstructed end may extend beyond that time. It counts for the new program.
+        let after_ns = self.end_ns.saturating_sub(time_ns).max(off_after.total_ns);
+        let time_ns = self.end_ns.saturating_sub(after_ns).max(self.begun_ns);
+        let on_after_ns = after_ns.saturating_sub(off_after.total_ns).min(self.on_cpu_ns);
+        let before = Self { end_ns: time_ns, on_cpu_ns: self.on_cpu_ns - on_after_ns, off, ..self };
+        let after = Self {
+            begun_ns: time_ns,
+            on_cpu_ns: on_after_ns,
+            off: off_after,
+            below: 0,
+            below_ns: 0,
+            ..self
+        };
+        (before, after)
+    }
 }

@@ -3,13 +3,14 @@
 use rustc_hash::FxHashMap;
 use wingbeat_profiler_abi::{heap::AllocationRecord, space::SpaceRecord};
 
-use super::{Recorder, binaries::BinaryId, spaces::GenerationId};
+use super::{Recorder, binaries::BinaryId};
+use crate::recorder::address_spaces::GenerationId;
 use crate::{
     heap::{
         allocator::Allocator,
         blocks::{Blocks, Caller},
         mapped::MappedMemory,
-        sums::Place,
+        sums::SiteKey,
     },
     proc,
     wire::Stack,
@@ -108,7 +109,7 @@ impl Recorder {
             let stack = self.stacks.intern(generation, completeness, frames, [].into_iter());
             // The process, represented by its first thread.
             let process = self.threads.sampled(header.pid, header.pid);
-            Caller::Place(Place { process, stack })
+            Caller::Site(SiteKey { process, stack })
         };
         self.frames = frames;
         self.heap.callers.insert((header.tid, header.time_ns), caller);
@@ -123,12 +124,12 @@ impl Recorder {
     /// Handles an address space call, whose stack came before.
     pub(super) fn space_call(&mut self, record: &SpaceRecord) {
         let caller = self.heap.callers.remove(&(record.tid, record.stack_ns));
-        let place = caller.and_then(|caller| match caller {
-            Caller::Place(place) => Some(place),
+        let key = caller.and_then(|caller| match caller {
+            Caller::Site(key) => Some(key),
             Caller::Allocator => None,
         });
         if let Some(space) = &mut self.heap.space {
-            space.called(record, place);
+            space.called(record, key);
         }
     }
 

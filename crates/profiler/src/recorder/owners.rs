@@ -7,8 +7,9 @@ use std::{fs::File, os::unix::fs::MetadataExt as _, sync::Arc};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{event::MappedFile, spaces::GenerationId};
-use crate::{foreign::open_tmp, proc::Identity};
+use super::event::MappedFile;
+use crate::recorder::address_spaces::GenerationId;
+use crate::{proc::Identity, untrusted_file::open_tmp};
 
 /// A process with JIT-compiled code.
 #[derive(Debug, Clone)]

@@ -7,10 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    Options, Rates, TableCounts, counters::Counters, memory::return_free_pages, run::Session,
-    started, tables::Tables,
-};
+use super::{Options, Rates, TableCounts, run::Session, started, tables::Tables};
+use crate::counts::Counters;
+use crate::session::kernel::return_free_pages;
 use crate::{
     counts::Ticks,
     debuginfod::DebugFiles,

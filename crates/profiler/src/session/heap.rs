@@ -1,19 +1,24 @@
 //! Allocator probes: loads the programs, attaches them to allocator functions, measures their cost.
 
-mod begin;
-mod cost;
-mod linked;
-
 use std::{
     collections::{BTreeMap, HashSet},
-    os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
+    ffi::OsStr,
+    fs::{self, File},
+    os::{
+        fd::AsRawFd as _,
+        unix::{ffi::OsStrExt as _, fs::MetadataExt as _, process::CommandExt as _},
+    },
     path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
+use rustix::process::geteuid;
 use wingbeat_bpf_loader::{
+    command::{Launched, linker},
     loader::{Attached, Uprobes},
-    probed,
-    spec::{Spec, SpecError},
+    probed::Probed,
 };
 use wingbeat_profiler_abi::{
     counter,
@@ -21,24 +26,19 @@ use wingbeat_profiler_abi::{
     map, program,
 };
 
-use self::cost::ProbeCosts;
-use super::{counters::Counters, kernel::KernelHalf, object::Object};
 use crate::{
+    counts::Counters,
     error::RecordError,
-    foreign::Bounded,
     heap::allocator::{Allocator, Function},
+    proc::{self, MappedFile},
     recorder::{
         Recorder,
         binaries::{Binary, BinaryId},
     },
+    session::{Options, kernel::KernelHalf, object::Object},
+    targets::with_descendants,
+    untrusted_file::Bounded,
 };
-
-/// Maximum number of live blocks, all or sampled. Each takes some 100 bytes of kernel memory.
-const BLOCKS_MAX: u32 = 4 << 20;
-const SAMPLED_MAX: u32 = 256 << 10;
-
-/// Maximum number of allocator calls in progress.
-const CALLS_MAX: u32 = 65_536;
 
 /// Cost of walking and sending a sampled stack, in nanoseconds (measured in docs/heap.md).
 pub const SAMPLE_NS: f64 = 6_000.0;
@@ -128,20 +128,6 @@ struct ProbedProcess {
     /// Device and inode.
     file: (u64, u64),
     _links: Vec<Attached>,
-}
-
-/// Fails if the kernel cannot attach to the functions of an allocator.
-pub(super) fn need_links() -> Result<(), RecordError> {
-    probed::try_link().map_err(|error| RecordError::Kernel {
-        what: "attach to the functions of an allocator".to_owned(),
-        reason: format!("Linux 6.6 or newer is required, with uprobe_multi links: {error}"),
-    })
-}
-
-/// Sets the map sizes for the blocks and calls of a recording.
-pub(super) fn set_sizes(spec: &mut Spec, sample_bytes: u32) -> Result<(), SpecError> {
-    spec.set_entries(map::BLOCKS, if sample_bytes == 0 { BLOCKS_MAX } else { SAMPLED_MAX })?;
-    spec.set_entries(map::CALLS, CALLS_MAX)
 }
 
 impl KernelHalf {
@@ -257,7 +243,7 @@ impl Probes {
             };
             allocator.functions.iter().flat_map(one).collect()
         });
-        if !crate::proc::exists(pid) {
+        if !proc::exists(pid) {
             // It exited meanwhile.
             self.refused.remove(&binary);
             return Ok(true);
@@ -401,3 +387,258 @@ impl Calls {
 
 /// Counting is the initial mode.
 const _: () = assert!(state::COUNTING == 0);
+
+/// Duration of counting calls before the recording, and of measuring CPU time before that.
+const COUNTED: Duration = Duration::from_millis(300);
+
+/// Assumed minimum CPU use of a target.
+const USED_MIN: f64 = 0.02;
+
+impl Probes {
+    /// Attaches to the allocators of running processes, unless the overhead exceeds the budget. Returns the
+    /// expected slowdown as a share of their CPU time.
+    pub(super) fn watch_running(
+        &mut self,
+        kernel_half: &KernelHalf,
+        recorder: &mut Recorder,
+        options: &Options,
+        pids: &[u32],
+    ) -> Result<f64, RecordError> {
+        let family = match options.inherit {
+            true => with_descendants(pids),
+            false => pids.iter().copied().collect(),
+        };
+        let cpu_time_ns = || family.iter().map(|&pid| proc::cpu_time_ns(pid)).sum::<u64>();
+        self.costs = ProbeCosts::measure(kernel_half);
+        let before_ns = cpu_time_ns();
+        thread::sleep(COUNTED);
+        let own_ns = cpu_time_ns().saturating_sub(before_ns);
+        self.update(kernel_half, recorder)?;
+        if self.attached.is_empty() {
+            return Err(RecordError::NoAllocator { target: options.targets.describe() });
+        }
+        let sample_bytes = options.heap.sample_bytes;
+        let share = self.slowdown(kernel_half, recorder, sample_bytes, (own_ns, &cpu_time_ns))?;
+        let budget_percent = options.heap.budget_percent;
+        if share * 100.0 > f64::from(budget_percent) {
+            return Err(RecordError::OverBudget { share, budget_percent });
+        }
+        self.is_recording = true;
+        kernel_half.set_heap_state(state::RECORDING)?;
+        Ok(share)
+    }
+
+    /// Attaches to the allocators of a command stopped before its first instruction, and resumes it.
+    pub(super) fn watch_command(
+        &mut self,
+        kernel_half: &KernelHalf,
+        recorder: &mut Recorder,
+        command: &Launched,
+    ) -> Result<(), RecordError> {
+        let pid = command.pid();
+        self.costs = ProbeCosts::measure(kernel_half);
+        kernel_half.set_heap_state(state::RECORDING)?;
+        for file in linked_files(pid) {
+            let binary = recorder.binaries.find_or_open(pid, None, &file);
+            self.attach(kernel_half, recorder, pid, binary)?;
+        }
+        self.is_recording = true;
+        command.resume().map_err(RecordError::system("let the command go on"))
+    }
+
+    /// Counts calls for a while. Returns the slowdown as a share of the targets' CPU time, of which they used
+    /// `own_ns` in the same duration without probes.
+    fn slowdown(
+        &mut self,
+        kernel_half: &KernelHalf,
+        recorder: &Recorder,
+        sample_bytes: u32,
+        (own_ns, cpu_time_ns): (u64, &dyn Fn() -> u64),
+    ) -> Result<f64, RecordError> {
+        let (before, cpu_before_ns) = (Calls::read(kernel_half)?, cpu_time_ns());
+        thread::sleep(COUNTED);
+        self.before = Calls::read(kernel_half)?;
+        let with_ns = cpu_time_ns().saturating_sub(cpu_before_ns) as f64;
+        let calls = self.before.since(&before);
+        let probes_ns = self.probes_ns(recorder, &calls);
+        let samples_ns = SAMPLE_NS * samples(&calls, sample_bytes);
+        // A program that runs at full speed makes fewer calls with probes: the calls relate to the CPU time that
+        // remains for itself.
+        let left_ns = (with_ns - probes_ns).max(with_ns / 100.0);
+        // An almost idle target is not slowed down by a small cost.
+        let least_ns = COUNTED.as_nanos() as f64 * USED_MIN;
+        Ok((probes_ns + samples_ns) / left_ns.min(own_ns as f64).max(least_ns))
+    }
+}
+
+/// Number of allocations sampled: at most one per mean distance.
+fn samples(calls: &Calls, sample_bytes: u32) -> f64 {
+    match sample_bytes {
+        0 => calls.allocations as f64,
+        sample_bytes => {
+            (calls.bytes as f64 / f64::from(sample_bytes)).min(calls.allocations as f64)
+        }
+    }
+}
+
+/// Calls of each function, once without a probe and once with it. A single-stepped one takes 10 µs.
+const CALLS: u32 = 300;
+
+/// Repetitions; the best counts, since other programs only slow it down.
+const ROUNDS: u32 = 3;
+
+/// Cost of a probe, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct ProbeCosts {
+    /// At an instruction that the kernel emulates.
+    emulated_ns: f64,
+    /// At any other instruction.
+    stepped_ns: f64,
+}
+
+/// Values of one virtual machine, for use if measuring fails.
+impl Default for ProbeCosts {
+    fn default() -> Self {
+        Self { emulated_ns: 400.0, stepped_ns: 8_000.0 }
+    }
+}
+
+impl ProbeCosts {
+    fn of(&self, is_emulated: bool) -> f64 {
+        if is_emulated { self.emulated_ns } else { self.stepped_ns }
+    }
+
+    fn measure(kernel_half: &KernelHalf) -> Self {
+        let standard = Self::default();
+        Self {
+            emulated_ns: cost(kernel_half, Probed::Emulated).unwrap_or(standard.emulated_ns),
+            stepped_ns: cost(kernel_half, Probed::Stepped).unwrap_or(standard.stepped_ns),
+        }
+    }
+}
+
+/// Nanoseconds that a probe at a function's entry adds to a call; `None` if it cannot be attached.
+fn cost(kernel_half: &KernelHalf, function: Probed) -> Option<f64> {
+    let without = best(function);
+    let uprobes = Uprobes {
+        path: Path::new("/proc/self/exe"),
+        offsets: &[function.offset().ok()?],
+        // The argument is 0: nothing is freed or counted.
+        cookies: &[call::FREE],
+        pid: std::process::id(),
+    };
+    let attached = kernel_half.program(program::HEAP_FREE).ok()?.attach_uprobes(&uprobes).ok()?;
+    let with = best(function);
+    drop(attached);
+    Some(with.saturating_sub(without).as_nanos() as f64 / f64::from(CALLS))
+}
+
+fn best(function: Probed) -> Duration {
+    let time = || {
+        let begun = Instant::now();
+        (0..CALLS).for_each(|_| function.call());
+        begun.elapsed()
+    };
+    (0..ROUNDS).map(|_| time()).min().unwrap_or_default()
+}
+
+// Lists the files that a program is linked with before they are loaded, by running its dynamic linker like `ldd`.
+
+/// The files that a process's program will load, including itself, as seen by the process. Only the program if the
+/// linker cannot be run.
+pub(crate) fn linked_files(pid: u32) -> Vec<MappedFile> {
+    let program = PathBuf::from(format!("/proc/{pid}/exe"));
+    let Ok(path) = program.read_link() else { return Vec::new() };
+    let mut paths = vec![path.clone()];
+    let linker = File::open(&program).ok().and_then(|file| linker(&Bounded::new(&file)));
+    if let Some(linker) = linker {
+        paths.extend(listed(pid, Path::new(&linker), &path));
+    }
+    paths.iter().filter_map(|path| file(pid, path)).collect()
+}
+
+/// The files that the linker lists for a process's program: run as its user, who chose the linker, and with the
+/// variables that affect its search.
+fn listed(pid: u32, linker: &Path, program: &Path) -> Vec<PathBuf> {
+    let mut command = Command::new(linker);
+    command.arg("--list").arg(program).stdin(Stdio::null()).stderr(Stdio::null());
+    if let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) {
+        for name in ["LD_LIBRARY_PATH", "LD_PRELOAD"] {
+            match variable(&environment, name) {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+    }
+    let owner = fs::metadata(format!("/proc/{pid}")).ok();
+    if let Some(owner) = owner.filter(|owner| owner.uid() != 0 && geteuid().is_root()) {
+        command.uid(owner.uid()).gid(owner.gid());
+    }
+    let text = command.output().map(|output| output.stdout).unwrap_or_default();
+    paths(&String::from_utf8_lossy(&text))
+}
+
+/// A variable of an environment in the kernel's format.
+fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a OsStr> {
+    let value = |part: &'a [u8]| part.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    environment.split(|byte| *byte == 0).find_map(value).map(OsStr::from_bytes)
+}
+
+/// Parses paths from a list: `name => path (address)`, or `path (address)`.
+fn paths(text: &str) -> Vec<PathBuf> {
+    let path = |line: &str| {
+        let (head, _) = line.rsplit_once(" (0x")?;
+        let path = head.rsplit_once("=> ").map_or(head, |(_, path)| path).trim();
+        path.starts_with('/').then(|| PathBuf::from(path))
+    };
+    text.lines().filter_map(path).collect()
+}
+
+fn file(pid: u32, path: &Path) -> Option<MappedFile> {
+    let seen = PathBuf::from(format!("/proc/{pid}/root{}", path.display()));
+    let data = seen.metadata().ok()?;
+    let device = data.dev();
+    Some(MappedFile {
+        start: 0,
+        end: 0,
+        offset: 0,
+        device: (libc::major(device), libc::minor(device)),
+        inode: data.ino(),
+        path: path.to_string_lossy().into_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_linkers() {
+        let glibc = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f00)\n\
+                     \t/lib64/ld-linux-x86-64.so.2 (0x00007f01)\n\tlibgone.so => not found\n";
+        let musl =
+            "\t/lib/ld-musl-x86_64.so.1 (0x7f00)\n\tlibc.so => /lib/ld-musl-x86_64.so.1 (0x7f00)\n";
+        let check = |text: &str, expected: &[&str]| {
+            assert_eq!(paths(text), expected.iter().map(PathBuf::from).collect::<Vec<_>>());
+        };
+        check(glibc, &["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]);
+        check(musl, &["/lib/ld-musl-x86_64.so.1", "/lib/ld-musl-x86_64.so.1"]);
+        check("", &[]);
+        check("\tstatically linked\n", &[]);
+    }
+
+    #[test]
+    fn variables_are_found_by_their_whole_names() {
+        let environment = b"LD_LIBRARY_PATHS=/a\0LD_LIBRARY_PATH=/b:/c=d\0A=";
+        assert_eq!(variable(environment, "LD_LIBRARY_PATH"), Some("/b:/c=d".as_ref()));
+        assert_eq!(variable(environment, "A"), Some("".as_ref()));
+        assert_eq!(variable(environment, "LD_PRELOAD"), None);
+    }
+
+    #[test]
+    fn files_of_this_process() {
+        let files = linked_files(std::process::id());
+        assert!(!files.is_empty());
+        assert!(files.iter().any(|file| file.path.contains("libc")), "{files:?}");
+    }
+}

@@ -2,59 +2,28 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fmt,
+    fmt, fs,
     os::fd::{AsFd, BorrowedFd},
 };
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wingbeat_bpf_loader::{
     ProgramType,
     loader::{self, Attached, LoadError, Loaded, LoadedMap, LoadedMaps, RingReader, RunInput},
     perf::CpuClock,
+    probed,
     program::ProgramInfo,
 };
 use wingbeat_profiler_abi::{counter, map, program, target};
 
 use crate::{
+    counts::Counters,
     error::RecordError,
     session::{
-        Unwind, counters::Counters, heap::need_links, object::Object, preempt, tables::Tables,
+        object::{Blocks, Object, Settings},
+        tables::Tables,
     },
 };
-
-/// Settings to apply before loading.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
-    pub all: bool,
-    pub inherit: bool,
-    /// This process is in a PID namespace other than the initial one.
-    pub namespaced: bool,
-    /// Children of this process are commands that it launches.
-    pub launcher: Option<u32>,
-    pub buffer_bytes: u32,
-    /// Set to record off-CPU time.
-    pub blocks: Option<Blocks>,
-    /// Mean bytes between two sampled allocations; set to record allocations.
-    pub sample_bytes: Option<u32>,
-    /// Record address space calls.
-    pub space: bool,
-    /// Sample page faults.
-    pub faults: bool,
-    pub unwind: Unwind,
-    pub unwind_bytes: u64,
-}
-
-impl Settings {
-    pub(super) fn has_tables(&self) -> bool {
-        self.unwind != Unwind::FramePointer
-    }
-}
-
-/// Settings of off-CPU time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Blocks {
-    pub min_block_ns: u64,
-    pub wakers: bool,
-}
 
 /// Sampling rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +60,7 @@ pub(super) struct KernelHalf {
     /// The scheduler's programs, until the recording stops.
     pub(super) switches: Vec<Attached>,
     /// The program for address space calls, until the recording stops.
-    pub(super) space: Option<Attached>,
+    space: Option<Attached>,
     /// `None` once reading has stopped.
     ring: Option<RingReader>,
     clocks: Vec<CpuClock>,
@@ -191,8 +160,11 @@ impl KernelHalf {
             Err(LoadError::Rejected { .. }) if object.has_functions() => {
                 let is_uprobe =
                     [program::HEAP_ENTRY, program::HEAP_EXIT, program::HEAP_FREE].contains(&name);
-                if is_uprobe && preempt::is_possible() {
-                    return Err(RecordError::Kernel { what, reason: preempt::REFUSED.to_owned() });
+                if is_uprobe && is_preemption_possible() {
+                    return Err(RecordError::Kernel {
+                        what,
+                        reason: PREEMPTION_REFUSED.to_owned(),
+                    });
                 }
                 load(false)
             }
@@ -210,7 +182,7 @@ impl KernelHalf {
     }
 
     pub(super) fn program(&self, name: &str) -> Result<&Loaded, RecordError> {
-        self.programs.get(name).ok_or_else(|| missing(name))
+        self.programs.get(name).ok_or_else(|| RecordError::missing(name))
     }
 
     /// Forks that the kernel half was not told of, because another one was being told of on the same CPU and was
@@ -221,7 +193,7 @@ impl KernelHalf {
     }
 
     pub(super) fn map(&self, name: &str) -> Result<&LoadedMap, RecordError> {
-        self.maps.get(name).ok_or_else(|| missing(name))
+        self.maps.get(name).ok_or_else(|| RecordError::missing(name))
     }
 
     /// Starts the sampler's events on each CPU.
@@ -240,6 +212,17 @@ impl KernelHalf {
         }
         for clock in &self.clocks {
             clock.start().map_err(RecordError::system("start a clock"))?;
+        }
+        Ok(())
+    }
+
+    /// Starts recording address space calls, if requested.
+    pub(super) fn start_space(&mut self) -> Result<(), RecordError> {
+        const SYS_EXIT: &str = "sys_exit";
+        if let Ok(program) = self.program(program::SPACE) {
+            let attached = program.attach_raw(SYS_EXIT);
+            let what = format!("attach to the tracepoint {SYS_EXIT}");
+            self.space = Some(attached.map_err(RecordError::kernel(what))?);
         }
         Ok(())
     }
@@ -313,26 +296,76 @@ impl KernelHalf {
     }
 }
 
-pub(super) fn missing(name: &str) -> RecordError {
-    RecordError::Kernel {
-        what: format!("find {name}"),
-        reason: "the embedded object file lacks it".to_owned(),
+/// Fails if the kernel cannot attach to the functions of an allocator.
+fn need_links() -> Result<(), RecordError> {
+    probed::try_link().map_err(|error| RecordError::Kernel {
+        what: "attach to the functions of an allocator".to_owned(),
+        reason: format!("Linux 6.6 or newer is required, with uprobe_multi links: {error}"),
+    })
+}
+
+/// Why such programs are not loaded where nothing keeps two of them apart.
+pub(super) const PREEMPTION_REFUSED: &str = "this kernel may preempt the probes of one thread for those of another, which share \
+                                  memory from Linux 6.13 on, and cannot prevent that before 6.15; use another kernel, \
+                                  or boot with preempt=voluntary";
+
+/// What the kernel was built for, and what was chosen when it was booted.
+pub(super) fn is_preemption_possible() -> bool {
+    let version = rustix::system::uname().version().to_string_lossy().into_owned();
+    let chosen = fs::read_to_string("/sys/kernel/debug/sched/preempt").unwrap_or_default();
+    is_preemption_possible_with(&version, &chosen)
+}
+
+fn is_preemption_possible_with(version: &str, chosen: &str) -> bool {
+    version.contains("PREEMPT") && !["(none)", "(voluntary)"].iter().any(|it| chosen.contains(it))
+}
+
+// Limits of this process: memory that the allocator keeps, and open files.
+
+/// Makes glibc return large blocks to the system when they are freed. By default it raises the threshold to the
+/// size of each such block and keeps smaller ones: after parsing the kernel's types, some 7 MB unused.
+pub(super) fn return_large_blocks() {
+    #[cfg(target_env = "gnu")]
+    {
+        const LARGE_BYTES: libc::c_int = 128 << 10;
+        // SAFETY: sets an allocator parameter, which is allowed at any time.
+        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES) };
     }
+}
+
+/// Returns free pages between blocks to the system: after a window of a continuous recording, that is the
+/// temporary memory of symbolization.
+pub(super) fn return_free_pages() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Raises the limit of open files to the maximum: each binary stays open until its symbols are read, hundreds with
+/// `--all`. Call it after launching a command, which inherits the limit and may rely on the usual one (`select(2)`
+/// takes 1,024).
+pub(super) fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // On failure, fewer files are kept open, and the others are found by path at the end.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 #[cfg(test)]
 mod tests {
+
     use wingbeat_bpf_loader::{
         Verb,
         code::op,
         probe::{can, findings},
         spec::Spec,
     };
-
     use wingbeat_profiler_abi::placeholder;
 
+    use crate::session::{Unwind, object::OBJECT};
+
     use super::*;
-    use crate::session::object::OBJECT;
 
     /// The minimum is Linux 5.15, according to README.md.
     #[test]
@@ -392,5 +425,23 @@ mod tests {
             }
             check(settings(Unwind::Auto, true), back_end);
         }
+    }
+
+    #[test]
+    fn builds_and_choices() {
+        let check = |version, chosen, expected| {
+            assert_eq!(
+                is_preemption_possible_with(version, chosen),
+                expected,
+                "{version} {chosen}"
+            );
+        };
+        check("#1 SMP Debian 6.1.1", "", false);
+        check("#1 SMP PREEMPT_DYNAMIC", "none (voluntary) full\n", false);
+        check("#1 SMP PREEMPT_DYNAMIC", "(none) voluntary full\n", false);
+        check("#1 SMP PREEMPT_DYNAMIC", "full (lazy)\n", true);
+        // Nobody says.
+        check("#1 SMP PREEMPT_DYNAMIC", "", true);
+        check("#1 SMP PREEMPT_RT", "", true);
     }
 }

@@ -9,7 +9,7 @@ use wingbeat_bpf_loader::{
 };
 use wingbeat_profiler_abi::{global, map, placeholder, sized_field};
 
-use super::{heap::set_sizes, kernel::Settings};
+use super::Unwind;
 use crate::error::RecordError;
 
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
@@ -24,6 +24,48 @@ const NUMBERS_MAX: u32 = 32_768;
 const MAPPINGS: u32 = 16_384;
 /// The same with all processes as targets.
 const MAPPINGS_ALL: u32 = 65_536;
+
+/// Maximum number of live blocks, all or sampled. Each takes some 100 bytes of kernel memory.
+const BLOCKS_MAX: u32 = 4 << 20;
+const SAMPLED_MAX: u32 = 256 << 10;
+
+/// Maximum number of allocator calls in progress.
+const CALLS_MAX: u32 = 65_536;
+
+/// Settings to apply before loading.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settings {
+    pub all: bool,
+    pub inherit: bool,
+    /// This process is in a PID namespace other than the initial one.
+    pub namespaced: bool,
+    /// Children of this process are commands that it launches.
+    pub launcher: Option<u32>,
+    pub buffer_bytes: u32,
+    /// Set to record off-CPU time.
+    pub blocks: Option<Blocks>,
+    /// Mean bytes between two sampled allocations; set to record allocations.
+    pub sample_bytes: Option<u32>,
+    /// Record address space calls.
+    pub space: bool,
+    /// Sample page faults.
+    pub faults: bool,
+    pub unwind: Unwind,
+    pub unwind_bytes: u64,
+}
+
+impl Settings {
+    pub(super) fn has_tables(&self) -> bool {
+        self.unwind != Unwind::FramePointer
+    }
+}
+
+/// Settings of off-CPU time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Blocks {
+    pub min_block_ns: u64,
+    pub wakers: bool,
+}
 
 /// The embedded object with its settings and loader. Holds the kernel's types, some megabytes, so it is dropped
 /// after loading.
@@ -82,7 +124,7 @@ fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, Sp
     }
     spec.set_entries(map::RECORDS, settings.buffer_bytes)?;
     if let Some(sample_bytes) = settings.sample_bytes {
-        set_sizes(&mut spec, sample_bytes)?;
+        set_heap_sizes(&mut spec, sample_bytes)?;
     }
     if settings.namespaced {
         spec.set_entries(map::NUMBERS, NUMBERS_MAX)?;
@@ -94,6 +136,12 @@ fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, Sp
         spec.set_entries(map::MAPPINGS, if settings.all { MAPPINGS_ALL } else { MAPPINGS })?;
     }
     Ok(spec)
+}
+
+/// Sets the map sizes for the blocks and calls of a recording.
+fn set_heap_sizes(spec: &mut Spec, sample_bytes: u32) -> Result<(), SpecError> {
+    spec.set_entries(map::BLOCKS, if sample_bytes == 0 { BLOCKS_MAX } else { SAMPLED_MAX })?;
+    spec.set_entries(map::CALLS, CALLS_MAX)
 }
 
 /// The programs' settings: the options, and this kernel's field offsets.

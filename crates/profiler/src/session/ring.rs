@@ -34,7 +34,7 @@ pub(super) fn buffer_bytes(options: &Options, cpus: usize) -> u32 {
 pub(super) struct Batch {
     bytes: Vec<u8>,
     /// Its records by time.
-    places: Vec<(u64, Range<usize>)>,
+    ranges: Vec<(u64, Range<usize>)>,
     /// Number of records processed. The others are later than the time processed so far.
     taken: usize,
     /// Invalid records.
@@ -48,45 +48,45 @@ impl Batch {
 
     /// Reads all waiting records, in addition to unprocessed ones.
     pub(super) fn read(&mut self, kernel_half: &mut KernelHalf) {
-        self.places.drain(..mem::take(&mut self.taken));
-        if self.places.is_empty() {
+        self.ranges.drain(..mem::take(&mut self.taken));
+        if self.ranges.is_empty() {
             if self.bytes.len() < Self::KEPT_BYTES && self.bytes.capacity() > Self::KEPT_BYTES {
                 self.bytes = Vec::new();
             }
             self.bytes.clear();
         }
-        let Self { bytes, places, undecoded, .. } = self;
+        let Self { bytes, ranges, undecoded, .. } = self;
         kernel_half.drain(|record| {
             let start = bytes.len();
             match wire::decode(record) {
                 Ok(decoded) => {
-                    places.push((decoded.time_ns(), start..start + record.len()));
+                    ranges.push((decoded.time_ns(), start..start + record.len()));
                     bytes.extend_from_slice(record);
                 }
                 Err(_) => *undecoded += 1,
             }
         });
-        places.sort_by_key(|(time_ns, _)| *time_ns);
+        ranges.sort_by_key(|(time_ns, _)| *time_ns);
     }
 
     /// Time of the last record; 0 without one.
     pub(super) fn last_ns(&self) -> u64 {
-        self.places.last().map_or(0, |(time_ns, _)| *time_ns)
+        self.ranges.last().map_or(0, |(time_ns, _)| *time_ns)
     }
 
     /// Takes the records up to a time.
     pub(super) fn take(&mut self, until_ns: u64) -> impl Iterator<Item = wire::Record<'_>> {
-        self.taken = self.places.partition_point(|(time_ns, _)| *time_ns <= until_ns);
+        self.taken = self.ranges.partition_point(|(time_ns, _)| *time_ns <= until_ns);
         self.records(0..self.taken)
     }
 
     /// The unprocessed records.
     pub(super) fn rest(&self) -> impl Iterator<Item = wire::Record<'_>> {
-        self.records(self.taken..self.places.len())
+        self.records(self.taken..self.ranges.len())
     }
 
     fn records(&self, range: Range<usize>) -> impl Iterator<Item = wire::Record<'_>> {
-        let bytes = self.places[range].iter().filter_map(|(_, it)| self.bytes.get(it.clone()));
+        let bytes = self.ranges[range].iter().filter_map(|(_, it)| self.bytes.get(it.clone()));
         bytes.filter_map(|bytes| wire::decode(bytes).ok())
     }
 }

@@ -4,11 +4,9 @@
 //! buffer, so that no sample waits for a large file. While there is room, all mapped code gets a table. After that
 //! only requested stretches do, and the least recently requested table is evicted.
 
-mod directory;
 mod file;
 mod memory;
 mod pool;
-mod regions;
 
 use std::{
     collections::VecDeque,
@@ -21,18 +19,16 @@ use wingbeat_profiler_abi::unwind::layout::{CodeMapping, MAPPINGS_MAX, Space, Wo
 use wingbeat_unwind::{RuleId, Rules};
 
 use self::{
-    directory::Directory,
     file::{FileTable, Writes},
     memory::{Maps, Memory},
-    pool::{Pool, Room},
-    regions::Regions,
+    pool::{Directory, Pool, Regions, Room},
 };
 use crate::{
     error::RecordError,
     recorder::{
         Recorder,
+        address_spaces::{GenerationId, Mapping},
         binaries::{Backing, Binaries, BinaryId},
-        spaces::{GenerationId, Mapping},
     },
     unwind::Image,
 };
@@ -43,9 +39,6 @@ const TURN: Duration = Duration::from_millis(10);
 const WANTED_TURN: Duration = Duration::from_millis(100);
 /// Maximum code of one file: 512 MiB. Its directory has a word per KiB, filled or not.
 const STRETCHES_MAX: usize = 2048;
-/// Time after which a walk that has read an address in the tables is over, so that the memory there may be reused.
-/// A walk takes microseconds, in an interrupt or with interrupts disabled; only a hypervisor can delay it.
-const GRACE: Duration = Duration::from_millis(100);
 
 /// Counts of the tables, for the summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
@@ -393,7 +386,7 @@ impl<M: Memory> Tables<M> {
         };
         let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(true) };
         self.rebuilt += u64::from(!file.has_rows() && file.is_back());
-        let writes = file.place(stretch, numbers, self.memory.now());
+        let writes = file.fill(stretch, numbers, self.memory.now());
         if let Some(shared) = file.complete() {
             self.pool.share(shared);
         }

@@ -12,7 +12,7 @@ use crate::{
         BinaryId, BinaryKind, Completeness, Frame, FunctionId, ProcessId, Profile, Stack, StackId,
         ThreadId,
     },
-    symbolize::refused::Refused,
+    symbolize::Refused,
 };
 
 /// Code of JIT compilers, and programs that an interpreter runs.

@@ -14,7 +14,7 @@ use object::{
     read::elf::{FileHeader as _, NoteIterator, ProgramHeader as _},
 };
 
-use crate::foreign::{Bounded, open_regular, open_regular_in};
+use crate::untrusted_file::{Bounded, open_regular, open_regular_in};
 
 /// Where distributions install debug files.
 pub(crate) const FOLDERS: [&str; 2] = ["/usr/lib/debug", "/lib/debug"];

@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     debug_info::{DebugInfo, FOLDERS, Whereabouts, place_of_build},
-    demangle::is_mangled,
     symbols::{Symbol, Symbols, find_in},
 };
-use crate::foreign::{Bounded, open_regular, open_regular_in};
+use crate::symbolize::symbols::is_mangled;
+use crate::untrusted_file::{Bounded, open_regular, open_regular_in};
 
 /// Addresses per answer: small enough for visible progress.
 const BATCH: usize = 256;

@@ -3,8 +3,7 @@
 //! For files with a build id, whole functions are cached, so that other addresses in them need no access to the
 //! file. These may be stored on disk (`store`) for the next process.
 
-pub(crate) mod file;
-mod store;
+pub(crate) mod store;
 
 use std::{
     io, mem,
@@ -14,22 +13,17 @@ use std::{
 
 use rustc_hash::FxHashMap;
 
-use self::{
-    file::{Functions, KnownFunction},
-    store::NameStore,
-};
-use super::{
-    places::{CodePlace, Space},
-    tables::{Named, Tables},
-};
+use self::store::{Functions, KnownFunction, NameStore};
+use super::tables::{Named, Tables};
+use crate::symbolize::locations::{CodeLocation, Space};
 use crate::{
     model::{Function, Line},
     recorder::binaries::Binaries,
     unwind::Image,
 };
 
-/// Maximum number of places; at least the most recently used half is kept.
-const PLACES_MAX: usize = 1 << 17;
+/// Maximum number of locations; at least the most recently used half is kept.
+const LOCATIONS_MAX: usize = 1 << 17;
 
 /// Maximum number of functions; those of least recently used files are evicted.
 const FUNCTIONS_MAX: usize = 1 << 17;
@@ -43,7 +37,7 @@ const NESTED_MAX: usize = 4;
 /// A function and its source position.
 pub(super) type KnownLine = (Function, Option<String>, Option<u32>);
 
-/// Names by place, for immutable code.
+/// Names by location, for immutable code.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
     young: FxHashMap<(Space, u64), Vec<KnownLine>>,
@@ -85,16 +79,20 @@ impl KnownNames {
         Ok(())
     }
 
-    /// The names of a place, if cached.
-    pub(super) fn get(&mut self, place: &CodePlace, binaries: &Binaries) -> Option<Vec<KnownLine>> {
-        if let Some(build_id) = build_id(place, binaries)
-            && let Some((_, known)) = self.function(build_id, place.address)
+    /// The names of a location, if cached.
+    pub(super) fn get(
+        &mut self,
+        location: &CodeLocation,
+        binaries: &Binaries,
+    ) -> Option<Vec<KnownLine>> {
+        if let Some(build_id) = build_id(location, binaries)
+            && let Some((_, known)) = self.function(build_id, location.address)
         {
             let function = Function { name: known.name.clone(), is_symbol: true };
             let (file, line) = known.source.clone().unzip();
             return Some(vec![(function, file, line)]);
         }
-        let key = key(place)?;
+        let key = key(location)?;
         if let Some(lines) = self.old.remove(&key) {
             self.put(key, lines);
         }
@@ -120,25 +118,25 @@ impl KnownNames {
     /// Caches names.
     pub(super) fn keep(
         &mut self,
-        place: &CodePlace,
+        location: &CodeLocation,
         named: &Named,
         tables: &Tables,
         binaries: &Binaries,
     ) {
-        let Some(key) = key(place) else { return };
+        let Some(key) = key(location) else { return };
         let known = |line: &Line| {
             let function = tables.functions.entries.get(line.function as usize)?;
             Some((function.clone(), line.file.clone(), line.line))
         };
         let Some(lines) = named.lines.iter().map(known).collect::<Option<Vec<_>>>() else { return };
-        match (build_id(place, binaries), &lines[..]) {
+        match (build_id(location, binaries), &lines[..]) {
             (Some(build_id), [(function, file, line)]) if function.is_symbol => {
                 let source = file.clone().zip(*line);
                 let whole = named.range.filter(|(start, end)| {
-                    source.is_none() && (*start..*end).contains(&place.address)
+                    source.is_none() && (*start..*end).contains(&location.address)
                 });
                 // If the function's extent is unknown, only this address.
-                let one = (place.address, place.address.saturating_add(1));
+                let one = (location.address, location.address.saturating_add(1));
                 let (start, end) = whole.unwrap_or(one);
                 let function = KnownFunction { end, name: function.name.clone(), source };
                 let file = self.files.entry(build_id.to_vec()).or_default();
@@ -153,8 +151,8 @@ impl KnownNames {
 
     /// Counts that a file with a build id is read.
     pub(super) fn reads(&mut self, space: Space, binaries: &Binaries) {
-        let place = CodePlace { space, address: 0, code: None };
-        self.counts.read += u64::from(build_id(&place, binaries).is_some());
+        let location = CodeLocation { space, address: 0, code: None };
+        self.counts.read += u64::from(build_id(&location, binaries).is_some());
     }
 
     /// Removes kernel names, since its code has changed.
@@ -205,7 +203,7 @@ impl KnownNames {
     }
 
     fn put(&mut self, key: (Space, u64), lines: Vec<KnownLine>) {
-        if self.young.len() >= PLACES_MAX / 2 {
+        if self.young.len() >= LOCATIONS_MAX / 2 {
             self.old = mem::take(&mut self.young);
         }
         self.young.insert(key, lines);
@@ -219,15 +217,15 @@ impl Drop for KnownNames {
     }
 }
 
-fn build_id<'a>(place: &CodePlace, binaries: &'a Binaries) -> Option<&'a [u8]> {
-    let Space::File(id) = place.space else { return None };
+fn build_id<'a>(location: &CodeLocation, binaries: &'a Binaries) -> Option<&'a [u8]> {
+    let Space::File(id) = location.space else { return None };
     binaries.get(id)?.image().map(Image::build_id).filter(|it| !it.is_empty())
 }
 
 /// Code of a file or of the kernel. JIT-compiled code may change.
-fn key(place: &CodePlace) -> Option<(Space, u64)> {
-    match place.space {
-        Space::File(_) | Space::Kernel => Some((place.space, place.address)),
+fn key(location: &CodeLocation) -> Option<(Space, u64)> {
+    match location.space {
+        Space::File(_) | Space::Kernel => Some((location.space, location.address)),
         Space::Anonymous(..) | Space::Unmapped => None,
     }
 }

@@ -1,35 +1,47 @@
-//! Looks up names of places: debug information, symbol tables, the function table of Go programs. Without any of
+//! Looks up names of locations: debug information, symbol tables, the function table of Go programs. Without any of
 //! them, a function is named by its start, `module+0xaddress`. Kernel symbols come from blazesym, in batches.
 
 use std::{
-    cell::OnceCell, collections::BTreeMap, fs::File, os::fd::AsFd as _, path::PathBuf, rc::Rc,
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::Write as _,
+    os::fd::{AsFd as _, OwnedFd},
+    path::{Path, PathBuf},
+    rc::Rc,
 };
 
-use blazesym::symbolize::{Input, Symbolized, Symbolizer, source::Source};
+use blazesym::{
+    MaybeDefault,
+    symbolize::{
+        Input, Symbolized, Symbolizer,
+        source::{Kernel, Source},
+    },
+};
 use rustc_hash::FxHashMap;
+use rustix::fs::{MemfdFlags, memfd_create};
+use wingbeat_bpf_loader::kernel_names::{KernelName, KernelNames};
+use wingbeat_unwind::GoTable;
 
-use super::{
-    demangle::demangled,
-    dwarf::{Answer, SourceLine, Task},
-    go::{Functions, GoNames},
-    helper,
-    jit::{Jits, Told},
-    kernel::KernelSymbols,
-    known::KnownNames,
-    places::{CodePlace, Places, Space},
-    refused::Untold,
-    symbols::{Symbol, Symbols, find_in},
-    tables::{Named, Tables},
-};
 use crate::{
     debuginfod::DebugFiles,
-    foreign::path_of,
     model::{self, BinaryKind, Line},
     recorder::{
         Recorder,
         binaries::{Backing, Binaries, Binary},
         event::KernelCode,
     },
+    symbolize::{
+        Untold,
+        dwarf::{Answer, SourceLine, Task},
+        helper,
+        jit::{Jits, Told},
+        known::KnownNames,
+        locations::{CodeLocation, Locations, Space},
+        symbols::{Symbol, Symbols, demangled, find_in},
+        tables::{Named, Tables},
+    },
+    untrusted_file::{Bounded, path_of},
     unwind::Image,
 };
 
@@ -56,38 +68,40 @@ pub(crate) struct Asked<'a> {
     pub started: &'a dyn Fn(u32),
 }
 
-/// Names for all places, in order, and the files that could have provided more.
+/// Names for all locations, in order, and the files that could have provided more.
 pub(super) fn names(
-    places: &Places,
+    locations: &Locations,
     recorder: &Recorder,
     Asked { debug_files, detail, known, started }: Asked<'_>,
     jits: &mut Jits<'_>,
     tables: &mut Tables,
     progress: &mut dyn FnMut(usize, usize),
 ) -> (Vec<Named>, Untold) {
-    let places: Vec<&CodePlace> = places.iter().collect();
-    let mut names: Vec<Option<Named>> = places
+    let locations: Vec<&CodeLocation> = locations.iter().collect();
+    let mut names: Vec<Option<Named>> = locations
         .iter()
-        .map(|place| {
-            let lines = known.get(place, &recorder.binaries)?;
-            Some(tables.known(place.space, &recorder.binaries, &lines))
+        .map(|location| {
+            let lines = known.get(location, &recorder.binaries)?;
+            Some(tables.known(location.space, &recorder.binaries, &lines))
         })
         .collect();
     let mut groups: Groups = BTreeMap::new();
-    for (index, place) in places.iter().enumerate().filter(|(index, _)| names[*index].is_none()) {
-        groups.entry(place.space).or_default().push(index);
+    for (index, location) in
+        locations.iter().enumerate().filter(|(index, _)| names[*index].is_none())
+    {
+        groups.entry(location.space).or_default().push(index);
     }
     let (binaries, kernel_code) = (&recorder.binaries, &recorder.kernel_code);
     let kernel = groups.get(&Space::Kernel).map_or_else(KernelSymbols::default, |members| {
-        KernelSymbols::of(members.iter().map(|&index| places[index].address))
+        KernelSymbols::of(members.iter().map(|&index| locations[index].address))
     });
     let mut untold = Untold::default();
     let mut lookup =
         Lookup { binaries, debug_files, kernel, kernel_code, tables, detail, untold: &mut untold };
     let mut done = 0;
-    let mut lines = lookup.debug_lines(&groups, &places, started, &mut |some| {
+    let mut lines = lookup.debug_lines(&groups, &locations, started, &mut |some| {
         done += some;
-        progress(done, places.len());
+        progress(done, locations.len());
     });
     let symbolizer = symbolizer(detail);
     for (space, members) in groups {
@@ -100,17 +114,17 @@ pub(super) fn names(
         let mut source = lookup.source(space, lines.remove(&space).unwrap_or_default());
         done += members.len() - source.lines.len();
         for batch in members.chunks(BATCH) {
-            let asked: Vec<&CodePlace> = batch.iter().map(|&index| places[index]).collect();
+            let asked: Vec<&CodeLocation> = batch.iter().map(|&index| locations[index]).collect();
             let answers = lookup.ask(&symbolizer, &mut source, space, &asked, &told);
             for (&index, named) in batch.iter().zip(answers) {
                 has_all_names &= lookup.tables.has_name(&named);
                 if lookup.is_settled(&named) {
-                    known.keep(places[index], &named, lookup.tables, binaries);
+                    known.keep(locations[index], &named, lookup.tables, binaries);
                 }
                 names[index] = Some(named);
             }
         }
-        progress(done, places.len());
+        progress(done, locations.len());
         // Rejected files that would not have been used are not reported.
         if !has_all_names {
             let refused = &mut lookup.untold.refused;
@@ -119,11 +133,11 @@ pub(super) fn names(
             refused.extend(new);
         }
     }
-    // Every place is in one group, and every group has an answer for each.
+    // Every location is in one group, and every group has an answer for each.
     (names.into_iter().flatten().collect(), untold)
 }
 
-/// Indices of places by their space.
+/// Indices of locations by their space.
 type Groups = BTreeMap<Space, Vec<usize>>;
 
 fn symbolizer(detail: Detail) -> Symbolizer {
@@ -140,7 +154,7 @@ fn symbolizer(detail: Detail) -> Symbolizer {
 #[derive(Default)]
 struct FileSource<'a> {
     binary: Option<&'a Binary>,
-    /// Answers of debug information for its places, in order.
+    /// Answers of debug information for its locations, in order.
     lines: std::vec::IntoIter<Vec<SourceLine>>,
     /// Files with symbol tables, read when a name is missing.
     files: Vec<&'a File>,
@@ -173,12 +187,12 @@ impl<'a> Lookup<'a> {
         binary.is_some_and(|binary| binary.kind != BinaryKind::Bpf)
     }
 
-    /// Answers of debug information for the places in files. `progress` gets the number of additional addresses
+    /// Answers of debug information for the locations in files. `progress` gets the number of additional addresses
     /// looked up.
     fn debug_lines(
         &mut self,
         groups: &Groups,
-        places: &[&CodePlace],
+        locations: &[&CodeLocation],
         started: &dyn Fn(u32),
         progress: &mut dyn FnMut(usize),
     ) -> FxHashMap<Space, Vec<Vec<SourceLine>>> {
@@ -200,7 +214,7 @@ impl<'a> Lookup<'a> {
                 shared: self.debug_files.shared().map(PathBuf::from),
                 path: whereabouts.path.map(PathBuf::from),
                 root: whereabouts.root.map(|(root, path)| (path_of(root), path.to_owned())),
-                addresses: members.iter().map(|&index| places[index].address).collect(),
+                addresses: members.iter().map(|&index| locations[index].address).collect(),
             });
             let root = whereabouts.root.map(|(root, _)| root);
             held.extend([Some(file), downloaded, root].into_iter().flatten().map(File::as_fd));
@@ -223,7 +237,7 @@ impl<'a> Lookup<'a> {
         lines
     }
 
-    /// The file of a place, if it has not been replaced.
+    /// The file of a location, if it has not been replaced.
     fn readable(&self, space: Space) -> Option<&'a Binary> {
         let Space::File(id) = space else { return None };
         self.binaries.get(id).filter(|binary| !binary.is_replaced())
@@ -250,44 +264,44 @@ impl<'a> Lookup<'a> {
         FileSource { binary: Some(binary), lines, files, symbols, go }
     }
 
-    /// Returns one answer per place.
+    /// Returns one answer per location.
     fn ask(
         &mut self,
         symbolizer: &Symbolizer,
         source: &mut FileSource<'_>,
         space: Space,
-        places: &[&CodePlace],
+        locations: &[&CodeLocation],
         told: &Told,
     ) -> Vec<Named> {
         match space {
             Space::File(id) => {
                 let binary = self.tables.file(id, self.binaries);
-                let told: Vec<_> = source.lines.by_ref().take(places.len()).collect();
+                let told: Vec<_> = source.lines.by_ref().take(locations.len()).collect();
                 let told = told.into_iter().chain(std::iter::repeat(Vec::new()));
                 let go = Functions::default();
-                let named = |(place, told): (&&CodePlace, _)| {
-                    self.in_file(source, &go, (binary, place.address), told)
+                let named = |(location, told): (&&CodeLocation, _)| {
+                    self.in_file(source, &go, (binary, location.address), told)
                 };
-                places.iter().zip(told).map(named).collect()
+                locations.iter().zip(told).map(named).collect()
             }
-            Space::Kernel => self.ask_kernel(symbolizer, places),
+            Space::Kernel => self.ask_kernel(symbolizer, locations),
             Space::Anonymous(id, _) => {
                 let binary = self.tables.file(id, self.binaries);
-                places.iter().map(|place| self.jit(binary, place, told)).collect()
+                locations.iter().map(|location| self.jit(binary, location, told)).collect()
             }
             Space::Unmapped => {
-                let name = |place: &CodePlace| (format!("0x{:x}", place.address), false);
-                places.iter().map(|place| self.tables.named(None, name(place))).collect()
+                let name = |location: &CodeLocation| (format!("0x{:x}", location.address), false);
+                locations.iter().map(|location| self.tables.named(None, name(location))).collect()
             }
         }
     }
 
-    fn jit(&mut self, binary: model::BinaryId, place: &CodePlace, told: &Told) -> Named {
-        if let Some(code) = place.code.and_then(|id| told.code(id)) {
-            let line = self.tables.source_line(demangled(&code.name), code.line(place.address));
+    fn jit(&mut self, binary: model::BinaryId, location: &CodeLocation, told: &Told) -> Named {
+        if let Some(code) = location.code.and_then(|id| told.code(id)) {
+            let line = self.tables.source_line(demangled(&code.name), code.line(location.address));
             return Named { binary: Some(binary), lines: vec![line], range: None };
         }
-        let name = match told.name(place.address) {
+        let name = match told.name(location.address) {
             Some(name) => (name.to_owned(), true),
             // Function starts are unknown there, so it counts as a single function.
             None => (self.tables.binary_name(binary), false),
@@ -317,7 +331,7 @@ impl<'a> Lookup<'a> {
             let is_whole = symbol.is_sized && self.detail == Detail::Functions;
             range = is_whole.then_some((symbol.range.start, symbol.range.end));
             lines.push(self.tables.line_of((demangled(&symbol.name), true), file, line));
-        } else if let Some((name, source)) = source.go.place(go, address) {
+        } else if let Some((name, source)) = source.go.location(go, address) {
             let (file, line) = source.unzip();
             lines.push(self.tables.line_of((name, true), file, line));
         } else {
@@ -329,14 +343,14 @@ impl<'a> Lookup<'a> {
         Named { binary: Some(binary), lines, range }
     }
 
-    fn ask_kernel(&mut self, symbolizer: &Symbolizer, places: &[&CodePlace]) -> Vec<Named> {
+    fn ask_kernel(&mut self, symbolizer: &Symbolizer, locations: &[&CodeLocation]) -> Vec<Named> {
         let source = self.kernel.source();
-        let symbols = symbols(symbolizer, &source, Input::AbsAddr(&addresses(places)));
-        let answer = |(index, place): (usize, &&CodePlace)| {
+        let symbols = symbols(symbolizer, &source, Input::AbsAddr(&addresses(locations)));
+        let answer = |(index, location): (usize, &&CodeLocation)| {
             let symbol = symbols.as_ref().and_then(|symbols| symbols[index].as_sym());
             // Of code that came and went, the last at this address.
             let code = self.kernel_code.iter().rev().find(|code| {
-                (code.start..code.end).contains(&place.address)
+                (code.start..code.end).contains(&location.address)
                     && symbol.is_none_or(|symbol| symbol.name != code.name)
             });
             if let Some(code) = code {
@@ -348,7 +362,7 @@ impl<'a> Lookup<'a> {
             }
             let Some(symbol) = symbol else {
                 let binary = self.tables.special(BinaryKind::Kernel);
-                let name = format!("[kernel]+0x{:x}", place.address);
+                let name = format!("[kernel]+0x{:x}", location.address);
                 return self.tables.named(Some(binary), (name, false));
             };
             let is_bpf = symbol.module.as_deref().is_some_and(|module| module == BPF_MODULE);
@@ -360,7 +374,7 @@ impl<'a> Lookup<'a> {
                 Named { binary, lines: self.tables.lines(symbol, demangled), range: None }
             }
         };
-        places.iter().enumerate().map(answer).collect()
+        locations.iter().enumerate().map(answer).collect()
     }
 }
 
@@ -373,8 +387,8 @@ fn bpf_name(name: &str) -> String {
     format!("{own} [bpf]")
 }
 
-fn addresses(places: &[&CodePlace]) -> Vec<u64> {
-    places.iter().map(|place| place.address).collect()
+fn addresses(locations: &[&CodeLocation]) -> Vec<u64> {
+    locations.iter().map(|location| location.address).collect()
 }
 
 /// One answer per address, or `None` if the source cannot be read.
@@ -387,8 +401,83 @@ fn symbols<'a>(
     (symbols.len() == input.into_inner().len()).then_some(symbols)
 }
 
+/// A file that may be a Go program. It is read on demand, and only as far as necessary.
+#[derive(Default)]
+pub(super) struct GoNames<'a> {
+    data: Option<Bounded<'a>>,
+}
+
+/// Its function table, searched on first use; `None` if there is none.
+#[derive(Default)]
+pub(super) struct Functions<'g, 'a>(OnceCell<Option<GoTable<&'g Bounded<'a>>>>);
+
+impl<'a> GoNames<'a> {
+    pub(super) fn new(file: Option<&'a File>) -> Self {
+        Self { data: file.map(Bounded::new) }
+    }
+
+    /// The function at an address, with file and line.
+    pub(super) fn location<'g>(
+        &'g self,
+        functions: &Functions<'g, 'a>,
+        address: u64,
+    ) -> Option<(String, Option<(String, u32)>)> {
+        let table = functions.0.get_or_init(|| GoTable::find(self.data.as_ref()?));
+        let found = table.as_ref()?.location(address)?;
+        let source = found.source.map(|(file, line)| (file.into_owned(), line));
+        Some((found.function.into_owned(), source))
+    }
+}
+
+/// Symbols of kernel addresses.
+#[derive(Debug, Default)]
+pub(super) struct KernelSymbols {
+    /// `None`: use the kernel's complete list.
+    list: Option<File>,
+}
+
+impl KernelSymbols {
+    /// Queries the kernel address by address, if it can name all of them.
+    pub(super) fn of(addresses: impl Iterator<Item = u64>) -> Self {
+        // With vmlinux, addresses are compared with those of symbols not in such a list.
+        let list = if has_vmlinux() { None } else { list(addresses) };
+        Self { list }
+    }
+
+    pub(super) fn source(&self) -> Source<'static> {
+        let mut kernel = Kernel::default();
+        if let Some(list) = &self.list {
+            kernel.kallsyms = MaybeDefault::Some(path_of(list));
+        }
+        Source::Kernel(kernel)
+    }
+}
+
+fn list(addresses: impl Iterator<Item = u64>) -> Option<File> {
+    let names = KernelNames::load().ok()?;
+    let found: BTreeSet<KernelName> =
+        addresses.map(|address| names.at(address)).collect::<Option<_>>()?;
+    let mut text = String::new();
+    for KernelName { start, name } in found {
+        text.push_str(&format!("{start:016x} t {name}\n"));
+    }
+    let file: OwnedFd = memfd_create("kallsyms", MemfdFlags::CLOEXEC).ok()?;
+    let mut file = File::from(file);
+    file.write_all(text.as_bytes()).ok()?;
+    Some(file)
+}
+
+/// Whether the kernel's image is installed where blazesym looks for it.
+fn has_vmlinux() -> bool {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let folders = ["/boot", "/usr/lib/debug/boot"].map(Path::new);
+    folders.iter().any(|folder| folder.join(format!("vmlinux-{release}")).exists())
+}
+
 #[cfg(test)]
 mod tests {
+
     use super::*;
 
     #[test]
@@ -397,5 +486,10 @@ mod tests {
         check("bpf_prog_5c69007f0e0afe0a_my_xdp", "my_xdp [bpf]");
         check("bpf_prog_5c69007f0e0afe0a", "bpf_prog_5c69007f0e0afe0a [bpf]");
         check("bpf_trampoline_6442", "bpf_trampoline_6442 [bpf]");
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_name_is_looked_for_in_its_list() {
+        assert!(KernelSymbols::of([0x1000].into_iter()).list.is_none());
     }
 }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::tables::Tables;
 use crate::{
-    distinct::Distinct,
+    interner::Interner,
     model::{
         BinaryKind, Blocked, Completeness, Durations, Frame, FrameId, Interval, Mode, Stack,
         StackId, State, ThreadId,
@@ -34,7 +34,7 @@ const INTERRUPTS: [&str; 7] = [
 pub(super) struct Stacks {
     pub tables: Tables,
     pub frames: Vec<Frame>,
-    pub stacks: Distinct<Stack>,
+    pub stacks: Interner<Stack>,
     /// The symbolized stack of each raw one.
     pub ids: Vec<StackId>,
     state_frames: FxHashMap<String, FrameId>,

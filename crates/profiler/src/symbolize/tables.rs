@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use blazesym::symbolize::{CodeInfo, Sym};
 use rustc_hash::FxHashMap;
 
-use super::places::Space;
+use crate::symbolize::locations::Space;
 
 use crate::{
-    distinct::Distinct,
+    interner::Interner,
     model::{self, Binary, BinaryKind, Function, Line},
     recorder::binaries::{Backing, Binaries, BinaryId},
 };
 
-/// A symbolized place.
+/// A symbolized location.
 pub(super) struct Named {
     pub binary: Option<model::BinaryId>,
     pub lines: Vec<Line>,
@@ -24,7 +24,7 @@ pub(super) struct Named {
 /// Tables that grow with the names.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    pub functions: Distinct<Function>,
+    pub functions: Interner<Function>,
     pub binaries: Vec<Binary>,
     files: FxHashMap<BinaryId, model::BinaryId>,
     specials: HashMap<BinaryKind, model::BinaryId>,
@@ -66,7 +66,7 @@ impl Tables {
         self.binaries.get(id as usize).map_or_else(String::new, |binary| binary.name().to_owned())
     }
 
-    /// A place with one function without a source line: its name, and whether it is a symbol.
+    /// A location with one function without a source line: its name, and whether it is a symbol.
     pub(super) fn named(
         &mut self,
         binary: Option<model::BinaryId>,
@@ -76,7 +76,7 @@ impl Tables {
         Named { binary, lines: vec![Line { function, file: None, line: None }], range: None }
     }
 
-    /// A place with cached names.
+    /// A location with cached names.
     pub(super) fn known(
         &mut self,
         space: Space,
@@ -96,7 +96,7 @@ impl Tables {
         Named { binary, lines: lines.iter().map(line).collect(), range: None }
     }
 
-    /// Whether the place has a symbol.
+    /// Whether the location has a symbol.
     pub(super) fn has_name(&self, named: &Named) -> bool {
         let function = |line: &Line| self.functions.entries.get(line.function as usize);
         named.lines.iter().filter_map(function).any(|function| function.is_symbol)

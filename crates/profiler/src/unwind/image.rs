@@ -5,7 +5,7 @@ use std::fs::File;
 use object::{Object as _, ObjectSegment as _, ReadRef, SegmentFlags, elf};
 use wingbeat_profiler_abi::unwind::Rule;
 
-use crate::foreign::Bounded;
+use crate::untrusted_file::Bounded;
 
 /// A loadable segment of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

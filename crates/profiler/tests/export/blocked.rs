@@ -123,7 +123,7 @@ fn most_blocked_time_comes_first() {
     let rows = most_blocked(&profile(Mode::OffCpu), 3);
     let shown = |row: &BlockedRow| {
         let waker = row.woken_by.as_deref().unwrap_or("nobody");
-        let (place, times) = (row.place.join(" < "), row.times);
+        let (place, times) = (row.functions.join(" < "), row.times);
         format!(
             "{} {} {} {waker} {} {}",
             row.process, row.state, place, times.total_ns, times.max_ns

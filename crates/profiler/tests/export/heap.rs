@@ -2,7 +2,7 @@
 
 use wingbeat_profiler::{
     export::{Format, HeapFacts, write_dhat},
-    heap::places::{by_place, rows, suspects},
+    heap::attribution::{by_requester, rows, suspects},
     model::{Amount, Mode, Profile, Site},
 };
 
@@ -59,12 +59,12 @@ fn matches_the_golden_files() {
 
 #[test]
 fn places_that_keep_what_they_allocate() {
-    let places = by_place(&heap(), &heap().sites);
-    let total: u64 = places.iter().map(|place| place.total.bytes()).sum();
+    let requesters = by_requester(&heap(), &heap().sites);
+    let total: u64 = requesters.iter().map(|requester| requester.total.bytes()).sum();
     assert_eq!(total, 1_056_960);
-    let rows = rows(&places, |place| place.total);
+    let rows = rows(&requesters, |requester| requester.total);
     assert!(rows.is_sorted_by(|a, b| a.amount.bytes >= b.amount.bytes));
-    let suspects: Vec<u64> = suspects(&places).iter().map(|it| it.amount.bytes()).collect();
+    let suspects: Vec<u64> = suspects(&requesters).iter().map(|it| it.amount.bytes()).collect();
     assert_eq!(suspects, [40_960]);
 }
 

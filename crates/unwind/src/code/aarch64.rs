@@ -2,7 +2,7 @@
 
 use wingbeat_profiler_abi::unwind::Rule;
 
-use super::stubs::Part;
+use super::stubs::StubRange;
 use crate::interpret::Registers;
 
 const BYTES: u64 = 4;
@@ -30,13 +30,13 @@ const NOTHING_PUSHED: Rule = Rule::framed(Registers::AARCH64.sp, 0).returning_to
 const PUSHED: Rule = Rule::framed(Registers::AARCH64.sp, 16);
 
 /// Finds all stubs in some code at an address.
-pub(super) fn find(code: &[u8], address: u64) -> Vec<Part> {
+pub(super) fn find(code: &[u8], address: u64) -> Vec<StubRange> {
     let (words, _) = code.as_chunks();
     let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
     let mut found = Vec::new();
     let mut add = |from: u64, to: u64, rule| {
         let [start, end] = [from, to].map(|offset| address.wrapping_add(offset));
-        found.push(Part { start, end, rule });
+        found.push(StubRange { start, end, rule });
     };
     let (mask, first) = JUMP[0];
     for at in 0..words.len() {

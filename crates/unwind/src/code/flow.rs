@@ -6,22 +6,20 @@
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind,
+    Register,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{
-    jump_table::{self, Visited},
-    state::{Contradiction, State},
-};
+use crate::code::state::{Contradiction, State};
 
 /// Code at an address.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct CodePart {
     pub(super) start: u64,
     pub(super) bytes: Vec<u8>,
 }
 
-impl Part {
+impl CodePart {
     pub(super) fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes.len() as u64)
     }
@@ -30,7 +28,7 @@ impl Part {
 /// A file's code without call frame information.
 pub(super) struct Code<'a> {
     /// By address, not overlapping.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<CodePart>,
     /// Reads bytes at an address, of code or other data.
     pub(super) read: &'a dyn Fn(u64, u64) -> Option<Vec<u8>>,
 }
@@ -98,7 +96,7 @@ pub(super) struct Explorer<'a> {
 
 /// An exploration in progress.
 #[derive(Clone, Default)]
-struct Way {
+struct Exploration {
     visits: FxHashMap<u64, Visit>,
     /// Predecessor from which an instruction was first reached.
     before: FxHashMap<u64, u64>,
@@ -113,20 +111,21 @@ struct Way {
 impl Explorer<'_> {
     /// Follows a function from its start.
     pub(super) fn explore(&mut self, start: u64) -> Option<Explored> {
-        let mut way = Way { to_do: vec![(start, State::ENTRY)], ..Way::default() };
-        self.follow(&mut way, start, &FxHashMap::default()).ok()?;
+        let mut exploration =
+            Exploration { to_do: vec![(start, State::ENTRY)], ..Exploration::default() };
+        self.follow(&mut exploration, start, &FxHashMap::default()).ok()?;
         // Code after a call that does not return is not part of the function. It is if it leads to a return, or
         // back to code that is part.
-        while let Some((address, state)) = way.doubtful.pop() {
-            let mut further = way.clone();
-            self.spend(way.visits.len() as u64).ok()?;
+        while let Some((address, state)) = exploration.doubtful.pop() {
+            let mut further = exploration.clone();
+            self.spend(exploration.visits.len() as u64).ok()?;
             further.to_do.push((address, state));
             further.has_return = false;
-            if self.follow(&mut further, start, &way.visits).is_ok() && further.has_return {
-                way = further;
+            if self.follow(&mut further, start, &exploration.visits).is_ok() && further.has_return {
+                exploration = further;
             }
         }
-        let Way { visits, has_return, called, taken, .. } = way;
+        let Exploration { visits, has_return, called, taken, .. } = exploration;
         Some(Explored { visits, has_return, called, taken })
     }
 
@@ -138,56 +137,56 @@ impl Explorer<'_> {
     /// Processes the work list. Reaching a `proven` address counts as a return.
     fn follow(
         &mut self,
-        way: &mut Way,
+        exploration: &mut Exploration,
         start: u64,
         proven: &FxHashMap<u64, Visit>,
     ) -> Result<(), Contradiction> {
-        while let Some((address, state)) = way.to_do.pop() {
+        while let Some((address, state)) = exploration.to_do.pop() {
             self.spend(1)?;
             if !state.is_known() || self.stubs.contains(&address) {
                 continue;
             }
             if !self.code.has(address) {
                 // A tail call to another function.
-                way.has_return |= state.can_return();
+                exploration.has_return |= state.can_return();
                 if state.can_return() { continue } else { return Err(Contradiction) }
             }
             if address != start && self.beginnings.contains(&address) && state.can_return() {
                 continue;
             }
-            let before = way.visits.get(&address).or_else(|| self.known.get(&address));
+            let before = exploration.visits.get(&address).or_else(|| self.known.get(&address));
             let mut state = state;
             if let Some(before) = before {
                 state = before.state.meet(&state)?;
-                way.has_return |=
+                exploration.has_return |=
                     self.known.contains_key(&address) || proven.contains_key(&address);
                 if state == before.state {
                     continue;
                 }
-                if !way.visits.contains_key(&address) || !state.is_known() {
+                if !exploration.visits.contains_key(&address) || !state.is_known() {
                     return Err(Contradiction);
                 }
             }
             let instruction = self.code.instruction(address).ok_or(Contradiction)?;
-            way.visits.insert(address, Visit { state, bytes: instruction.len() as u64 });
-            self.go_on(way, &instruction, state)?;
+            exploration.visits.insert(address, Visit { state, bytes: instruction.len() as u64 });
+            self.add_successors(exploration, &instruction, state)?;
         }
         Ok(())
     }
 
     /// Determines the successors of an instruction.
-    fn go_on(
+    fn add_successors(
         &mut self,
-        way: &mut Way,
+        exploration: &mut Exploration,
         instruction: &Instruction,
         state: State,
     ) -> Result<(), Contradiction> {
-        self.note_addresses(way, instruction);
+        self.note_addresses(exploration, instruction);
         let (next_ip, target) = (instruction.next_ip(), instruction.near_branch_target());
         let is_conditional = match instruction.flow_control() {
             FlowControl::Return => {
                 let is_return = instruction.mnemonic() == Mnemonic::Ret;
-                way.has_return |= is_return;
+                exploration.has_return |= is_return;
                 if is_return && !state.can_return() {
                     return Err(Contradiction);
                 }
@@ -195,9 +194,9 @@ impl Explorer<'_> {
             }
             FlowControl::Interrupt | FlowControl::Exception => return Ok(()),
             _ if instruction.mnemonic() == Mnemonic::Hlt => return Ok(()),
-            FlowControl::IndirectBranch => return self.branch(way, instruction, state),
+            FlowControl::IndirectBranch => return self.branch(exploration, instruction, state),
             FlowControl::UnconditionalBranch => {
-                way.push(instruction.ip(), target, state);
+                exploration.push(instruction.ip(), target, state);
                 return Ok(());
             }
             FlowControl::ConditionalBranch => true,
@@ -210,15 +209,15 @@ impl Explorer<'_> {
         let is_call = instruction.is_call_near() || instruction.is_call_near_indirect();
         let after = state.after(instruction, &mut self.factory)?;
         if is_conditional {
-            way.push(instruction.ip(), target, after);
+            exploration.push(instruction.ip(), target, after);
         }
         if is_call && self.looks_like_end(next_ip) && !self.returns(instruction)? {
             if !self.beginnings.contains(&next_ip) && self.code.has(next_ip) {
-                way.doubtful.push((next_ip, after));
+                exploration.doubtful.push((next_ip, after));
             }
             return Ok(());
         }
-        way.push(instruction.ip(), next_ip, after);
+        exploration.push(instruction.ip(), next_ip, after);
         Ok(())
     }
 
@@ -278,27 +277,27 @@ impl Explorer<'_> {
     /// Handles a jump: through a jump table of the function, or to another function.
     fn branch(
         &mut self,
-        way: &mut Way,
+        exploration: &mut Exploration,
         instruction: &Instruction,
         state: State,
     ) -> Result<(), Contradiction> {
-        self.spend(way.visits.len() as u64 / 8)?;
-        let visited = Visited { visits: &way.visits, before: &way.before };
-        for target in jump_table::targets(self.code, instruction, &visited).unwrap_or_default() {
-            way.push(instruction.ip(), target, state);
+        self.spend(exploration.visits.len() as u64 / 8)?;
+        let visited = Visited { visits: &exploration.visits, before: &exploration.before };
+        for target in jump_targets(self.code, instruction, &visited).unwrap_or_default() {
+            exploration.push(instruction.ip(), target, state);
         }
         Ok(())
     }
 
-    fn note_addresses(&self, way: &mut Way, instruction: &Instruction) {
+    fn note_addresses(&self, exploration: &mut Exploration, instruction: &Instruction) {
         if instruction.is_call_near() {
-            way.called.push(instruction.near_branch_target());
+            exploration.called.push(instruction.near_branch_target());
         }
-        way.taken.extend(taken(instruction).filter(|address| self.code.has(*address)));
+        exploration.taken.extend(taken(instruction).filter(|address| self.code.has(*address)));
     }
 }
 
-impl Way {
+impl Exploration {
     fn push(&mut self, from: u64, address: u64, state: State) {
         self.before.entry(address).or_insert(from);
         self.to_do.push((address, state));
@@ -319,4 +318,109 @@ pub(super) fn taken(instruction: &Instruction) -> Option<u64> {
         }
         _ => None,
     }
+}
+
+// Jump tables of `switch` statements: reads the addresses for an indirect jump.
+//
+// Compilers check the case number with a comparison just before, which gives the length of the table. A misread
+// table leads to contradictions, and so to no rules.
+
+/// Instructions before the jump to examine.
+const BEFORE_MAX: usize = 48;
+const CASES_MAX: u64 = 4096;
+
+/// The instructions of a function visited so far.
+pub(super) struct Visited<'a> {
+    pub(super) visits: &'a FxHashMap<u64, Visit>,
+    /// Predecessor from which each was first reached.
+    pub(super) before: &'a FxHashMap<u64, u64>,
+}
+
+/// Format of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JumpTable {
+    /// 8-byte addresses, in programs at fixed addresses.
+    Absolute(u64),
+    /// 4-byte offsets from the table, whose address is in a register.
+    Relative(Register),
+}
+
+/// The targets of a jump, if there is a table and all of them are code.
+pub(super) fn jump_targets(
+    code: &Code<'_>,
+    jump: &Instruction,
+    visited: &Visited<'_>,
+) -> Option<Vec<u64>> {
+    let mut table = (jump.op0_kind() == OpKind::Memory
+        && jump.memory_base() == Register::None
+        && jump.memory_index_scale() == 8)
+        .then(|| JumpTable::Absolute(jump.memory_displacement64()));
+    let (mut loaded, mut last) = (Vec::new(), None);
+    let mut at = jump.ip();
+    for _ in 0..BEFORE_MAX {
+        at = *visited.before.get(&at)?;
+        let instruction = code.instruction(at)?;
+        match (instruction.mnemonic(), table) {
+            (Mnemonic::Movsxd, None) if instruction.memory_index_scale() == 4 => {
+                table = Some(JumpTable::Relative(instruction.memory_base()));
+            }
+            (Mnemonic::Mov, None) if instruction.memory_index_scale() == 8 => {
+                let is_absolute = instruction.memory_base() == Register::None;
+                table =
+                    is_absolute.then(|| JumpTable::Absolute(instruction.memory_displacement64()));
+            }
+            (Mnemonic::Lea, _) if instruction.is_ip_rel_memory_operand() => {
+                loaded.push((instruction.op0_register(), instruction.ip_rel_memory_address()));
+            }
+            (Mnemonic::Cmp, _) if last.is_none() => {
+                last = instruction.try_immediate(1).ok().filter(|last| *last < CASES_MAX);
+                last?;
+            }
+            _ => {}
+        }
+        if table.is_some() && last.is_some() {
+            break;
+        }
+    }
+    let (table, last) = (table?, last?);
+    let start = match table {
+        JumpTable::Absolute(start) => start,
+        // The table's address may be loaded much earlier.
+        JumpTable::Relative(base) => match loaded.iter().find(|(register, _)| *register == base) {
+            Some((_, start)) => *start,
+            None => only_address(code, base, visited)?,
+        },
+    };
+    (0..=last).map(|number| jump_target(code, table, start, number)).collect()
+}
+
+fn jump_target(code: &Code<'_>, table: JumpTable, start: u64, number: u64) -> Option<u64> {
+    let word = |bytes: u64| (code.read)(start.checked_add(number * bytes)?, bytes);
+    let target = match table {
+        JumpTable::Absolute(_) => u64::from_le_bytes(word(8)?.try_into().ok()?),
+        JumpTable::Relative(_) => {
+            let distance = i32::from_le_bytes(word(4)?.try_into().ok()?);
+            start.wrapping_add_signed(distance.into())
+        }
+    };
+    code.has(target).then_some(target)
+}
+
+/// The address that a function loads into a register, if there is only one: compilers load it before a loop.
+fn only_address(code: &Code<'_>, register: Register, visited: &Visited<'_>) -> Option<u64> {
+    let mut found = None;
+    for at in visited.visits.keys() {
+        let instruction = code.instruction(*at)?;
+        if instruction.mnemonic() == Mnemonic::Lea
+            && instruction.op0_register() == register
+            && instruction.is_ip_rel_memory_operand()
+        {
+            let address = instruction.ip_rel_memory_address();
+            if found.is_some_and(|found| found != address) {
+                return None;
+            }
+            found = Some(address);
+        }
+    }
+    found
 }

@@ -116,21 +116,21 @@ impl State {
                 next.move_sp(bytes.checked_neg().ok_or(Contradiction)?)?;
             }
             (Mnemonic::Mov | Mnemonic::Lea, Operand::Register(Register::RSP), from) => {
-                let place = self.place(from, instruction.mnemonic() == Mnemonic::Lea);
-                next.set_sp(place)?;
+                let offset = self.offset(from, instruction.mnemonic() == Mnemonic::Lea);
+                next.set_sp(offset)?;
             }
             (Mnemonic::Mov, Operand::Register(Register::RBP), Operand::Memory(..)) => {
-                next.fp = self.load(self.place(second, true));
+                next.fp = self.load(self.offset(second, true));
             }
             (Mnemonic::Mov | Mnemonic::Lea, Operand::Register(Register::RBP), from) => {
-                let place = self.place(from, instruction.mnemonic() == Mnemonic::Lea);
-                next.fp = place.map_or(Held::Other, Held::Frame);
+                let offset = self.offset(from, instruction.mnemonic() == Mnemonic::Lea);
+                next.fp = offset.map_or(Held::Other, Held::Frame);
             }
             (Mnemonic::Mov, Operand::Memory(..), Operand::Register(Register::RBP))
                 if self.fp == Held::Callers =>
             {
-                if let Some(place) = self.place(first, true) {
-                    next.saved = Some(place);
+                if let Some(offset) = self.offset(first, true) {
+                    next.saved = Some(offset);
                 }
             }
             _ => next.after_any(instruction, info)?,
@@ -179,9 +179,9 @@ impl State {
                 continue;
             }
             let displacement = used.displacement() as i64;
-            let Some(place) = self.distance(used.base(), displacement) else { continue };
+            let Some(offset) = self.distance(used.base(), displacement) else { continue };
             let bytes = i32::try_from(used.memory_size().size()).unwrap_or(0).max(1);
-            let overlaps = |word: i32| place > word - WORD_BYTES && place - bytes < word;
+            let overlaps = |word: i32| offset > word - WORD_BYTES && offset - bytes < word;
             if overlaps(WORD_BYTES) {
                 return Err(Contradiction);
             }
@@ -212,12 +212,12 @@ impl State {
     }
 
     /// Contents of a stack word.
-    fn load(&self, place: Option<i32>) -> Held {
-        if place.is_some() && place == self.saved { Held::Callers } else { Held::Other }
+    fn load(&self, offset: Option<i32>) -> Held {
+        if offset.is_some() && offset == self.saved { Held::Callers } else { Held::Other }
     }
 
     /// The stack offset of an operand, or of the address in it.
-    fn place(&self, operand: Operand, is_address: bool) -> Option<i32> {
+    fn offset(&self, operand: Operand, is_address: bool) -> Option<i32> {
         match operand {
             Operand::Memory(base, displacement) if is_address => self.distance(base, displacement),
             Operand::Register(register) if !is_address => self.distance(register, 0),
@@ -312,7 +312,7 @@ mod tests {
         // sub rsp, 24; mov [rsp+16], rbp; xor ebp, ebp; then: mov rbp, [rsp+16] or [rsp+8]
         let stored = [0x48, 0x83, 0xec, 0x18, 0x48, 0x89, 0x6c, 0x24, 0x10, 0x31, 0xed];
         check(&stored, "cfa=r7+32 fp=c-16 ra=c-8");
-        let load = |place| [&stored[..], &[0x48, 0x8b, 0x6c, 0x24, place]].concat();
+        let load = |offset| [&stored[..], &[0x48, 0x8b, 0x6c, 0x24, offset]].concat();
         check(&load(0x10), "cfa=r7+32 ra=c-8");
         check(&load(0x08), "cfa=r7+32 fp=c-16 ra=c-8");
         // mov [rsp+16], rax overwrites the saved value.
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_is_no_function() {
+    fn code_that_is_not_a_function() {
         check(&[0x58], "contradiction"); // pop rax
         check(&[0x48, 0x83, 0xc4, 0x08], "contradiction"); // add rsp, 8
         check(&[0xc9], "contradiction"); // leave
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn where_ways_meet() {
+    fn where_paths_meet() {
         let state = |sp, fp, saved| State { sp, fp, saved };
         let pushed = state(Some(16), Held::Callers, Some(16));
         assert_eq!(State::ENTRY.meet(&pushed), Err(Contradiction));

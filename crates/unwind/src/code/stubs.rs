@@ -10,7 +10,7 @@ use crate::interpret::Registers;
 
 /// Bytes with a rule, as offsets from the start of the stub.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct StubRange {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) rule: Rule,
@@ -27,11 +27,11 @@ macro_rules! pattern {
 
 struct Stub {
     pattern: Pattern,
-    parts: &'static [Part],
+    parts: &'static [StubRange],
 }
 
-const fn part(start: u64, end: u64, rule: Rule) -> Part {
-    Part { start, end, rule }
+const fn part(start: u64, end: u64, rule: Rule) -> StubRange {
+    StubRange { start, end, rule }
 }
 
 const STUBS: [Stub; 5] = [
@@ -85,7 +85,7 @@ const STUBS: [Stub; 5] = [
 const RDX: i16 = 1;
 
 /// Finds all stubs in some code at an address.
-pub(super) fn find(code: &[u8], address: u64) -> Vec<Part> {
+pub(super) fn find(code: &[u8], address: u64) -> Vec<StubRange> {
     let mut found = Vec::new();
     for at in 0..code.len() {
         let matches = |stub: &&Stub| {
@@ -99,12 +99,12 @@ pub(super) fn find(code: &[u8], address: u64) -> Vec<Part> {
         };
         if let Some(stub) = STUBS.iter().find(matches) {
             let from = address.wrapping_add(at as u64);
-            let place = |part: &Part| Part {
+            let at_address = |part: &StubRange| StubRange {
                 start: from.wrapping_add(part.start),
                 end: from.wrapping_add(part.end),
                 ..*part
             };
-            found.extend(stub.parts.iter().map(place));
+            found.extend(stub.parts.iter().map(at_address));
         }
     }
     found

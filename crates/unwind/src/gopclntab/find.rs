@@ -56,19 +56,19 @@ impl<'data, R: ReadRef<'data>> GoTable<R> {
                     return None;
                 }
                 let module = object.section_by_name(MODULE).and_then(|it| it.file_range());
-                let mut places = module.into_iter().chain(parts().map(|(_, part)| part));
+                let mut candidates = module.into_iter().chain(parts().map(|(_, part)| part));
                 let mark = [address, table.layout.names.checked_add(address)?];
                 let relocated = || relocated(&object, address.checked_add(HEADER_TEXT_BYTES)?);
                 table.text =
-                    relocated().or_else(|| places.find_map(|place| text(data, place, mark)))?;
+                    relocated().or_else(|| candidates.find_map(|part| text(data, part, mark)))?;
             }
             let range = table.range()?;
             let holds = |code: &Range<u64>| code.start <= range.start && range.end <= code.end;
             code.iter().any(holds).then_some(table)
         };
         let sections = SECTIONS.iter().filter_map(|name| object.section_by_name(name));
-        let mut places = sections.filter_map(|it| Some((it.address(), it.file_range()?)));
-        let found = places.find_map(|(address, (start, len))| at(address, start, len));
+        let mut candidates = sections.filter_map(|it| Some((it.address(), it.file_range()?)));
+        let found = candidates.find_map(|(address, (start, len))| at(address, start, len));
         let is_go = || MARKS.iter().any(|name| object.section_by_name(name).is_some());
         if found.is_some() || object.sections().next().is_some() && !is_go() {
             return found;
@@ -97,18 +97,18 @@ fn relocated<'data, R: ReadRef<'data>>(
     address: u64,
 ) -> Option<u64> {
     let mut all = object.dynamic_relocations()?;
-    let (_, relocation) = all.find(|(place, _)| *place == address)?;
+    let (_, relocation) = all.find(|(at, _)| *at == address)?;
     u64::try_from(relocation.addend()).ok().filter(|&text| text != 0)
 }
 
 /// The address of the code, from the runtime's module data (`moduledata` of Go's runtime/symtab.go) somewhere in a
 /// part of the file. It begins with the addresses of the table and of its names.
-fn text<'data>(data: impl ReadRef<'data>, place: (u64, u64), mark: [u64; 2]) -> Option<u64> {
+fn text<'data>(data: impl ReadRef<'data>, part: (u64, u64), mark: [u64; 2]) -> Option<u64> {
     let word = |at: u64| {
         let bytes = data.read_bytes_at(at, 8).ok()?;
         bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     };
-    let part = place.0..place.0.checked_add(place.1)?.min(data.len().ok()?);
+    let part = part.0..part.0.checked_add(part.1)?.min(data.len().ok()?);
     let is_first = |bytes: &[u8]| bytes == mark[0].to_le_bytes();
     search(data, part, is_first, |found| {
         if word(found.checked_add(8)?)? != mark[1] {

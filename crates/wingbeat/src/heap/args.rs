@@ -96,7 +96,7 @@ const SUFFIXES: [(&str, HeapFormat); 4] = [
 ];
 
 impl HeapFormat {
-    pub(super) fn from_path(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn from_path(path: &Path) -> anyhow::Result<Self> {
         let known = SUFFIXES.iter().find(|(suffix, _)| has_suffix(path, suffix));
         known.map(|(_, format)| *format).ok_or_else(|| {
             anyhow::anyhow!(
@@ -106,7 +106,7 @@ impl HeapFormat {
         })
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Dhat => "DHAT",
             Self::Pprof => "pprof",

@@ -2,7 +2,7 @@
 
 use owo_colors::OwoColorize as _;
 use wingbeat_profiler::{
-    heap::places::{PlaceSum, Row, by_place, rows, suspects},
+    heap::attribution::{RequesterSum, Row, by_requester, rows, suspects},
     model::{Amount, Completeness, Profile},
     session::{Finished, HeapAccounts, SAMPLE_NS},
     summary::Output,
@@ -18,7 +18,7 @@ const NAME_WIDTH_MAX: usize = 70;
 
 /// Relation of a figure to the true value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(crate) enum Bound {
     /// Exact, or with an interval.
     None,
     AtLeast,
@@ -68,18 +68,18 @@ pub(super) fn print(
         return;
     }
     figures(profile, accounts, verbose);
-    let places = by_place(profile, &profile.sites);
+    let requesters = by_requester(profile, &profile.sites);
     let (total, live) = Bound::of_all(accounts);
     let at_end = profile.heap_sum(|site| site.at_end);
     if at_end.bytes() == accounts.peak.bytes() {
         let title = "Most bytes live at the end, which is the peak";
-        table(title, "block", live, &rows(&places, |sum| sum.at_end));
+        table(title, "block", live, &rows(&requesters, |sum| sum.at_end));
     } else {
-        table("Most bytes live at the end", "block", live, &rows(&places, |sum| sum.at_end));
-        table("Most bytes live at the peak", "block", live, &rows(&places, |sum| sum.at_peak));
+        table("Most bytes live at the end", "block", live, &rows(&requesters, |sum| sum.at_end));
+        table("Most bytes live at the peak", "block", live, &rows(&requesters, |sum| sum.at_peak));
     }
-    table("Most bytes allocated", "block", total, &rows(&places, |sum| sum.total));
-    leaks(profile, live, &places);
+    table("Most bytes allocated", "block", total, &rows(&requesters, |sum| sum.total));
+    leaks(profile, live, &requesters);
     message!("");
     for text in warnings(recording, accounts) {
         warning!("{text}");
@@ -88,7 +88,7 @@ pub(super) fn print(
 }
 
 /// Prints the written files.
-pub(super) fn outputs(outputs: &[Output]) {
+pub(crate) fn outputs(outputs: &[Output]) {
     for output in outputs {
         message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
     }
@@ -166,7 +166,7 @@ fn stacks(profile: &Profile) {
 }
 
 /// Bytes with their interval, and blocks.
-pub(super) fn amount_text(amount: Amount, noun: &str) -> String {
+pub(crate) fn amount_text(amount: Amount, noun: &str) -> String {
     format!("{} in {}", bytes_text(amount), plural(amount.blocks(), noun))
 }
 
@@ -179,7 +179,7 @@ fn bytes_text(amount: Amount) -> String {
     }
 }
 
-pub(super) fn table(title: &str, noun: &str, bound: Bound, rows: &[Row]) {
+pub(crate) fn table(title: &str, noun: &str, bound: Bound, rows: &[Row]) {
     let sum: u64 = rows.iter().map(|row| row.amount.bytes()).sum();
     if rows.is_empty() {
         return;
@@ -196,33 +196,33 @@ pub(super) fn table(title: &str, noun: &str, bound: Bound, rows: &[Row]) {
             share::part(row.amount.bytes(), sum),
             text(row),
             plural(row.amount.blocks(), noun),
-            place_text(row),
+            requester_text(row),
         );
     }
 }
 
-/// A place as text: function, file and line, caller, and callees.
-fn place_text(Row { place, others, .. }: &Row) -> String {
-    let mut text = shortened(&place.function, NAME_WIDTH_MAX);
-    if let Some(file) = &place.file {
+/// A requester as text: function, file and line, caller, and callees.
+fn requester_text(Row { requester, others, .. }: &Row) -> String {
+    let mut text = shortened(&requester.function, NAME_WIDTH_MAX);
+    if let Some(file) = &requester.file {
         let name = file.rsplit('/').next().unwrap_or(file);
-        let line = place.line.map_or(String::new(), |line| format!(":{line}"));
+        let line = requester.line.map_or(String::new(), |line| format!(":{line}"));
         text.push_str(&format!(" ({name}{line})"));
     }
-    if let Some(caller) = &place.caller {
+    if let Some(caller) = &requester.caller {
         text.push_str(&format!(" ← {}", shortened(caller, NAME_WIDTH_MAX)));
     }
     if *others > 0 {
         text.push_str(&format!(" and {others} more"));
     }
-    if let Some(by) = &place.by {
+    if let Some(by) = &requester.by {
         text.push_str(&format!(", by {}", shortened(by, NAME_WIDTH_MAX)));
     }
     text
 }
 
-fn leaks(profile: &Profile, bound: Bound, places: &[PlaceSum]) {
-    let suspects = suspects(places);
+fn leaks(profile: &Profile, bound: Bound, requesters: &[RequesterSum]) {
+    let suspects = suspects(requesters);
     if suspects.is_empty() {
         return;
     }
@@ -235,12 +235,12 @@ fn leaks(profile: &Profile, bound: Bound, places: &[PlaceSum]) {
             bytes((row.amount.bytes / seconds) as u64),
             bytes_text(bound.text(row.amount).1),
             plural(row.amount.blocks(), "block"),
-            place_text(row),
+            requester_text(row),
         );
     }
 }
 
-/// With fewer samples, results per place are unreliable. Suggests sampling every allocation if that costs at most this
+/// With fewer samples, results per requester are unreliable. Suggests sampling every allocation if that costs at most this
 /// share of a CPU.
 const ROUGH_BELOW: u64 = 20;
 const EXACT_SHARE_MAX: f64 = 0.05;

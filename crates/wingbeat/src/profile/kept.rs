@@ -1,7 +1,5 @@
 //! `wingbeat profile --from`: merges the agent's saved windows into the outputs of `profile`.
 
-mod report;
-
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -13,23 +11,28 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::error::ErrorKind;
+use owo_colors::OwoColorize as _;
 use time::{OffsetDateTime, macros::format_description};
 use wingbeat_agent::{Entry, Kind, Listing, WindowArchive};
 use wingbeat_profiler::{
     diff::BYTES_MAX,
-    export::Format,
+    export::{
+        Format,
+        top::{Row, Top},
+    },
     fold::fold_runtime,
     merge::{Merge, Part},
     model::{Mode, Profile},
+    summary::Output,
 };
-use wingbeat_text::{listed, plural};
+use wingbeat_text::{bytes, duration, listed, plural, shortened};
 
-use super::{
-    Memory, ProfileArgs, ProfileMode, check_outputs, keep, pending_outputs, progress, write,
-    wrong_usage,
-};
 use crate::{
     output::Written,
+    profile::{
+        Memory, ProfileArgs, ProfileMode, check_outputs, keep, pending_outputs, write, wrong_usage,
+    },
+    progress,
     receiver::Receiver,
     shell::{message, warning},
 };
@@ -71,7 +74,7 @@ pub(super) fn run(
     let mut written = Written::default();
     write(&mut written, outputs, &shown(&profile, args.show.unwrap_or_default()), None);
     if !quiet {
-        report::print(&profile, covered, &written.outputs);
+        print(&profile, covered, &written.outputs);
     }
     receiver.show(&written.outputs);
     let has_written = !written.outputs.is_empty();
@@ -202,7 +205,7 @@ fn read(chosen: &Chosen, has_timeline: bool, quiet: bool) -> (Merge, Skipped) {
     for (done, entry) in chosen.entries.iter().enumerate() {
         bar.show(done, chosen.entries.len());
         let part = Part { process: &process(entry), start: entry.start, duration: entry.duration };
-        let added = bytes(&entry.path).and_then(|bytes| Ok(merge.add(&bytes, &part)?));
+        let added = read_part(&entry.path).and_then(|bytes| Ok(merge.add(&bytes, &part)?));
         if let Err(error) = added {
             skipped.push(format!("{}: {error:#}", entry.path.display()));
         }
@@ -219,7 +222,7 @@ fn say_skipped(skipped: &Skipped) {
     }
 }
 
-fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+fn read_part(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path).context("cannot open it")?;
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).context("cannot read it")?;
@@ -270,4 +273,86 @@ fn shown(profile: &Profile, show: Memory) -> Profile {
         };
     }
     shown
+}
+
+/// Rows of a table.
+const ROWS: usize = 10;
+/// Longer names are cut in the middle; the files have them whole.
+const NAME_WIDTH_MAX: usize = 90;
+
+fn print(profile: &Profile, covered: (usize, Duration), outputs: &[Output]) {
+    let meta = &profile.meta;
+    let mut by_process: BTreeMap<u32, u64> = BTreeMap::new();
+    for sum in &profile.sums {
+        *by_process.entry(sum.thread).or_default() += value(profile, sum.weight);
+    }
+    let total: u64 = by_process.values().sum();
+    let rate = match meta.mode {
+        Mode::OnCpu => format!(" at {} Hz", meta.frequency_hz),
+        _ => String::new(),
+    };
+    message!(
+        "{} {}: {} of {}{rate}",
+        "profile".bold(),
+        meta.target,
+        amount(meta.mode, total),
+        meta.mode.name()
+    );
+    let (windows, time) = covered;
+    message!(
+        "  {}, with profiles of {} in {}",
+        plural(windows as u64, "window"),
+        whole_seconds(time),
+        whole_seconds(Duration::from_nanos(meta.duration_ns)),
+    );
+    let mut processes: Vec<(u32, u64)> = by_process.into_iter().collect();
+    processes.sort_by_key(|(_, value)| std::cmp::Reverse(*value));
+    message!("\n{} ({})", "Most by service".bold(), processes.len());
+    for (id, value) in processes.into_iter().take(ROWS) {
+        let name = profile.processes.get(id as usize).map_or("", |it| it.name.as_str());
+        line(meta.mode, (value, total), name);
+    }
+    let top = Top::of(profile, ROWS);
+    // Tables convert samples to time, like those after a recording.
+    let unit = if meta.mode == Mode::OnCpu { meta.period } else { 1 };
+    let table = |title: &str, rows: &[Row], of: fn(&Row) -> u64| {
+        message!("\n{}", title.bold());
+        for row in rows {
+            line(
+                meta.mode,
+                (of(row).saturating_mul(unit), top.total.saturating_mul(unit)),
+                &row.name,
+            );
+        }
+    };
+    table("Most in the function itself", &top.by_self, |row| row.own);
+    table("Most in the function and what it called", &top.by_total, |row| row.total);
+    message!("");
+    for output in outputs {
+        message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
+    }
+}
+
+fn whole_seconds(time: Duration) -> impl std::fmt::Display {
+    humantime::format_duration(Duration::from_secs(time.as_secs_f64().round() as u64))
+}
+
+/// On-CPU time instead of samples: rates may differ.
+fn value(profile: &Profile, weight: wingbeat_profiler::model::Weight) -> u64 {
+    match profile.meta.mode {
+        Mode::OnCpu => weight.on_cpu_ns,
+        mode => weight.value(mode),
+    }
+}
+
+fn amount(mode: Mode, value: u64) -> String {
+    match mode {
+        Mode::OnCpu | Mode::OffCpu | Mode::Wall => duration(value),
+        Mode::Heap | Mode::Pages => bytes(value),
+    }
+}
+
+fn line(mode: Mode, (value, total): (u64, u64), name: &str) {
+    let percent = 100.0 * value as f64 / total.max(1) as f64;
+    message!("  {percent:5.1} %  {:>9}  {}", amount(mode, value), shortened(name, NAME_WIDTH_MAX));
 }

@@ -176,7 +176,7 @@ pub(super) struct Cause {
     pub stack: usize,
 }
 
-/// Distinct texts.
+/// Interner texts.
 #[derive(Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct Strings<'a> {

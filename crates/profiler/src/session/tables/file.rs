@@ -6,7 +6,7 @@ use wingbeat_profiler_abi::unwind::layout::{Block, STRETCH_BYTES, STRETCH_WORDS,
 use wingbeat_unwind::{Rules, Table};
 
 use super::pool::Shared;
-use crate::{recorder::spaces::Mapping, unwind::Image};
+use crate::{recorder::address_spaces::Mapping, unwind::Image};
 
 /// A table evicted sooner than this is not rebuilt for a while. Rebuilding it again and again would cost more than
 /// completing its samples from copied stacks.
@@ -125,7 +125,7 @@ impl FileTable {
     }
 
     /// Adds the missing blocks, and returns the data to write for a stretch.
-    pub(super) fn place(
+    pub(super) fn fill(
         &mut self,
         stretch: usize,
         numbers: Vec<u32>,

@@ -2,7 +2,7 @@
 
 use std::{
     thread::{self, JoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rustc_hash::FxHashSet;
@@ -16,7 +16,11 @@ use wingbeat_profiler_abi::{
 };
 use zerocopy::IntoBytes as _;
 
-use crate::{error::RecordError, proc, session::kernel::missing};
+use crate::{error::RecordError, proc};
+
+/// Time after which a walk that has read an address in the tables is over, so that the memory there may be reused.
+/// A walk takes microseconds, in an interrupt or with interrupts disabled; only a hypervisor can delay it.
+pub(super) const GRACE: Duration = Duration::from_millis(100);
 
 /// The memory in which the kernel half looks up rules, and the clock of its walks.
 pub(in crate::session) trait Memory {
@@ -60,7 +64,7 @@ pub(in crate::session) struct Maps {
 
 impl Maps {
     pub(super) fn of(maps: &LoadedMaps) -> Result<Self, RecordError> {
-        let map = |name| maps.get(name).cloned().ok_or_else(|| missing(name));
+        let map = |name| maps.get(name).cloned().ok_or_else(|| RecordError::missing(name));
         Ok(Self {
             chunks_map: map(map::CHUNKS)?,
             chunks: Vec::new(),

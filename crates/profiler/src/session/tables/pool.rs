@@ -1,12 +1,18 @@
-//! Free blocks of the tables. Memory grows in chunks as needed.
+//! Allocation of the tables' memory: blocks, words of the directory, and lists of mappings.
 
-use std::time::Instant;
+use std::{ops::Range, time::Instant};
 
-use wingbeat_profiler_abi::unwind::layout::{BLOCK_BYTES, BLOCKS_MAX, CHUNK_BLOCKS};
+use rustc_hash::{FxHashMap, FxHashSet};
+use wingbeat_profiler_abi::unwind::layout::{
+    BLOCK_BYTES, BLOCKS_MAX, CHUNK_BLOCKS, CodeMapping, MAPPINGS_MAX, WORDS,
+};
 use wingbeat_unwind::OpenBlock;
 
-use super::{GRACE, memory::Memory};
-use crate::error::RecordError;
+use crate::{
+    error::RecordError,
+    recorder::address_spaces::GenerationId,
+    session::tables::memory::{GRACE, Memory},
+};
 
 /// Result of a request for blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,6 +175,165 @@ impl Pool {
         if is_nearly_full && self.blocks.len() < self.limit {
             memory.order_chunk();
         }
+        Ok(())
+    }
+}
+
+// Free words of the directory blocks. Words of a file are never released, so that cached entries of walks stay valid.
+
+/// All directory blocks.
+#[derive(Default)]
+pub(super) struct Directory {
+    /// Words left over between the ends of files.
+    free: Vec<Range<u32>>,
+    /// Number of blocks taken.
+    blocks: usize,
+}
+
+impl Directory {
+    /// Number of blocks with `count` more words.
+    pub(super) fn blocks_with(&self, count: usize) -> usize {
+        let new = if self.fitting(count).is_some() { 0 } else { count.div_ceil(WORDS) };
+        self.blocks + new
+    }
+
+    /// Takes consecutive zero words, and returns the first.
+    pub(super) fn take(
+        &mut self,
+        count: usize,
+        pool: &mut Pool,
+        memory: &mut impl Memory,
+    ) -> Result<Room<u32>, RecordError> {
+        let index = match self.fitting(count) {
+            Some(index) => index,
+            None => {
+                let blocks = count.div_ceil(WORDS);
+                let first = match pool.take_run(blocks, memory)? {
+                    Room::Here(first) => first,
+                    none => return Ok(none),
+                };
+                // They may have held rows.
+                for number in first..first + blocks as u32 {
+                    memory.write_block(number, &[0; BLOCK_BYTES])?;
+                }
+                self.blocks += blocks;
+                let words = WORDS as u32;
+                self.free.push(first * words..(first + blocks as u32) * words);
+                self.free.len() - 1
+            }
+        };
+        let free = &mut self.free[index];
+        let first = free.start;
+        free.start += count as u32;
+        if free.start == free.end {
+            self.free.swap_remove(index);
+        }
+        Ok(Room::Here(first))
+    }
+
+    /// The shortest sufficient run of free words.
+    fn fitting(&self, count: usize) -> Option<usize> {
+        let fitting = self.free.iter().enumerate().filter(|(_, free)| free.len() >= count);
+        Some(fitting.min_by_key(|(_, free)| free.len())?.0)
+    }
+
+    #[cfg(test)]
+    pub(super) fn blocks(&self) -> usize {
+        self.blocks
+    }
+}
+
+// Lists of mappings, one for each address space, in a shared array.
+
+/// Contents of the array.
+#[derive(Default)]
+pub(super) struct Regions {
+    /// By position.
+    taken: Vec<Region>,
+    /// The list last written for each address space.
+    lists: FxHashMap<GenerationId, (Vec<CodeMapping>, u32)>,
+    swept: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Region {
+    first: u32,
+    count: u32,
+    /// Since when no process uses it.
+    unused_since: Option<Instant>,
+}
+
+impl Regions {
+    /// Writes the list of an address space unless it is there: returns the first index and the count. `None` if
+    /// there is no room.
+    pub(super) fn write(
+        &mut self,
+        id: GenerationId,
+        list: Vec<CodeMapping>,
+        memory: &mut impl Memory,
+    ) -> Result<Option<(u32, u32)>, RecordError> {
+        let count = list.len() as u32;
+        if let Some((known, first)) = self.lists.get(&id)
+            && *known == list
+        {
+            return Ok(Some((*first, count)));
+        }
+        let Some(first) = self.allocate(count, memory)? else { return Ok(None) };
+        for (index, mapping) in list.iter().enumerate() {
+            memory.write_mapping(first + index as u32, mapping)?;
+        }
+        self.lists.insert(id, (list, first));
+        Ok(Some((first, count)))
+    }
+
+    fn allocate(
+        &mut self,
+        count: u32,
+        memory: &mut impl Memory,
+    ) -> Result<Option<u32>, RecordError> {
+        // A search may read that many elements beyond the list.
+        let len = memory.mappings_len() - MAPPINGS_MAX;
+        let found = match self.gap(count, len) {
+            Some(found) => Some(found),
+            None => {
+                self.sweep(memory)?;
+                self.gap(count, len)
+            }
+        };
+        let Some((index, first)) = found else { return Ok(None) };
+        self.taken.insert(index, Region { first, count, unused_since: None });
+        Ok(Some(first))
+    }
+
+    /// The first sufficient gap in an array of `len`: its index among the regions, and its first element.
+    fn gap(&self, count: u32, len: u32) -> Option<(usize, u32)> {
+        let mut first = 0;
+        for (index, region) in self.taken.iter().enumerate() {
+            if region.first - first >= count {
+                return Some((index, first));
+            }
+            first = region.first + region.count;
+        }
+        (len - first >= count).then_some((self.taken.len(), first))
+    }
+
+    /// Frees lists that have been unused for a while.
+    pub(super) fn sweep(&mut self, memory: &mut impl Memory) -> Result<(), RecordError> {
+        let now = memory.now();
+        if self.swept.is_some_and(|swept| now - swept < GRACE) {
+            return Ok(());
+        }
+        self.swept = Some(now);
+        let used = memory.lists_in_use()?;
+        self.taken.retain_mut(|region| {
+            if used.contains(&region.first) {
+                region.unused_since = None;
+                return true;
+            }
+            now - *region.unused_since.get_or_insert(now) < GRACE
+        });
+        let taken: FxHashSet<u32> = self.taken.iter().map(|region| region.first).collect();
+        self.lists.retain(|_, (_, first)| taken.contains(first));
         Ok(())
     }
 }

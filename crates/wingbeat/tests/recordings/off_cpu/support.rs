@@ -92,7 +92,7 @@ impl Run {
 
     /// Number of switches that the kernel did not report, which have no stacks.
     pub(crate) fn untold(&self) -> u64 {
-        self.number("/off_cpu/switches/reckoned")
+        self.number("/off_cpu/switches/reconstructed")
     }
 
     /// The summary's blocks in a state (all if empty) and function (any if empty).

@@ -1,0 +1,201 @@
+//! `wingbeat profile --mode pages`: where memory grows, without relying on an allocator or its symbols: samples page
+//! faults (first touch), and counts system calls for address space.
+
+use std::{io::Write, process::ExitCode};
+
+use owo_colors::OwoColorize as _;
+use wingbeat_profiler::{
+    debuginfod::DebugFiles,
+    export::{self, ExportError, Format, HeapFacts},
+    heap::attribution::{Row, by_requester, rows},
+    model::{Amount, Profile, Site},
+    session::{Finished, Options, SpaceAccounts},
+    symbolize::symbolize,
+};
+use wingbeat_text::{Warning, bytes, duration, grouped, plural};
+
+use super::Memory;
+use crate::{
+    heap::{
+        args::HeapFormat,
+        exit_code, record,
+        report::{self, Bound, amount_text, table},
+    },
+    output::{PendingFile, Written},
+    receiver::Receiver,
+    shell::{error, interruptible_by_socket, message, target_text, warning},
+};
+
+/// Records page faults and address space calls, and writes the files.
+pub(super) fn run(
+    options: &Options,
+    outputs: Vec<(PendingFile, HeapFormat)>,
+    show: Memory,
+    receiver: &Receiver,
+    quiet: bool,
+) -> anyhow::Result<ExitCode> {
+    let recording = interruptible_by_socket(|stop| record(options, stop, quiet))??;
+    let profile = symbolize(&recording, &DebugFiles::default(), &mut |_, _| {}).profile;
+    let shown = shown(&profile, show);
+    let is_missing = shown.sites.is_empty();
+    // The file has both: touched and mapped.
+    let outputs: Vec<_> = outputs
+        .into_iter()
+        .filter(|(_, format)| !is_missing || *format == HeapFormat::Pprof && !profile.is_empty())
+        .collect();
+    let is_nothing = is_missing && outputs.is_empty();
+    let mut written = Written::default();
+    if !is_nothing {
+        let facts = facts(&profile, recording.space.as_ref(), show, options.faults);
+        write(&mut written, outputs, &profile, &shown, &facts);
+    }
+    if !quiet {
+        figures(&profile, &recording, options.faults);
+        report::outputs(&written.outputs);
+    }
+    if is_nothing {
+        error!("{}", nothing(show));
+    }
+    receiver.show(&written.outputs);
+    let has_written = !written.outputs.is_empty();
+    written.finish(has_written)?;
+    Ok(exit_code(&recording, !is_nothing))
+}
+
+fn nothing(show: Memory) -> &'static str {
+    match show {
+        Memory::Touched => {
+            "no page fault was sampled: record for longer, or sample each of them with --faults 1"
+        }
+        Memory::Mapped | Memory::Kept => {
+            "nothing asked for address space while it was watched: record for longer, or see with --show touched what \
+             memory it touches"
+        }
+    }
+}
+
+/// The profile of the selected requesters, with the amounts live at the end as values.
+fn shown(profile: &Profile, show: Memory) -> Profile {
+    let mut shown = profile.clone();
+    let mapped = shown.mapped.take().unwrap_or_default();
+    let words = match show {
+        Memory::Touched => "memory touched first",
+        Memory::Mapped => "address space mapped",
+        Memory::Kept => "address space mapped and kept",
+    };
+    if show != Memory::Touched {
+        shown.sites = mapped;
+    }
+    if show == Memory::Mapped {
+        shown.sites.iter_mut().for_each(|site| site.at_end = site.total);
+    }
+    shown.meta.target = format!("{}: {words}", shown.meta.target);
+    shown
+}
+
+fn facts(profile: &Profile, space: Option<&SpaceAccounts>, show: Memory, faults: u64) -> HeapFacts {
+    let pid = profile.processes.first().map_or(0, |process| process.pid);
+    match show {
+        Memory::Touched => {
+            let mode = format!("page faults, 1 in {}", grouped(faults));
+            HeapFacts { pid, mode, peak_ns: None }
+        }
+        Memory::Mapped | Memory::Kept => HeapFacts {
+            pid,
+            mode: "address space".to_owned(),
+            peak_ns: space.map(|space| space.peak_ns),
+        },
+    }
+}
+
+fn write(
+    written: &mut Written,
+    outputs: Vec<(PendingFile, HeapFormat)>,
+    profile: &Profile,
+    shown: &Profile,
+    facts: &HeapFacts,
+) {
+    // The chosen drawing is not part of the facts.
+    let in_dhat = match facts.peak_ns {
+        Some(_) => &Profile { sites: profile.mapped_sites().to_vec(), ..profile.clone() },
+        None => profile,
+    };
+    for (file, format) in outputs {
+        let bytes = |writer: &mut dyn Write| -> Result<(), ExportError> {
+            match format {
+                HeapFormat::Dhat => export::write_dhat(in_dhat, facts, writer),
+                HeapFormat::Pprof => export::write(profile, Format::Pprof, writer),
+                HeapFormat::FlameGraph => export::write(shown, Format::FlameGraph, writer),
+                HeapFormat::Folded => export::write(shown, Format::Folded, writer),
+            }
+        };
+        written.write(file, format.name(), bytes);
+    }
+}
+
+fn figures(profile: &Profile, recording: &Finished, faults: u64) {
+    let meta = &profile.meta;
+    let seconds = meta.duration_ns as f64 / 1e9;
+    message!(
+        "{} {} in {seconds:.2} s: {}, of {}",
+        "pages".bold(),
+        target_text(&meta.target),
+        match faults {
+            1 => "every page fault".to_owned(),
+            faults => format!("1 in {} page faults", grouped(faults)),
+        },
+        bytes(meta.period / faults.max(1)),
+    );
+    message!("  touched {}", amount_text(profile.heap_sum(|site| site.total), "page fault"));
+    if let Some(space) = &recording.space {
+        mapped(profile, space);
+    }
+    let touched = by_requester(profile, &profile.sites);
+    let mapped = by_requester(profile, profile.mapped_sites());
+    let table = |title, noun, rows: &[Row]| table(title, noun, Bound::None, rows);
+    table("Most memory touched first", "fault", &rows(&touched, |requester| requester.total));
+    table("Most address space mapped", "mapping", &rows(&mapped, |requester| requester.total));
+    table(
+        "Most address space mapped and kept",
+        "mapping",
+        &rows(&mapped, |requester| requester.at_end),
+    );
+    message!("");
+    for text in warnings(recording) {
+        warning!("{text}");
+    }
+}
+
+/// The account of address space.
+fn mapped(profile: &Profile, space: &SpaceAccounts) {
+    let sum = |of: fn(&Site) -> Amount| profile.mapped_sites().iter().map(of).sum::<Amount>();
+    message!(
+        "  mapped  {}; at most {} at once, after {}",
+        amount_text(sum(|site| site.total), "mapping"),
+        bytes(space.peak.bytes()),
+        duration(space.peak_ns)
+    );
+    let (calls, unmapped_bytes) = space.unmapped;
+    message!(
+        "  kept    {}; {} given back by {}",
+        bytes(sum(|site| site.at_end).bytes()),
+        bytes(unmapped_bytes),
+        plural(calls, "call")
+    );
+}
+
+fn warnings(recording: &Finished) -> Vec<Warning> {
+    const NEXT: &str = "record a shorter time, or fewer processes";
+    let faults = recording.ticks.lost;
+    let calls = recording.space.map_or(0, |space| space.lost);
+    let all = [
+        (faults, "samples-lost", plural(faults, "sample"), "too little counts as touched"),
+        (calls, "mappings-lost", plural(calls, "call"), "what is mapped and kept is not exact"),
+    ];
+    let happened = all.into_iter().filter(|(count, ..)| *count > 0);
+    happened
+        .map(|(_, code, what, means)| {
+            Warning::new(code, format!("{what} found no room in the buffer"), means, NEXT)
+        })
+        .collect()
+}

@@ -1,0 +1,120 @@
+//! Progress output on a terminal.
+
+use std::{sync::mpsc, thread, time::Duration};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use wingbeat_profiler::{debuginfod, session::Progress};
+use wingbeat_text::bytes;
+
+use crate::shell::progress_target;
+
+/// Delay before showing progress of symbolization.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Redraw interval afterwards.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The line during a recording: elapsed, samples, lost.
+pub(crate) struct Recording(ProgressBar);
+
+impl Recording {
+    /// A launched command shares the terminal, and its output must not be garbled: hides the line then.
+    pub(crate) fn new(hidden: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(None, progress_target(hidden));
+        bar.set_style(style("{spinner} {msg}"));
+        Self(bar)
+    }
+
+    pub(crate) fn show(&self, progress: Progress) {
+        let Progress { elapsed, samples, lost, .. } = progress;
+        let seconds = elapsed.as_secs_f64();
+        self.0.set_message(format!(
+            "recording {seconds:.1} s, {samples} samples, {lost} lost; Ctrl-C ends it"
+        ));
+        self.0.tick();
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The line during downloads of debug information.
+pub(crate) struct Downloading(ProgressBar);
+
+impl Downloading {
+    pub(crate) fn new(hidden: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(None, progress_target(hidden));
+        bar.set_style(style("{spinner} {msg}"));
+        Self(bar)
+    }
+
+    pub(crate) fn show(&self, progress: debuginfod::Progress) {
+        let debuginfod::Progress { done, files, bytes: received } = progress;
+        self.0.set_message(format!(
+            "downloading debug information: {done} of {files} files, {}; Ctrl-C skips the rest",
+            bytes(received)
+        ));
+        self.0.tick();
+    }
+}
+
+impl Drop for Downloading {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The bar during symbolization.
+pub(crate) struct Symbolizing {
+    bar: ProgressBar,
+    /// Shows the bar after the delay; ends when the sender is dropped.
+    timer: Option<(mpsc::Sender<()>, thread::JoinHandle<()>)>,
+}
+
+impl Symbolizing {
+    pub(crate) fn new(hidden: bool) -> Self {
+        Self::of("{spinner} symbolizing {pos}/{len} addresses", hidden)
+    }
+
+    /// The same for another long operation.
+    pub(crate) fn of(text: &'static str, hidden: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+        bar.set_style(style(text));
+        let timer = (!hidden).then(|| {
+            let (sender, receiver) = mpsc::channel();
+            let bar = bar.clone();
+            // On a separate thread: reading the debug information of a large file may take seconds before the first
+            // symbol.
+            let timer = thread::spawn(move || {
+                if receiver.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    bar.set_draw_target(ProgressDrawTarget::stderr());
+                    bar.enable_steady_tick(TICK);
+                }
+            });
+            (sender, timer)
+        });
+        Self { bar, timer }
+    }
+
+    pub(crate) fn show(&self, done: usize, total: usize) {
+        self.bar.set_length(total as u64);
+        self.bar.set_position(done as u64);
+    }
+}
+
+impl Drop for Symbolizing {
+    fn drop(&mut self) {
+        if let Some((sender, timer)) = self.timer.take() {
+            drop(sender);
+            // Cannot panic, and if it did there would be no bar to clear.
+            let _ = timer.join();
+        }
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
