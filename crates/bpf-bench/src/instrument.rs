@@ -19,7 +19,7 @@ pub mod frame;
 pub mod graph;
 pub mod jumps;
 pub mod liveness;
-pub mod nest;
+pub mod loops;
 pub mod registers;
 pub mod rewrite;
 pub mod tracer;

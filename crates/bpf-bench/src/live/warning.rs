@@ -2,8 +2,8 @@
 
 use wingbeat_bpf_loader::{
     Capability,
+    fd_holders::{Owner, Owners},
     loader::CounterEvent,
-    owners::{Owner, Owners},
     rights::how_to_get,
 };
 use wingbeat_text::{grouped, plural, printable};
@@ -97,10 +97,10 @@ pub(super) fn few_runs(program: &str, runs: u64) -> Warning {
     )
 }
 
-/// The ruler could not be measured.
-pub(super) fn no_ruler(reason: &str) -> Warning {
+/// The baseline could not be measured.
+pub(super) fn no_baseline(reason: &str) -> Warning {
     Warning::new(
-        "no-ruler",
+        "no-baseline",
         format!("an empty program cannot be run for comparison ({reason})"),
         "the time of the statistics' own clock reads, some tens of ns per run, is in the figures",
         "do not take the figures of short programs as their own cost",

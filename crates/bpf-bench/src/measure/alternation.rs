@@ -22,9 +22,9 @@ use super::{
     BenchError,
     bursts::Bursts,
     contents::{Contents, fill},
+    empty_baseline::harmless_value,
     error::short,
     kernel::Kernel,
-    ruler::harmless_value,
     runner::{Alternation, Given, Leaves, Pace},
 };
 use crate::{
@@ -184,7 +184,7 @@ impl<'a> Image<'a> {
             true => (&self.sides[1], &self.sides[0]),
             false => (&self.sides[0], &self.sides[1]),
         };
-        // The program under test: the other may be a ruler, which has another licence and no object.
+        // The program under test: the other may be a baseline, which has another licence and no object.
         let wanted = &self.sides[1];
         let fresh = |side: &Side<'_>| side.fresh_maps(self.kernel.alarm);
         let first_maps = fresh(first).map_err(|error| error.to_string())?;

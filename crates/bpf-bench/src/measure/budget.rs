@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Shares of the time after which tasks other than timing plain runs are not begun: counting, the
-/// form with a clock, the image for alternating with the ruler.
+/// form with a clock, the image for alternating with the baseline.
 pub(super) const COUNTING_UNTIL: f64 = 0.5;
 pub(super) const CLOCKING_UNTIL: f64 = 0.6;
 pub(super) const PAIRING_UNTIL: f64 = 0.75;

@@ -14,14 +14,14 @@ use super::{
     BenchError,
     batch::{FixedPart, estimate_ns},
     budget::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL},
-    case_counts::{INPUTS_MAX, count},
+    counts::{INPUTS_MAX, count},
     error::explained,
     feeding::Feeding,
-    forms::{add, pays, within},
     kernel::MAPS_TIME_OVER,
     runner::{Form, Given, Pace, Runner, Subject},
     session::Session,
-    turn::Turn,
+    slot::Turn,
+    subject::{add, pays, within},
 };
 use crate::{
     analyse::{RawCase, RawRun},
@@ -29,7 +29,7 @@ use crate::{
     result::{Failure, Verified},
 };
 
-/// Load time of other forms relative to the plain program: with counters, with a clock, with the ruler.
+/// Load time of other forms relative to the plain program: with counters, with a clock, with the baseline.
 const COUNTED_LOAD: f64 = 1.6;
 const OTHER_LOAD: f64 = 1.3;
 
@@ -42,7 +42,7 @@ const SHARE_MIN: Duration = Duration::from_millis(500);
 /// Prefix of timeout reasons.
 const TIME_OVER: &str = "the time ran out";
 
-/// Everything to measure: rulers first, then programs, and a turn for each case.
+/// Everything to measure: baselines first, then programs, and a turn for each case.
 pub(super) struct Cases<'a, R: Runner<'a>> {
     pub(super) subjects: Vec<R::Subject>,
     pub(super) turns: Vec<Turn<R::Alternation>>,
@@ -50,9 +50,9 @@ pub(super) struct Cases<'a, R: Runner<'a>> {
     pub(super) failures: Vec<Failure>,
     /// Programs that were loaded and could not be run.
     pub(super) verified: Vec<Verified>,
-    /// Number of rulers among the subjects, and their turns.
-    rulers: usize,
-    pub(super) ruler_turns: Vec<Turn<R::Alternation>>,
+    /// Number of baselines among the subjects, and their turns.
+    baselines: usize,
+    pub(super) baseline_turns: Vec<Turn<R::Alternation>>,
     /// Total loading time of all programs.
     loading: Duration,
     /// Maximum time to create the maps of one program.
@@ -60,33 +60,33 @@ pub(super) struct Cases<'a, R: Runner<'a>> {
 }
 
 impl<'a, R: Runner<'a>> Cases<'a, R> {
-    /// Starts with rulers only. Earlier failures are in `failures`.
-    pub(super) fn new(rulers: Vec<R::Subject>, failures: Vec<Failure>) -> Self {
+    /// Starts with baselines only. Earlier failures are in `failures`.
+    pub(super) fn new(baselines: Vec<R::Subject>, failures: Vec<Failure>) -> Self {
         Self {
-            rulers: rulers.len(),
-            subjects: rulers,
+            baselines: baselines.len(),
+            subjects: baselines,
             turns: Vec::new(),
             raw: Vec::new(),
             failures,
             verified: Vec::new(),
-            ruler_turns: Vec::new(),
+            baseline_turns: Vec::new(),
             loading: Duration::ZERO,
             maps_time: Duration::ZERO,
         }
     }
 
     /// Measures the fixed cost of a call for each type of program.
-    pub(super) fn add_rulers(&mut self, session: &mut Session<'a, R>) {
+    pub(super) fn add_baselines(&mut self, session: &mut Session<'a, R>) {
         if session.plan.samples == Some(0) {
             return;
         }
         let input = Input::default_packet();
-        for (number, subject) in self.subjects[..self.rulers].iter_mut().enumerate() {
-            let given = (&input, session.ruler_context(subject.r#type()));
+        for (number, subject) in self.subjects[..self.baselines].iter_mut().enumerate() {
+            let given = (&input, session.baseline_context(subject.r#type()));
             if session.runner.is_over() {
                 break;
             }
-            // A required context may be missing: then there is no ruler.
+            // A required context may be missing: then there is no baseline.
             let Ok(first) = subject.run_first(given) else { continue };
             let r#type = subject.r#type();
             let fixed = FixedPart::measure(r#type, |runs| subject.run(given, runs));
@@ -94,7 +94,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             session.fixed.push((r#type, fixed));
             let run = || subject.run(given, 1);
             let Ok(run_ns) = estimate_ns(r#type, &first, subject.pace(), run) else { continue };
-            self.ruler_turns.push(Turn::new(number, 0, r#type, run_ns));
+            self.baseline_turns.push(Turn::new(number, 0, r#type, run_ns));
         }
     }
 
@@ -246,7 +246,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
 
     /// Adds a clock to each program.
     pub(super) fn put_clocks(&mut self, session: &mut Session<'a, R>) {
-        for subject in &mut self.subjects[self.rulers..] {
+        for subject in &mut self.subjects[self.baselines..] {
             session.show(&format!("{}: loading with a clock", subject.name()));
             add(session, subject, Form::Clocked, OTHER_LOAD, CLOCKING_UNTIL);
         }
@@ -255,21 +255,21 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         }
     }
 
-    /// Alternates each case with the ruler of its type, where possible and worthwhile.
-    pub(super) fn pair_with_rulers(&mut self, session: &mut Session<'a, R>) {
-        let (rulers, programs) = self.subjects.split_at_mut(self.rulers);
+    /// Alternates each case with the baseline of its type, where possible and worthwhile.
+    pub(super) fn pair_with_baselines(&mut self, session: &mut Session<'a, R>) {
+        let (baselines, programs) = self.subjects.split_at_mut(self.baselines);
         let cases = self.raw.len();
         if session.plan.samples == Some(0) {
             return;
         }
         for (done, turn) in self.turns.iter_mut().enumerate() {
-            let subject = &mut programs[turn.subject - rulers.len()];
-            let ruler = self
-                .ruler_turns
+            let subject = &mut programs[turn.subject - baselines.len()];
+            let baseline = self
+                .baseline_turns
                 .iter()
-                .map(|it| &rulers[it.subject])
-                .find(|ruler| ruler.r#type() == subject.r#type());
-            let Some(ruler) = ruler else { continue };
+                .map(|it| &baselines[it.subject])
+                .find(|baseline| baseline.r#type() == subject.r#type());
+            let Some(baseline) = baseline else { continue };
             let name = &subject.name();
             session.show(&format!("{name}: loading with the empty program"));
             let context = subject.context(&session.plan.context);
@@ -277,7 +277,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             let (run, runner) = ((turn.run_ns, turn.leaves), session.runner);
             let mut random = session.random.clone();
             let tried = within(session, subject, OTHER_LOAD, PAIRING_UNTIL, |subject| {
-                runner.alternate([ruler, subject], given, run, &mut random)
+                runner.alternate([baseline, subject], given, run, &mut random)
             });
             session.random = random;
             let left = session.budget.left(session.now()).div_f64((cases - done).max(1) as f64);

@@ -13,9 +13,9 @@ use super::{
     BenchError,
     batch::{FixedPart, repeats},
     budget::{Budget, EXTENDED_MAX},
-    ruler::RULER,
+    empty_baseline::BASELINE,
     runner::{Given, Runner, Subject as _},
-    turn::Turn,
+    slot::Turn,
 };
 use crate::plan::Plan;
 
@@ -55,7 +55,7 @@ pub(super) struct Session<'a, R> {
     pub(super) budget: Budget,
     pub(super) fixed: Vec<(ProgramType, FixedPart)>,
     pub(super) random: Random,
-    /// Whether all cases are measured in bursts, which include the ruler.
+    /// Whether all cases are measured in bursts, which include the baseline.
     pub(super) has_bursts: bool,
     pub(super) calls: u64,
     pub(super) retries: u64,
@@ -118,8 +118,8 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         known.map_or_else(FixedPart::default, |(_, fixed)| *fixed)
     }
 
-    /// The context of the ruler of a type. Where each run is a call, copying the context is part of its time.
-    pub(super) fn ruler_context(&self, r#type: ProgramType) -> &'a [u8] {
+    /// The context of the baseline of a type. Where each run is a call, copying the context is part of its time.
+    pub(super) fn baseline_context(&self, r#type: ProgramType) -> &'a [u8] {
         match repeats(r#type) {
             true => &[],
             false => &self.plan.context,
@@ -133,7 +133,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         turn: &mut Turn<R::Alternation>,
         given: Given<'_>,
     ) -> Result<(), BenchError> {
-        let is_fresh = subject.name() != RULER;
+        let is_fresh = subject.name() != BASELINE;
         self.retries += turn.take_batch(self.runner, subject, given, is_fresh)?;
         self.calls += 1;
         Ok(())

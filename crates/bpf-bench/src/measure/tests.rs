@@ -9,10 +9,10 @@ use super::{
     BenchError, Watcher,
     against::{Contestants, contest},
     budget::Budget,
+    empty_baseline::baselines,
     fake::{Behaviour, World},
-    order::Programs,
-    ruler::rulers,
     runner::Runner as _,
+    schedule::Programs,
     session::Session,
 };
 use crate::{
@@ -31,12 +31,12 @@ fn try_measure(world: &World, plan: &Plan, names: &[&str]) -> Result<Measured, B
     let wanted = World::linked(names);
     let wanted: Vec<&Linked> = wanted.iter().collect();
     let other = linked("on_event", ProgramType::KPROBE, Code::default());
-    let rulers = rulers(wanted.iter().copied());
+    let baselines = baselines(wanted.iter().copied());
     let stop = AtomicBool::new(false);
     let watcher = Watcher { show: &|_| {}, stop: &stop };
     let budget = Budget::new(world.now(), plan.time_for(names.len(), 1));
     Session::new(plan, &watcher, world, budget).measure(&Programs {
-        rulers: &rulers,
+        baselines: &baselines,
         wanted: &wanted,
         others: &[&other],
         source: "",
@@ -49,18 +49,18 @@ fn measure(world: &World, plan: &Plan, names: &[&str]) -> Measured {
     try_measure(world, plan, names).expect("it is measured")
 }
 
-/// Checks the total time, not counting a run of the ruler at the end.
+/// Checks the total time, not counting a run of the baseline at the end.
 #[track_caller]
 fn assert_took(measured: &Measured, expected: Duration) {
     let more = measured.duration.checked_sub(expected);
     assert!(more.is_some_and(|more| more < Duration::from_micros(10)), "{:?}", measured.duration);
 }
 
-/// The log of actions, without rulers.
+/// The log of actions, without baselines.
 fn log(world: &World) -> Vec<String> {
     let log = world.log.borrow();
     let mut log: Vec<String> =
-        log.iter().filter(|line| !line.ends_with("ruler")).cloned().collect();
+        log.iter().filter(|line| !line.ends_with("baseline")).cloned().collect();
     // Counted several times, to see whether the count is constant.
     log.dedup_by(|line, before| line == before && line.starts_with("count"));
     log
@@ -104,7 +104,7 @@ fn what_matters_most_comes_first() {
     assert_eq!(turns, ["turns p", "turns q"]);
     assert_eq!(failures(&measured), []);
     assert_eq!((&*measured.skipped[0].name, measured.verified.len()), ("on_event", 1));
-    assert_eq!(measured.rulers.len(), 1);
+    assert_eq!(measured.baselines.len(), 1);
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn figures_are_those_of_the_clock() {
     assert!(quick.net_ns.iter().all(|&ns| ns == 39.0), "{quick:?}");
     assert_eq!(quick.recorded.as_ref().map(|it| (it.min_ns, it.max_ns)), Some((40, 40)));
     assert_eq!(case(&measured, "slow").instructions, Ok(7));
-    let ruler = &measured.rulers[0].1;
-    assert!(ruler.samples_ns.iter().all(|&ns| ns == 1.0), "{ruler:?}");
+    let baseline = &measured.baselines[0].1;
+    assert!(baseline.samples_ns.iter().all(|&ns| ns == 1.0), "{baseline:?}");
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn compare(old: Behaviour, new: Behaviour) -> (World, Vec<Contested>) {
     let contested = contest(
         session,
         &Contestants {
-            rulers: &rulers(programs.iter()),
+            baselines: &baselines(programs.iter()),
             programs: &[[&programs[0], &programs[0]]],
             varying: &[],
             sources: ["old ", "new "],

@@ -74,10 +74,10 @@ pub(super) fn figures(report: &BenchReport, style: Style) -> Vec<String> {
 }
 
 fn rows<'a>(report: &'a BenchReport, cases: &[&'a Case]) -> Vec<Row<'a>> {
-    // Rulers are useless without cases.
-    let rulers = report.rulers.iter().filter(|_| !cases.is_empty()).map(Row::Ruler);
+    // Baselines are useless without cases.
+    let baselines = report.baselines.iter().filter(|_| !cases.is_empty()).map(Row::Baseline);
     let cases = cases.iter().map(|&case| Row::Case(case));
-    rulers.chain(cases).chain(report.verified.iter().map(Row::Verified)).collect()
+    baselines.chain(cases).chain(report.verified.iter().map(Row::Verified)).collect()
 }
 
 fn table(report: &BenchReport, cases: &[&Case], paint: Paint, width: usize) -> String {
@@ -87,7 +87,7 @@ fn table(report: &BenchReport, cases: &[&Case], paint: Paint, width: usize) -> S
         names: rows.iter().map(|row| row.name()).collect(),
         columns: columns(&rows),
     };
-    let dim_rows = if cases.is_empty() { 0 } else { report.rulers.len() };
+    let dim_rows = if cases.is_empty() { 0 } else { report.baselines.len() };
     table.write(width, paint, &|at, line| match at < dim_rows {
         true => paint.dim(line),
         false => line.to_owned(),

@@ -102,10 +102,13 @@ pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
 /// Missing figures of a row, by reason, in column order.
 fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
     let untold = "the kernel did not report it";
-    let no_ruler = "no empty program of its type could be measured";
+    let no_baseline = "no empty program of its type could be measured";
     let parts = match row {
-        Row::Ruler(ruler) => {
-            vec![(ruler.latency.reason(), "time"), (ruler.distribution.reason(), "single runs")]
+        Row::Baseline(baseline) => {
+            vec![
+                (baseline.latency.reason(), "time"),
+                (baseline.distribution.reason(), "single runs"),
+            ]
         }
         Row::Case(case) => {
             let verifier = &case.verifier;
@@ -115,7 +118,7 @@ fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
             let is_told = figures.iter().chain(&others).all(Option::is_some);
             vec![
                 (case.latency.reason(), "time"),
-                (has_no_net.then_some(no_ruler), "net time"),
+                (has_no_net.then_some(no_baseline), "net time"),
                 (case.distribution.reason(), "single runs"),
                 (case.counts.reason(), "executed instructions"),
                 ((!is_told).then_some(untold), "verifier figures"),

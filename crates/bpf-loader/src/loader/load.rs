@@ -10,10 +10,10 @@ use std::{
 
 use super::{
     Alarm, Effort, Explained, Extended, LoadError, RawContext, VerifierStatistics, attach, externs,
-    maps::{self, LoadedMaps, sizes::is_large},
-    records::{function_records, line_records, put_descriptors},
+    maps::{self, LoadedMaps, is_large},
+    ring::{function_records, line_records, put_descriptors},
     settings,
-    verify::verify,
+    verifier::verify,
 };
 use crate::{
     btf::KernelTypes,

@@ -12,7 +12,7 @@ use std::{
 use flate2::read::GzDecoder;
 use serde::Serialize;
 
-use super::{Finding, FindingStatus, findings, reading};
+use super::{Finding, FindingStatus, findings};
 
 /// Expected state of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -84,14 +84,14 @@ impl Kernel {
 
     /// Whether it has at least this version (major, minor); false if its release cannot be parsed.
     pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
-        reading::release(&self.release).is_some_and(|version| version >= (major, minor))
+        super::release(&self.release).is_some_and(|version| version >= (major, minor))
     }
 
     /// Expected state of the feature with this [`Finding`] id; `None` if unknown: because it is not
     /// a kernel feature, or the kernel has no version.
     pub fn expects(&self, id: &str) -> Option<Expected> {
         let feature = FEATURES.iter().find(|feature| feature.id == id)?;
-        let version = reading::release(&self.release)?;
+        let version = super::release(&self.release)?;
         if version < feature.since {
             return Some(Expected::Missing);
         }

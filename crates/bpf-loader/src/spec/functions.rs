@@ -3,12 +3,17 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use super::{
+    btf_ext::{Access, Extension, Records},
+    elf::{Elf, Place, Relocation, Role, Section, Symbol},
     error::Flaw,
-    extension::{Access, Extension, Records},
     externs::Externs,
-    survey::{Place, Role, Section, Survey, Symbol},
+    section::{Attachment, ProgramSpec},
 };
-use crate::code::{Insn, LineInfo};
+use crate::{
+    btf::table::{Type, TypeKind, TypeTable},
+    code::{Insn, LineInfo},
+    program_type::ProgramType,
+};
 
 /// A function in the object. Indices are of instructions, from its start.
 #[derive(Debug, Clone)]
@@ -54,23 +59,23 @@ pub(super) struct Functions(pub(super) Vec<Function>);
 impl Functions {
     /// Finds them by their symbols.
     pub(super) fn find(
-        survey: &Survey<'_>,
+        elf: &Elf<'_>,
         extension: &Extension,
         externs: &Externs,
     ) -> Result<Self, Flaw> {
-        check_names(survey, extension)?;
+        check_names(elf, extension)?;
         let mut found = Vec::new();
         let nothing = Records::default();
-        for (index, section) in survey.sections.iter().enumerate() {
+        for (index, section) in elf.sections.iter().enumerate() {
             if !matches!(section.role, Role::Code { .. }) {
                 continue;
             }
             let records = extension.get(section.name).unwrap_or(&nothing);
-            for symbol in functions_in(survey, index, section)? {
-                found.push(function(survey, index, &symbol, records, externs));
+            for symbol in functions_in(elf, index, section)? {
+                found.push(function(elf, index, &symbol, records, externs));
             }
         }
-        check_visible(survey, &found)?;
+        check_visible(elf, &found)?;
         Ok(Self(found))
     }
 
@@ -93,8 +98,8 @@ impl Functions {
 }
 
 /// Code records refer to section names, which therefore must be unique.
-fn check_names(survey: &Survey<'_>, extension: &Extension) -> Result<(), Flaw> {
-    let mut names: Vec<_> = survey
+fn check_names(elf: &Elf<'_>, extension: &Extension) -> Result<(), Flaw> {
+    let mut names: Vec<_> = elf
         .sections
         .iter()
         .filter(|section| matches!(section.role, Role::Code { .. }))
@@ -113,11 +118,11 @@ fn check_names(survey: &Survey<'_>, extension: &Extension) -> Result<(), Flaw> {
 
 /// Programs are selected by name, so names must be unique. Compilers and linkers always give global
 /// functions unique names.
-fn check_visible(survey: &Survey<'_>, functions: &[Function]) -> Result<(), Flaw> {
+fn check_visible(elf: &Elf<'_>, functions: &[Function]) -> Result<(), Flaw> {
     let mut seen = BTreeMap::new();
     for function in functions.iter().filter(|function| !function.is_local) {
         if let Some(other) = seen.insert(&function.name, function.section) {
-            let section = |index: usize| survey.sections.get(index).map_or("", |found| found.name);
+            let section = |index: usize| elf.sections.get(index).map_or("", |found| found.name);
             let reason = format!(
                 "two functions are called {:?}, in sections {} and {}",
                 function.name,
@@ -132,14 +137,14 @@ fn check_visible(survey: &Survey<'_>, functions: &[Function]) -> Result<(), Flaw
 
 /// Function symbols in a section, ascending. Of several for the same instructions keeps one, preferably global.
 fn functions_in<'a>(
-    survey: &'a Survey<'_>,
+    elf: &'a Elf<'_>,
     index: usize,
     section: &Section<'_>,
 ) -> Result<Vec<Symbol<'a>>, Flaw> {
     let mut symbols: Vec<Symbol<'a>> =
-        survey.symbols_in(index).filter(|symbol| symbol.is_function).copied().collect();
+        elf.symbols_in(index).filter(|symbol| symbol.is_function).copied().collect();
     if symbols.is_empty() {
-        symbols = untyped_functions(survey, index, section);
+        symbols = untyped_functions(elf, index, section);
     }
     symbols.sort_by_key(|symbol| (symbol.value, symbol.size, symbol.is_local));
     symbols.dedup_by_key(|symbol| (symbol.value, symbol.size));
@@ -155,15 +160,11 @@ fn functions_in<'a>(
 
 /// Compilers before LLVM 7 do not mark symbols as functions, nor give their size. Labels are local,
 /// so a global symbol in a code section is a function up to the next one.
-fn untyped_functions<'a>(
-    survey: &'a Survey<'_>,
-    index: usize,
-    section: &Section<'_>,
-) -> Vec<Symbol<'a>> {
+fn untyped_functions<'a>(elf: &'a Elf<'_>, index: usize, section: &Section<'_>) -> Vec<Symbol<'a>> {
     let visible = |symbol: &&Symbol<'_>| {
         !symbol.is_local && symbol.size == 0 && symbol.value.is_multiple_of(8)
     };
-    let mut symbols: Vec<Symbol<'a>> = survey.symbols_in(index).filter(visible).copied().collect();
+    let mut symbols: Vec<Symbol<'a>> = elf.symbols_in(index).filter(visible).copied().collect();
     symbols.sort_by_key(|symbol| symbol.value);
     let mut end = section.size;
     for symbol in symbols.iter_mut().rev() {
@@ -175,7 +176,7 @@ fn untyped_functions<'a>(
 }
 
 fn function(
-    survey: &Survey<'_>,
+    elf: &Elf<'_>,
     index: usize,
     symbol: &Symbol<'_>,
     records: &Records,
@@ -185,7 +186,7 @@ fn function(
     let range = start..start.saturating_add(symbol.size);
     // Offsets within a function are multiples of 8, and below the file size.
     let insn_index = |offset: u64| usize::try_from((offset - start) / 8).unwrap_or(usize::MAX);
-    let section = survey.sections.get(index);
+    let section = elf.sections.get(index);
     let bytes = usize::try_from(range.start)
         .ok()
         .zip(usize::try_from(range.end).ok())
@@ -216,7 +217,7 @@ fn function(
         references: relocations
             .iter()
             .map(|relocation| {
-                (insn_index(relocation.offset), target(survey, relocation.symbol, externs))
+                (insn_index(relocation.offset), target(elf, relocation.symbol, externs))
             })
             .collect(),
         is_local: symbol.is_local,
@@ -235,8 +236,8 @@ pub(super) fn within<'a, T>(
     all.get(start..end).unwrap_or(&[])
 }
 
-fn target(survey: &Survey<'_>, index: usize, externs: &Externs) -> Target {
-    let Some(symbol) = survey.symbols.get(index) else { return Target::Nowhere(String::new()) };
+fn target(elf: &Elf<'_>, index: usize, externs: &Externs) -> Target {
+    let Some(symbol) = elf.symbols.get(index) else { return Target::Nowhere(String::new()) };
     match symbol.place {
         Place::Section(section) => Target::Place {
             section,
@@ -254,4 +255,87 @@ fn target(survey: &Survey<'_>, index: usize, externs: &Externs) -> Target {
 /// Decodes instructions from the bytes of a little-endian object.
 pub(super) fn instructions(bytes: &[u8]) -> Vec<Insn> {
     bytes.as_chunks().0.iter().map(|insn| Insn::from_bytes(*insn)).collect()
+}
+
+// struct_ops programs: resolves which member of which kernel structure they implement.
+//
+// The section's name does not define this. A variable in `.struct_ops` is such a structure with
+// initial values: a relocation assigns a program to a member. The object's definition of the
+// structure provides the member's name, which is looked up in the kernel's definition, where
+// offsets may differ (tools/lib/bpf/libbpf.c, `bpf_object__collect_st_ops_relos`, Linux 6.12).
+
+/// Sets the attach targets of programs of this type. Programs that no structure refers to have none.
+pub(super) fn attach(
+    programs: &mut [(ProgramSpec, usize)],
+    elf: &Elf<'_>,
+    types: Option<&TypeTable>,
+    functions: &Functions,
+) {
+    let Some(types) = types else { return };
+    let members = members(elf, types, functions);
+    for (program, number) in programs {
+        if program.r#type == ProgramType::STRUCT_OPS {
+            program.attachment = members.get(number).cloned();
+        }
+    }
+}
+
+/// Members implemented by functions, by function number. A function in several structures uses the first, as in libbpf.
+fn members(elf: &Elf<'_>, types: &TypeTable, functions: &Functions) -> BTreeMap<usize, Attachment> {
+    let variables = types.all().filter(|found| found.kind == TypeKind::VAR);
+    let variables: BTreeMap<_, _> = variables.map(|it| (types.name(it), it.link)).collect();
+    let mut found = BTreeMap::new();
+    for (index, section) in elf.with_role(Role::StructOps) {
+        for symbol in elf.symbols_in(index) {
+            let structure = variables.get(symbol.name).and_then(|&id| types.resolve(id));
+            let Some(structure) = structure.filter(|it| it.kind == TypeKind::STRUCT) else {
+                continue;
+            };
+            let members = by_offset(structure);
+            let range = symbol.value..symbol.value.saturating_add(symbol.size);
+            for relocation in within(&section.relocations, &range, |it| it.offset) {
+                let name = members.get(&(relocation.offset - symbol.value));
+                let name = name.and_then(|&name| types.text(name));
+                let function = referenced(elf, functions, section, relocation);
+                if let (Some(function), Some(member)) = (function, name) {
+                    found.entry(function).or_insert_with(|| Attachment::Member {
+                        structure: without_flavour(types.name(structure)).to_owned(),
+                        member: member.to_owned(),
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Names of the members other than bit-fields, by their offsets in bytes.
+fn by_offset(structure: Type<'_>) -> BTreeMap<u64, u32> {
+    let members = structure.triples().filter_map(|&[name, _, offset]| {
+        let (bits, width) = structure.member_bits(offset);
+        (width == 0).then(|| (u64::from(bits / 8), name))
+    });
+    members.collect()
+}
+
+/// The function that a relocation refers to. The addend in its place is added to the symbol's offset.
+fn referenced(
+    elf: &Elf<'_>,
+    functions: &Functions,
+    section: &Section<'_>,
+    relocation: &Relocation,
+) -> Option<usize> {
+    let symbol = elf.symbols.get(relocation.symbol)?;
+    let Place::Section(target) = symbol.place else { return None };
+    let at = usize::try_from(relocation.offset).ok()?;
+    let addend = section.data.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
+    functions.at(target, symbol.value.checked_add(addend)?)
+}
+
+/// Strips the suffix after three underscores, which distinguishes variants of a structure.
+fn without_flavour(name: &str) -> &str {
+    match name.split_once("___") {
+        Some((plain, _)) if !plain.is_empty() => plain,
+        _ => name,
+    }
 }

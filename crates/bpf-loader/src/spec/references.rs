@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use super::{
     Spec,
+    elf::Role,
     externs::ExternKind,
     functions::{Function, Target},
-    survey::Role,
 };
 use crate::code::{Insn, op};
 

@@ -2,15 +2,20 @@
 
 use std::{
     io,
-    os::fd::{AsFd as _, OwnedFd},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::process::CommandExt as _,
+    },
+    process::Command,
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{
-        Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal,
+        Gid, Pid, PidfdFlags, Signal, Uid, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal,
         set_parent_process_death_signal, waitid,
     },
+    thread::{set_thread_gid, set_thread_groups, set_thread_uid},
 };
 
 use super::Mapping;
@@ -77,5 +82,24 @@ impl Child {
     /// Sends `SIGKILL`, which takes effect when it next leaves the kernel.
     pub(crate) fn kill(&self) {
         _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+}
+
+// Runs a command as another user: like [`Command::uid`](std::os::unix::process::CommandExt::uid),
+// with supplementary groups.
+
+/// Makes a command run as this user, if this process is root when it starts it.
+pub(crate) fn run_as(command: &mut Command, user: u32, group: u32, groups: &[u32]) {
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    let groups: Vec<Gid> = groups.iter().map(|group| Gid::from_raw(*group)).collect();
+    let change = move || -> io::Result<()> {
+        // The user last: afterwards the privilege to change groups is gone.
+        set_thread_groups(&groups)?;
+        set_thread_gid(group)?;
+        Ok(set_thread_uid(user)?)
+    };
+    // SAFETY: the child, which has one thread, only makes three system calls.
+    unsafe {
+        command.pre_exec(change);
     }
 }

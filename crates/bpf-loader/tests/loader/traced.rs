@@ -5,14 +5,14 @@ use std::os::fd::AsFd as _;
 use wingbeat_bpf_loader::{
     ProgramType,
     code::Insn,
+    empty_baseline::Baseline,
     loader::{
         CounterEvent, LoadedMap, LoadedMaps, Moment, PerfCounter, TraceTarget, Tracer,
         TrampolineError,
     },
     probe::{self, FindingStatus},
-    ruler::Ruler,
+    program::TailCalls,
     spec::{MapSpec, MapType, Slot},
-    tail_calls::TailCalls,
 };
 
 use crate::{
@@ -37,8 +37,8 @@ fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
     let Some(()) = can_load() else { return };
     let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
     let works = fentry.expect("it is looked for").status == FindingStatus::Works;
-    let ruler = Ruler::load_with_types().expect("an empty program with types");
-    let target = TraceTarget::new(ruler.as_fd()).expect("its function is known");
+    let baseline = Baseline::load_with_types().expect("an empty program with types");
+    let target = TraceTarget::new(baseline.as_fd()).expect("its function is known");
     for moment in [Moment::Entry, Moment::Exit] {
         let notebook = LoadedMap::notebook_per_cpu(8).expect("a map");
         let tracer = Tracer::load(target, moment, &count(), &[notebook.as_fd()]);
@@ -55,12 +55,12 @@ fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
         };
         assert!(works, "fentry works here, which its probe denies");
         assert_eq!(counted(&notebook), 0, "before it ran");
-        ruler.mean_run_ns().expect("it runs");
+        baseline.mean_run_ns().expect("it runs");
         let runs = counted(&notebook);
         assert!(runs >= 10_000, "{runs}");
         assert_eq!(tracer.recursion_misses().expect("info"), 0);
         tracer.detach();
-        ruler.mean_run_ns().expect("it runs");
+        baseline.mean_run_ns().expect("it runs");
         assert_eq!(counted(&notebook), runs, "after it was taken off");
     }
 }

@@ -4,10 +4,11 @@ use std::{env, io::ErrorKind, process::Command, thread};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use wingbeat_bpf_loader::{
-    ProgramType, links,
+    ProgramType,
+    empty_baseline::Baseline,
+    links,
     loader::{LoadError, LoadedMap, Loader, LoaderOptions},
     program::{self, StatisticsOn},
-    ruler::Ruler,
 };
 
 use crate::{
@@ -76,7 +77,7 @@ fn without_rights() {
         assert!(is_refusal(&error), "{what}: {error}");
     };
     check("statistics", StatisticsOn::new().expect_err("no rights"));
-    check("a ruler", Ruler::load().map(drop).expect_err("no rights"));
+    check("a baseline", Baseline::load().map(drop).expect_err("no rights"));
     check("programs", program::ids().expect_err("no rights"));
     check("a program", program::open(1).expect_err("no rights"));
     check("links", links::all().expect_err("no rights"));

@@ -111,7 +111,7 @@ fn figures(json: &str) -> anyhow::Result<Figures> {
     }
     let (latency, single) = (&case["latency"]["measured"], &case["distribution"]["measured"]);
     // All rulers are of the type of the one program.
-    let ruler = &report["rulers"][0]["distribution"]["measured"];
+    let ruler = &report["baselines"][0]["distribution"]["measured"];
     let needed = |name: &str| latency[name].as_f64().with_context(|| format!("there is no {name}"));
     Ok(Figures {
         floor_ns: needed("floor_ns")?,
@@ -156,7 +156,7 @@ mod tests {
         };
         let report = |cases: &[&str], ruler: &str| {
             let (cases, ruler) = (cases.join(", "), ruler.replace('\'', "\""));
-            format!(r#"{{"rulers": [{ruler}], "cases": [{cases}]}}"#)
+            format!(r#"{{"baselines": [{ruler}], "cases": [{cases}]}}"#)
         };
         let case = |net: &str, distribution: &str| {
             format!(

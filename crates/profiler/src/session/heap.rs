@@ -12,8 +12,8 @@ use std::{
 
 use wingbeat_bpf_loader::{
     loader::{Attached, Uprobes},
-    probed,
     spec::{Spec, SpecError},
+    uprobe_targets,
 };
 use wingbeat_profiler_abi::{
     counter,
@@ -132,7 +132,7 @@ struct ProbedProcess {
 
 /// Fails if the kernel cannot attach to the functions of an allocator.
 pub(super) fn need_links() -> Result<(), RecordError> {
-    probed::try_link().map_err(|error| RecordError::Kernel {
+    uprobe_targets::try_link().map_err(|error| RecordError::Kernel {
         what: "attach to the functions of an allocator".to_owned(),
         reason: format!("Linux 6.6 or newer is required, with uprobe_multi links: {error}"),
     })

@@ -6,13 +6,13 @@ use wingbeat_bpf_loader::code::{Insn, Registers, op};
 
 use super::{
     NotInstrumentable, SLOT_BYTES, Subject,
-    homes::Homes,
+    register_allocation::Homes,
     sites::{Counter, Site, best_place},
 };
 use crate::instrument::{
     frame::STACK_BYTES_MAX,
     graph::{Edge, EdgeKind},
-    wrapper::emit::{alu, alu_immediate, load, load_map_value, store},
+    wrapper::{alu, alu_immediate, load, load_map_value, store},
 };
 
 /// Insertion point.

@@ -6,7 +6,7 @@ use crate::instrument::{
     counters::Subject,
     flow::{Link, Net},
     graph::{Block, Edge, EdgeKind},
-    nest::Nest,
+    loops::Nest,
 };
 
 /// Scratch registers of a counter in memory: one for its address, one for its value.

@@ -16,9 +16,8 @@
 use wingbeat_bpf_loader::code::{Code, FunctionInfo, Insn, op};
 
 use super::{
-    KTIME_GET_NS, NotWrappable, Options, Restored, WRAPPER_NAME, check_callable,
-    emit::{alu, alu_immediate, call_helper, call_local, exit, load, load_map_value, store},
-    instructions,
+    KTIME_GET_NS, NotWrappable, Options, Restored, WRAPPER_NAME, alu, alu_immediate, call_helper,
+    call_local, check_callable, exit, instructions, load, load_map_value, store,
 };
 
 pub const BURSTS_MAX: usize = 1024;

@@ -27,7 +27,8 @@ pub(in crate::live) fn report(programs: Vec<ProgramReport>) -> LiveReport {
 
 fn two_programs() -> LiveReport {
     let mut first = program(12, "fun_xdp_v3", 2_000_000, 126_800_000);
-    let owner = |pid, name: &str| wingbeat_bpf_loader::owners::Owner { pid, name: name.to_owned() };
+    let owner =
+        |pid, name: &str| wingbeat_bpf_loader::fd_holders::Owner { pid, name: name.to_owned() };
     first = first.with_holders(&[owner(812, "agent"), owner(900, "a, \"b\"\u{1b}")], &[]);
     first.attached = vec!["xdp on veth0".to_owned()];
     first.time_per_run_interval =

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wingbeat_bpf_loader::{loader::Uprobes, probed::Probed};
+use wingbeat_bpf_loader::{loader::Uprobes, uprobe_targets::Probed};
 use wingbeat_profiler_abi::{heap::call, program};
 
 use super::{KernelHalf, Path};

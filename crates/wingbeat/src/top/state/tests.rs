@@ -1,7 +1,7 @@
 //! Sequences of keys and measurements, and the resulting state.
 
 use wingbeat_bpf_bench::live::{Vanished, change::Rates};
-use wingbeat_bpf_loader::{ProgramType, owners::Owner, program::ProgramInfo};
+use wingbeat_bpf_loader::{ProgramType, fd_holders::Owner, program::ProgramInfo};
 
 use super::*;
 use crate::top::columns::Column;
