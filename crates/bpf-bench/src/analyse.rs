@@ -1,4 +1,4 @@
-//! Turns measurements into reported results. Pure functions, no I/O.
+//! BurstPlan measurements into reported results. Pure functions, no I/O.
 
 pub(crate) mod clock;
 pub mod compare;

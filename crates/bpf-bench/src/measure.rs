@@ -3,7 +3,7 @@
 //! A `Runner` loads programs and runs them until its alarm goes off: the `kernel`, or in tests a
 //! `fake` one with its own clock. A `Subject` is one program with its maps: plain, with counters,
 //! and with a clock. `cases` prepares each program on each input for sampling, as far as the
-//! `budget` allows; a `Turn` takes samples, in batches or as an `Alternation` with the baseline.
+//! `budget` allows; a `Slot` takes samples, in batches or as an `Alternation` with the baseline.
 //! `order` schedules all of it, [`against()`] compares two objects. The result is data for
 //! [`analyse`](crate::analyse).
 

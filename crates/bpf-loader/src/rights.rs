@@ -296,7 +296,9 @@ impl CapabilitySet {
 
 #[cfg(test)]
 mod tests {
-    use Capability::{Bpf, CheckpointRestore, DacReadSearch, Perfmon, SysPtrace, Syslog};
+    use Capability::{
+        Bpf, CheckpointRestore, DacReadSearch, Perfmon, SysAdmin, SysPtrace, Syslog,
+    };
 
     use super::*;
 
@@ -308,15 +310,15 @@ mod tests {
     fn reads_the_effective_set() {
         fn check(status: &str, expected: Option<&[Capability]>) {
             let all =
-                [Capability::SysAdmin, Capability::Syslog, Capability::Perfmon, Capability::Bpf];
+                [SysAdmin, Syslog, Perfmon, Bpf];
             let found = CapabilitySet::from_status(status).map(|set| {
                 all.into_iter().filter(|&capability| set.has(capability)).collect::<Vec<_>>()
             });
             assert_eq!(found.as_deref(), expected, "{status:?}");
         }
         check("CapPrm:\tffff\nCapEff:\t0000000000000000\n", Some(&[]));
-        check("CapEff:\t000000c000000000\n", Some(&[Capability::Perfmon, Capability::Bpf]));
-        check("CapEff:\t0000000400200000\n", Some(&[Capability::SysAdmin, Capability::Syslog]));
+        check("CapEff:\t000000c000000000\n", Some(&[Perfmon, Bpf]));
+        check("CapEff:\t0000000400200000\n", Some(&[SysAdmin, Syslog]));
         check("CapEff:\tlots\n", None);
         check("CapPrm:\tffff\n", None);
         check("", None);
@@ -377,7 +379,7 @@ mod tests {
     fn advice_for_everybody() {
         let check = |mask, is_initial, is_root, expected: &str| {
             let rights = Rights { is_initial_user_namespace: is_initial, ..Rights::with(mask) };
-            let found = advice(&rights, &[Capability::Bpf, Capability::NetAdmin], is_root);
+            let found = advice(&rights, &[Bpf, Capability::NetAdmin], is_root);
             assert!(found.starts_with(expected), "{found}");
         };
         check("0", true, false, "run it with sudo");

@@ -6,7 +6,7 @@
 //! [`Spec::externs`]; the loader replaces these by descriptors and ids.
 //!
 //! A file passes through stages, each of which relies on the checks of previous ones: identify (is
-//! it an object?) → elf (sections, symbols, relocations) → table and extension (types, lines) →
+//! it an object?) → elf (sections, symbols, relocations) → table and btf_ext (types, lines) →
 //! externs, functions, maps, programs. Linking follows references, and relocates accesses to kernel
 //! structures.
 //!
@@ -48,7 +48,7 @@ pub use section::{Attachment, OtherCode, ProgramSpec, SectionType, SectionTypeEr
 pub use types::ObjectTypes;
 
 use crate::btf::table::TypeTable;
-use btf_ext::Extension;
+use btf_ext::BtfExt;
 use elf::identify;
 use elf::{Elf, Role};
 use error::Flaw;
@@ -142,14 +142,15 @@ impl Spec {
 
     fn understand(file: &str, bytes: &[u8], given: &[SectionType]) -> Result<Self, Flaw> {
         let elf = Elf::read(bytes)?;
-        let (types, extension) = types(&elf)?;
+        let (types, btf_ext) = types(&elf)?;
         let externs = Externs::find(&elf, types.as_ref());
-        let functions = Functions::find(&elf, &extension, &externs)?;
+        let functions = Functions::find(&elf, &btf_ext, &externs)?;
         let maps = Maps::find(&elf, types.as_ref(), &externs)?;
         let (mut programs, other_code) =
             section::programs(&elf, &functions, given, &maps.in_tables());
         functions::attach(&mut programs, &elf, types.as_ref(), &functions);
-        let kernel_types = types.as_ref().map(|types| types::prepare(types, &elf, &functions, &externs));
+        let kernel_types =
+            types.as_ref().map(|types| types::prepare(types, &elf, &functions, &externs));
         Ok(Self {
             file: file.to_owned(),
             license: license(&elf)?,
@@ -247,14 +248,14 @@ impl Spec {
 }
 
 /// The types, and the metadata about code that uses them.
-fn types(elf: &Elf<'_>) -> Result<(Option<TypeTable>, Extension), Flaw> {
-    let Some(bytes) = elf.only(Role::Types)? else { return Ok((None, Extension::new())) };
+fn types(elf: &Elf<'_>) -> Result<(Option<TypeTable>, BtfExt), Flaw> {
+    let Some(bytes) = elf.only(Role::Types)? else { return Ok((None, BtfExt::new())) };
     let types = TypeTable::parse(bytes).map_err(|reason| Flaw::damaged(".BTF", reason))?;
-    let extension = match elf.only(Role::Extension)? {
+    let btf_ext = match elf.only(Role::BtfExt)? {
         Some(bytes) => btf_ext::parse(bytes, &types)?,
-        None => Extension::new(),
+        None => BtfExt::new(),
     };
-    Ok((Some(types), extension))
+    Ok((Some(types), btf_ext))
 }
 
 fn license(elf: &Elf<'_>) -> Result<Option<CString>, Flaw> {

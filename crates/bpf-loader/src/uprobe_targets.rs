@@ -6,14 +6,14 @@ use super::sys::{self, ProgramKind};
 
 /// An empty function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Probed {
+pub enum UprobeTarget {
     /// Its first instruction can be emulated by the kernel.
     Emulated,
     /// Its first instruction has to be single-stepped by the kernel.
     Stepped,
 }
 
-impl Probed {
+impl UprobeTarget {
     /// Calls it. A probe at its entry sees 0 in the first argument.
     pub fn call(self) {
         self.function()(0);
@@ -37,7 +37,7 @@ impl Probed {
 /// Attaches an empty program to a function of this process and detaches it: tests support of
 /// multi-function links (Linux 6.6).
 pub fn try_link() -> io::Result<()> {
-    let offset = Probed::Emulated.offset()?;
+    let offset = UprobeTarget::Emulated.offset()?;
     let program = sys::load_program(ProgramKind::Uprobes)?;
     let (program, places) = (program.as_fd(), (&[offset][..], &[0][..]));
     let file = c"/proc/self/exe";

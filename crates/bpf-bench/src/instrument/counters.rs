@@ -6,7 +6,7 @@
 //! and in RCU sections.
 //!
 //! Counts that follow from others are computed ([`flow`](super::flow)). A counter in a loop stays
-//! in a register while the loop runs, if one is free (`homes`).
+//! in a register while the loop runs, if one is free (`register_allocation`).
 
 mod emit;
 #[cfg(test)]
@@ -25,7 +25,7 @@ use super::{
     liveness::Liveness,
     rewrite::{Edits, RewriteError, Rewritten, rewrite},
 };
-use register_allocation::Homes;
+use register_allocation::Allocation;
 
 /// Size of a counter in bytes.
 pub const SLOT_BYTES: u32 = 8;
@@ -127,9 +127,9 @@ impl Subject<'_> {
 /// Uses registers for counters if possible, else memory: held registers are not available to other counters.
 fn put(subject: &Subject<'_>, sites: &Sites, edits: &mut Edits) -> Result<(), NotInstrumentable> {
     let counters: &[Counter] = &sites.counters;
-    let homes = Homes::new(subject, sites);
-    let insertions = emit::insertions(subject, counters, &homes)
-        .or_else(|_| emit::insertions(subject, counters, &Homes::in_memory(subject, sites)))?;
+    let allocation = Allocation::new(subject, sites);
+    let insertions = emit::insertions(subject, counters, &allocation)
+        .or_else(|_| emit::insertions(subject, counters, &Allocation::in_memory(subject, sites)))?;
     for (location, insns) in insertions {
         match location {
             emit::Location::Before(index) => edits.before(index, insns),

@@ -23,7 +23,7 @@ const DEPTH_MAX: u32 = 16;
 
 /// Loops of one function, and estimated executions per call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Nest {
+pub struct LoopNest {
     /// Loops, inner before outer.
     pub loops: Vec<Loop>,
     /// Innermost loop of each block of the function, from its first block.
@@ -42,7 +42,7 @@ pub struct Loop {
     pub parent: Option<usize>,
 }
 
-impl Nest {
+impl LoopNest {
     /// Finds the loops of a function.
     pub fn new(graph: &Graph, function: &Function) -> Self {
         let walk = Walk::new(graph, function);
@@ -266,10 +266,10 @@ mod tests {
     use super::*;
     use wingbeat_bpf_testing::assemble::{Assembler, Label, assembled};
 
-    fn nest(build: impl FnOnce(&mut Assembler)) -> Nest {
+    fn nest(build: impl FnOnce(&mut Assembler)) -> LoopNest {
         let code = assembled(build);
         let graph = Graph::new(&code, &|_| false).expect("a graph");
-        Nest::new(&graph, &graph.functions[0])
+        LoopNest::new(&graph, &graph.functions[0])
     }
 
     /// Checks the headers of the loops around each block, from the inside.

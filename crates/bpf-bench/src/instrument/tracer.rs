@@ -20,7 +20,7 @@
 
 mod map_layout;
 
-pub use map_layout::{CounterSums, Notebook, WrongLen, read_notebook};
+pub use map_layout::{CounterSums, RunRecords, WrongLen, read_results};
 
 use wingbeat_bpf_loader::code::{Insn, op};
 

@@ -110,8 +110,8 @@ pub struct EmptyRuns {
 impl SingleRuns {
     /// Computes percentiles from a histogram. `None` without runs.
     fn new(recording: &Recording, empty_p50_ns: Option<f64>) -> Option<Self> {
-        let notebook = &recording.notebook;
-        let recorded = &notebook.recorded;
+        let results = &recording.results;
+        let recorded = &results.recorded;
         let step_ns = clock::step_ns([recorded.buckets.as_slice()].into_iter());
         let quantiles = Quantiles::new(recorded, step_ns).ok()?;
         // The last bin is unbounded.
@@ -143,9 +143,9 @@ impl SingleRuns {
             runs_beyond_bins: beyond,
             untimed: Untimed {
                 recursion: recording.recursion_misses,
-                displaced: notebook.displaced,
-                unmatched: notebook.unmatched,
-                unfinished: notebook.unfinished,
+                displaced: results.displaced,
+                unmatched: results.unmatched,
+                unfinished: results.unfinished,
             },
             bins: bins.collect(),
         })

@@ -212,7 +212,7 @@ pub(super) fn contest<'a, R: Runner<'a>>(
     for it in matches.iter_mut().filter(is_varying) {
         it.count(&mut session, cases)?;
     }
-    take_turns(&mut session, &mut matches)?;
+    sample_pairs(&mut session, &mut matches)?;
     let contested = matches.into_iter().map(|it| Contested {
         name: it.name,
         method: match (&it.alternation, it.leaves) {
@@ -242,7 +242,7 @@ fn fixed_part<'a, R: Runner<'a>>(
     Ok(FixedPart::measure(subject.r#type(), run).unwrap_or_default())
 }
 
-fn take_turns<'a, R: Runner<'a>>(
+fn sample_pairs<'a, R: Runner<'a>>(
     session: &mut Session<'a, R>,
     matches: &mut [Match<'a, R>],
 ) -> Result<(), BenchError> {
@@ -331,7 +331,7 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
     /// Loads both again and alternates their batches.
     fn pair(&mut self, session: &mut Session<'a, R>) -> Result<Option<Pair>, BenchError> {
         if let Ok(alternation) = &self.alternation {
-            return Ok(alternation.take_turns(&mut session.random)?.pair());
+            return Ok(alternation.run_bursts(&mut session.random)?.pair());
         }
         let first = usize::from(session.random.coin());
         for side in [first, 1 - first] {

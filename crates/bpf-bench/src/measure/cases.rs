@@ -20,7 +20,7 @@ use super::{
     kernel::MAPS_TIME_OVER,
     runner::{Form, Given, Pace, Runner, Subject},
     session::Session,
-    slot::Turn,
+    slot::Slot,
     subject::{add, pays, within},
 };
 use crate::{
@@ -42,17 +42,17 @@ const SHARE_MIN: Duration = Duration::from_millis(500);
 /// Prefix of timeout reasons.
 const TIME_OVER: &str = "the time ran out";
 
-/// Everything to measure: baselines first, then programs, and a turn for each case.
+/// Everything to measure: baselines first, then programs, and a slot for each case.
 pub(super) struct Cases<'a, R: Runner<'a>> {
     pub(super) subjects: Vec<R::Subject>,
-    pub(super) turns: Vec<Turn<R::Alternation>>,
+    pub(super) slots: Vec<Slot<R::Alternation>>,
     pub(super) raw: Vec<RawCase>,
     pub(super) failures: Vec<Failure>,
     /// Programs that were loaded and could not be run.
     pub(super) verified: Vec<Verified>,
-    /// Number of baselines among the subjects, and their turns.
+    /// Number of baselines among the subjects, and their slots.
     baselines: usize,
-    pub(super) baseline_turns: Vec<Turn<R::Alternation>>,
+    pub(super) baseline_slots: Vec<Slot<R::Alternation>>,
     /// Total loading time of all programs.
     loading: Duration,
     /// Maximum time to create the maps of one program.
@@ -65,11 +65,11 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         Self {
             baselines: baselines.len(),
             subjects: baselines,
-            turns: Vec::new(),
+            slots: Vec::new(),
             raw: Vec::new(),
             failures,
             verified: Vec::new(),
-            baseline_turns: Vec::new(),
+            baseline_slots: Vec::new(),
             loading: Duration::ZERO,
             maps_time: Duration::ZERO,
         }
@@ -94,7 +94,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             session.fixed.push((r#type, fixed));
             let run = || subject.run(given, 1);
             let Ok(run_ns) = estimate_ns(r#type, &first, subject.pace(), run) else { continue };
-            self.baseline_turns.push(Turn::new(number, 0, r#type, run_ns));
+            self.baseline_slots.push(Slot::new(number, 0, r#type, run_ns));
         }
     }
 
@@ -169,9 +169,9 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             }
             session.show(&format!("{name}: first run"));
             match self.begin(session, subject, (index, input), &name) {
-                Ok((case, turn)) => {
+                Ok((case, slot)) => {
                     self.raw.push(case);
-                    self.turns.push(turn);
+                    self.slots.push(slot);
                 }
                 Err(error) => self.failures.push(error.failure(&name)),
             }
@@ -185,61 +185,61 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         subject: &mut R::Subject,
         (index, input): (usize, &Input),
         name: &str,
-    ) -> Result<(RawCase, Turn<R::Alternation>), BenchError> {
+    ) -> Result<(RawCase, Slot<R::Alternation>), BenchError> {
         let plan = session.plan;
         let (case, run_ns) = begin(subject, (input, &plan.context), name)?;
-        let mut turn = Turn::new(self.subjects.len(), index, subject.r#type(), run_ns);
+        let mut slot = Slot::new(self.subjects.len(), index, subject.r#type(), run_ns);
         if subject.pace() == Pace::Long {
-            turn.keep(&case.first);
+            slot.keep(&case.first);
         } else if index == 0 && plan.samples != Some(0) {
             session.show(&format!("{name}: first batch"));
             let context = subject.context(&plan.context);
-            session.take_batch(subject, &mut turn, (input, context))?;
+            session.take_batch(subject, &mut slot, (input, context))?;
         }
-        Ok((case, turn))
+        Ok((case, slot))
     }
 
     /// Counts the instructions of each case, with a form that has counters.
     pub(super) fn count(&mut self, session: &mut Session<'a, R>) {
         let plan = session.plan;
         let mut is_loaded = vec![false; self.subjects.len()];
-        let mut cases: Vec<_> = self.raw.iter_mut().zip(&mut self.turns).collect();
+        let mut cases: Vec<_> = self.raw.iter_mut().zip(&mut self.slots).collect();
         // Long-running programs come last, so that they do not take the others' time.
-        cases.sort_by_key(|(_, turn)| self.subjects[turn.subject].pace() == Pace::Long);
+        cases.sort_by_key(|(_, slot)| self.subjects[slot.subject].pace() == Pace::Long);
         let mut had_short = false;
-        for (case, turn) in cases {
-            let subject = &mut self.subjects[turn.subject];
+        for (case, slot) in cases {
+            let subject = &mut self.subjects[slot.subject];
             if subject.pace() == Pace::Short {
                 had_short = true;
-            } else if let Err(reason) = fits_counted(session, turn.run_ns, had_short) {
+            } else if let Err(reason) = fits_counted(session, slot.run_ns, had_short) {
                 case.instructions = Err(reason);
                 continue;
             }
-            if !std::mem::replace(&mut is_loaded[turn.subject], true) {
+            if !std::mem::replace(&mut is_loaded[slot.subject], true) {
                 session.show(&format!("{}: loading with counters", case.program));
                 add(session, subject, Form::Counted, COUNTED_LOAD, COUNTING_UNTIL);
             }
             session.show(&format!("{}: counting", case.name));
-            let given = (&plan.inputs[turn.input], subject.context(&plan.context));
+            let given = (&plan.inputs[slot.input], subject.context(&plan.context));
             let over = session.why_over("its instructions were counted");
             case.instructions = match &over {
                 Some(reason) => Err(reason.clone()),
-                None => count(session, subject, given, case, turn.run_ns)
+                None => count(session, subject, given, case, slot.run_ns)
                     .unwrap_or_else(|error| Err(error.to_string())),
             };
             let feeding = match over {
                 None if plan.inputs.len() <= INPUTS_MAX => {
-                    Feeding::find(subject, given, &case.first, turn.run_ns).ok()
+                    Feeding::find(subject, given, &case.first, slot.run_ns).ok()
                 }
                 _ => None,
             };
             let feeding = feeding.unwrap_or_else(|| Feeding::of_first(subject, given, &case.first));
-            turn.leaves = feeding.leaves();
+            slot.leaves = feeding.leaves();
             (case.settled, case.own_output) = (feeding.settled, feeding.own_output);
             if plan.samples != Some(0) {
                 // The first batch ran on its own output; take one with the packet in case time runs out.
                 let fixed = session.fixed_part(subject.r#type());
-                _ = turn.take_calls(subject, given, fixed);
+                _ = slot.take_calls(subject, given, fixed);
             }
         }
     }
@@ -250,8 +250,8 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             session.show(&format!("{}: loading with a clock", subject.name()));
             add(session, subject, Form::Clocked, OTHER_LOAD, CLOCKING_UNTIL);
         }
-        for (case, turn) in self.raw.iter_mut().zip(&self.turns) {
-            case.no_clock = self.subjects[turn.subject].missing(Form::Clocked).map(str::to_owned);
+        for (case, slot) in self.raw.iter_mut().zip(&self.slots) {
+            case.no_clock = self.subjects[slot.subject].missing(Form::Clocked).map(str::to_owned);
         }
     }
 
@@ -262,10 +262,10 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         if session.plan.samples == Some(0) {
             return;
         }
-        for (done, turn) in self.turns.iter_mut().enumerate() {
-            let subject = &mut programs[turn.subject - baselines.len()];
+        for (done, slot) in self.slots.iter_mut().enumerate() {
+            let subject = &mut programs[slot.subject - baselines.len()];
             let baseline = self
-                .baseline_turns
+                .baseline_slots
                 .iter()
                 .map(|it| &baselines[it.subject])
                 .find(|baseline| baseline.r#type() == subject.r#type());
@@ -273,15 +273,15 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             let name = &subject.name();
             session.show(&format!("{name}: loading with the empty program"));
             let context = subject.context(&session.plan.context);
-            let given = (&session.plan.inputs[turn.input], context);
-            let (run, runner) = ((turn.run_ns, turn.leaves), session.runner);
+            let given = (&session.plan.inputs[slot.input], context);
+            let (run, runner) = ((slot.run_ns, slot.leaves), session.runner);
             let mut random = session.random.clone();
             let tried = within(session, subject, OTHER_LOAD, PAIRING_UNTIL, |subject| {
                 runner.alternate([baseline, subject], given, run, &mut random)
             });
             session.random = random;
             let left = session.budget.left(session.now()).div_f64((cases - done).max(1) as f64);
-            turn.alternate(tried.and_then(|found| found).and_then(|it| pays(it, left)));
+            slot.alternate(tried.and_then(|found| found).and_then(|it| pays(it, left)));
         }
     }
 }

@@ -386,8 +386,8 @@ pub(super) struct FakeAlternation<'a> {
 }
 
 impl Alternation for FakeAlternation<'_> {
-    fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError> {
-        self.world.note("turns", self.name);
+    fn run_bursts(&self, random: &mut Random) -> Result<Bursts, BenchError> {
+        self.world.note("bursts", self.name);
         if !self.world.pass(self.sample_time()) {
             return Err(time_over());
         }

@@ -3,7 +3,7 @@
 //! The requested time is kept, however large the programs are. So the most important steps come
 //! first: each program is loaded, run once, and timed by one batch; then instructions are counted,
 //! then clocks are added to programs, then images are built for alternating with a baseline, each as
-//! far as it fits. The rest of the time is for samples: all cases and baselines take turns, in a new
+//! far as it fits. The rest of the time is for samples: all cases and baselines are sampled, in a new
 //! random order each round, so that slow changes of the machine affect all of them equally.
 
 use std::{path::Path, time::Duration};
@@ -22,7 +22,7 @@ use super::{
     kernel::{self, Kernel},
     runner::{Form, Leaves, Pace, Runner, Subject as _},
     session::Session,
-    slot::{Turn, collect},
+    slot::{Slot, collect},
     subject::{link, unlinked},
     target,
 };
@@ -149,13 +149,13 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         cases.count(&mut self);
         cases.put_clocks(&mut self);
         cases.pair_with_baselines(&mut self);
-        let Cases { mut subjects, turns, baseline_turns, raw, mut failures, .. } = cases;
-        self.has_bursts = turns.iter().all(Turn::has_bursts);
-        let mut turns: Vec<_> = baseline_turns.into_iter().chain(turns).collect();
+        let Cases { mut subjects, slots, baseline_slots, raw, mut failures, .. } = cases;
+        self.has_bursts = slots.iter().all(Slot::has_bursts);
+        let mut slots: Vec<_> = baseline_slots.into_iter().chain(slots).collect();
         failures.append(&mut others.failures);
         // Baselines alone are useless.
         if !raw.is_empty() {
-            self.take_turns(&mut subjects, &mut turns);
+            self.sample_rounds(&mut subjects, &mut slots);
         }
         // An abandoned run may still occupy the CPU.
         self.runner.set_deadline(self.now().checked_add(LAST_RUN_MAX));
@@ -164,7 +164,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         let types: Vec<_> = subjects.iter().map(|subject| subject.r#type()).collect();
         let fixed = |r#type| self.fixed_part(r#type);
         let baselines = (programs.baselines.len(), &fixed as &dyn Fn(_) -> _);
-        let (baselines, cases) = collect(&types, baselines, turns, raw, is_timed, &mut failures);
+        let (baselines, cases) = collect(&types, baselines, slots, raw, is_timed, &mut failures);
         Ok(Measured {
             duration: self.budget.elapsed(self.now()),
             baselines,
@@ -195,31 +195,31 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
     }
 
     /// Rounds until the time is over.
-    fn take_turns(&mut self, subjects: &mut [R::Subject], turns: &mut [Turn<R::Alternation>]) {
+    fn sample_rounds(&mut self, subjects: &mut [R::Subject], slots: &mut [Slot<R::Alternation>]) {
         let rounds_max = self.plan.samples.unwrap_or(usize::MAX);
-        let mut order: Vec<usize> = (0..turns.len()).collect();
-        let mut spent = vec![Duration::ZERO; turns.len()];
+        let mut order: Vec<usize> = (0..slots.len()).collect();
+        let mut spent = vec![Duration::ZERO; slots.len()];
         for round in 0..rounds_max {
             self.random.shuffle(&mut order);
             // Cases without samples come first.
-            order.sort_by_key(|&index| turns[index].samples() > 0);
+            order.sort_by_key(|&index| slots[index].samples() > 0);
             let mut is_anybody_left = false;
             for &index in &order {
                 if self.runner.is_over() {
                     return;
                 }
-                if turns[index].broken.is_some() || !self.is_due(index, subjects, turns, &spent) {
+                if slots[index].broken.is_some() || !self.is_due(index, subjects, slots, &spent) {
                     continue;
                 }
                 is_anybody_left = true;
-                let turn = &mut turns[index];
+                let slot = &mut slots[index];
                 let begun = self.now();
-                let taken = self.take_turn(&mut subjects[turn.subject], turn, round);
+                let taken = self.sample(&mut subjects[slot.subject], slot, round);
                 spent[index] += self.now().saturating_duration_since(begun);
                 if let Err(error) = taken
                     && !self.runner.is_over()
                 {
-                    turn.broken = Some(error.to_string());
+                    slot.broken = Some(error.to_string());
                 }
             }
             if !is_anybody_left {
@@ -228,43 +228,43 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         }
     }
 
-    /// Whether a turn is worth its time. A long-running program must leave the others as much time
+    /// Whether a slot is worth its time. A long-running program must leave the others as much time
     /// as it takes, and does not begin a run that cannot end.
     fn is_due(
         &self,
         index: usize,
         subjects: &[R::Subject],
-        turns: &[Turn<R::Alternation>],
+        slots: &[Slot<R::Alternation>],
         spent: &[Duration],
     ) -> bool {
-        let turn = &turns[index];
-        if subjects[turn.subject].pace() == Pace::Short || turn.samples() == 0 {
+        let slot = &slots[index];
+        if subjects[slot.subject].pace() == Pace::Short || slot.samples() == 0 {
             return true;
         }
-        let mut others = turns.iter().enumerate().filter(|(other, _)| *other != index);
+        let mut others = slots.iter().enumerate().filter(|(other, _)| *other != index);
         let others_spent: Duration = spent.iter().sum::<Duration>() - spent[index];
         let is_alone = !others.any(|(_, other)| other.broken.is_none());
-        let fits = self.budget.left(self.now()) > Duration::from_nanos(turn.run_ns as u64);
+        let fits = self.budget.left(self.now()) > Duration::from_nanos(slot.run_ns as u64);
         fits && (is_alone || spent[index] <= others_spent)
     }
 
     /// Takes one sample, and single runs if they are due.
-    fn take_turn(
+    fn sample(
         &mut self,
         subject: &mut R::Subject,
-        turn: &mut Turn<R::Alternation>,
+        slot: &mut Slot<R::Alternation>,
         round: usize,
     ) -> Result<(), BenchError> {
         let own = Input::default_packet();
         let is_baseline = subject.name() == BASELINE;
         let given = match is_baseline {
             true => (&own, self.baseline_context(subject.r#type())),
-            false => (&self.plan.inputs[turn.input], subject.context(&self.plan.context)),
+            false => (&self.plan.inputs[slot.input], subject.context(&self.plan.context)),
         };
         if !is_baseline {
             self.show(&format!("{}: sample {}", subject.name(), round + 1));
         }
-        let has_bursts = turn.take_bursts(&mut self.random)?;
+        let has_bursts = slot.take_bursts(&mut self.random)?;
         self.calls += u64::from(has_bursts);
         // Bursts include their own baseline, so batches add little.
         let in_bursts = has_bursts || (is_baseline && self.has_bursts);
@@ -273,22 +273,22 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         if in_bursts && !is_clocking {
             return Ok(());
         }
-        turn.take_calls(subject, given, self.fixed_part(subject.r#type()))?;
+        slot.take_calls(subject, given, self.fixed_part(subject.r#type()))?;
         // Some took their first batch at once. If batches are not samples, they measure runs on the
         // program's own output.
-        let is_due = match turn.leaves {
+        let is_due = match slot.leaves {
             Leaves::Changed { .. } => is_clocking,
-            Leaves::AsItWas => turn.batches() <= round,
+            Leaves::AsItWas => slot.batches() <= round,
         };
         if has_bursts || is_due {
-            self.take_batch(subject, turn, given)?;
+            self.take_batch(subject, slot, given)?;
         }
         if is_clocking {
             if !is_baseline {
                 subject.reset()?;
             }
             subject.move_clocked();
-            turn.take_clocking(subject, given)?;
+            slot.take_clocking(subject, given)?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use super::{
     budget::{Budget, EXTENDED_MAX},
     empty_baseline::BASELINE,
     runner::{Given, Runner, Subject as _},
-    slot::Turn,
+    slot::Slot,
 };
 use crate::plan::Plan;
 
@@ -130,11 +130,11 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
     pub(super) fn take_batch(
         &mut self,
         subject: &mut R::Subject,
-        turn: &mut Turn<R::Alternation>,
+        slot: &mut Slot<R::Alternation>,
         given: Given<'_>,
     ) -> Result<(), BenchError> {
         let is_fresh = subject.name() != BASELINE;
-        self.retries += turn.take_batch(self.runner, subject, given, is_fresh)?;
+        self.retries += slot.take_batch(self.runner, subject, given, is_fresh)?;
         self.calls += 1;
         Ok(())
     }

@@ -36,7 +36,7 @@ const CLOCKINGS_MAX: usize = 200;
 
 /// A participant: a program on an input, or a baseline.
 #[derive(Debug)]
-pub(super) struct Turn<A> {
+pub(super) struct Slot<A> {
     pub(super) subject: usize,
     pub(super) input: usize,
     /// Length of a kernel-repeated batch.
@@ -58,8 +58,8 @@ pub(super) struct Turn<A> {
     baseline_floor_ns: Vec<f64>,
 }
 
-impl<A: Alternation> Turn<A> {
-    /// A turn of a program with this approximate run time.
+impl<A: Alternation> Slot<A> {
+    /// A slot of a program with this approximate run time.
     pub(super) fn new(subject: usize, input: usize, r#type: ProgramType, run_ns: f64) -> Self {
         Self {
             subject,
@@ -95,7 +95,7 @@ impl<A: Alternation> Turn<A> {
     /// Takes a sample from bursts of the program and the baseline in one run; returns false if there are none.
     pub(super) fn take_bursts(&mut self, random: &mut Random) -> Result<bool, BenchError> {
         let Ok(alternation) = &self.alternation else { return Ok(false) };
-        let bursts = alternation.take_turns(random)?;
+        let bursts = alternation.run_bursts(random)?;
         self.raw.returned.extend(bursts.returned);
         if let (Some(baseline), Some(own), Some(net)) =
             (bursts.side_ns(0), bursts.side_ns(1), bursts.difference_ns())
@@ -113,7 +113,7 @@ impl<A: Alternation> Turn<A> {
     /// no bursts in the end; else it provides the kernel's figures. Returns how often calls were
     /// interrupted.
     ///
-    /// A batch that turns out too short or too long is repeated with another number of runs.
+    /// A batch that slots out too short or too long is repeated with another number of runs.
     pub(super) fn take_batch<'a, R: Runner<'a>>(
         &mut self,
         runner: R,
@@ -247,44 +247,44 @@ pub(super) fn calls_of(run_ns: f64) -> u32 {
     (CALLS_NS / run_ns.max(1.0)).clamp(1.0, CALLS_MAX) as u32
 }
 
-/// Assigns the results: the first `baselines` subjects are baselines, the others have a turn for each
+/// Assigns the results: the first `baselines` subjects are baselines, the others have a slot for each
 /// case. `types` are those of the subjects; `fixed` returns the fixed cost of a call. A case
 /// without a sample is a failure if it `is_timed`.
 pub(super) fn collect<A: Alternation>(
     types: &[ProgramType],
     (baselines, fixed): (usize, &dyn Fn(ProgramType) -> FixedPart),
-    turns: Vec<Turn<A>>,
+    slots: Vec<Slot<A>>,
     mut cases: Vec<RawCase>,
     is_timed: bool,
     failures: &mut Vec<Failure>,
 ) -> (Vec<(ProgramType, RawRun)>, Vec<RawCase>) {
     let mut baseline_runs: Vec<(ProgramType, RawRun)> = Vec::new();
     let mut position = 0;
-    for mut turn in turns {
-        let r#type = types[turn.subject];
+    for mut slot in slots {
+        let r#type = types[slot.subject];
         let fixed = fixed(r#type);
-        if turn.subject < baselines {
-            baseline_runs.push((r#type, turn.into_raw(r#type, fixed)));
+        if slot.subject < baselines {
+            baseline_runs.push((r#type, slot.into_raw(r#type, fixed)));
             continue;
         }
         let baseline = baseline_runs.iter_mut().find(|(known, _)| *known == r#type);
-        if let (Some((_, baseline)), false) = (baseline, turn.baseline_ns.is_empty()) {
+        if let (Some((_, baseline)), false) = (baseline, slot.baseline_ns.is_empty()) {
             // With cases in bursts the baseline is shown in bursts; its batches remain for the other cases.
             if baseline.no_bursts.take().is_some() {
                 baseline.repeated_ns = std::mem::take(&mut baseline.samples_ns);
                 baseline.runs_per_batch =
-                    turn.alternation.as_ref().map_or(0, |alternation| alternation.calls(0));
+                    slot.alternation.as_ref().map_or(0, |alternation| alternation.calls(0));
             }
-            baseline.samples_ns.append(&mut turn.baseline_ns);
-            baseline.floor_ns.append(&mut turn.baseline_floor_ns);
+            baseline.samples_ns.append(&mut slot.baseline_ns);
+            baseline.floor_ns.append(&mut slot.baseline_floor_ns);
         }
         if let Some(case) = cases.get_mut(position) {
-            if let Some(reason) = &turn.broken {
+            if let Some(reason) = &slot.broken {
                 failures.push(Failure::new(&case.name, reason));
-            } else if is_timed && turn.samples() + turn.batches.len() == 0 {
+            } else if is_timed && slot.samples() + slot.batches.len() == 0 {
                 failures.push(Failure::new(&case.name, analyse::NO_SAMPLES));
             }
-            case.run = turn.into_raw(r#type, fixed);
+            case.run = slot.into_raw(r#type, fixed);
         }
         position += 1;
     }

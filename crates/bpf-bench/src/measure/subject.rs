@@ -335,7 +335,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         leaves: Leaves,
     ) -> Result<Option<Recorded>, BenchError> {
         let Ok(clocked) = &self.state.clocked else { return Ok(None) };
-        clocked.notebook.clear_notebook()?;
+        clocked.results.clear_results()?;
         let (calls, runs) = match leaves {
             Leaves::AsItWas => (1, runs),
             Leaves::Changed { .. } => (runs, 1),
@@ -343,7 +343,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         for _ in 0..calls {
             self.run_form(clocked.program.as_fd(), given, runs)?;
         }
-        let value = clocked.notebook.read_notebook()?;
+        let value = clocked.results.read_results()?;
         let found =
             read_histogram(&value).map_err(|error| BenchError::NotMeasurable(error.to_string()))?;
         Ok(Some(found))

@@ -98,10 +98,10 @@ fn what_matters_most_comes_first() {
         "pair q",
     ];
     assert_eq!(log[..expected.len()], expected);
-    let mut turns = log[expected.len()..].to_vec();
-    turns.retain(|line| line.starts_with("turns"));
-    turns.sort();
-    assert_eq!(turns, ["turns p", "turns q"]);
+    let mut bursts = log[expected.len()..].to_vec();
+    bursts.retain(|line| line.starts_with("bursts"));
+    bursts.sort();
+    assert_eq!(bursts, ["bursts p", "bursts q"]);
     assert_eq!(failures(&measured), []);
     assert_eq!((&*measured.skipped[0].name, measured.verified.len()), ("on_event", 1));
     assert_eq!(measured.baselines.len(), 1);
@@ -162,12 +162,12 @@ fn turns_alternate_in_a_random_order() {
     let alternates = Behaviour { alternates: true, ..Behaviour::default() };
     let world = World::new(&[("p", alternates), ("q", alternates)]);
     let measured = measure(&world, &plan(Some(60 * SECOND), Some(30)), &["p", "q"]);
-    let mut turns = log(&world);
-    turns.retain(|line| line.starts_with("turns"));
-    assert_eq!(turns.len(), 60);
-    let rounds: Vec<_> = turns.chunks(2).collect();
+    let mut bursts = log(&world);
+    bursts.retain(|line| line.starts_with("bursts"));
+    assert_eq!(bursts.len(), 60);
+    let rounds: Vec<_> = bursts.chunks(2).collect();
     assert!(rounds.iter().all(|round| round[0] != round[1]), "{rounds:?}");
-    let p_first = rounds.iter().filter(|round| round[0] == "turns p").count();
+    let p_first = rounds.iter().filter(|round| round[0] == "bursts p").count();
     assert!((5..=25).contains(&p_first), "{p_first}");
     assert_eq!(case(&measured, "p").run.samples_ns.len(), 30);
     assert!(measured.duration < 60 * SECOND);
@@ -359,7 +359,7 @@ fn compare(old: Behaviour, new: Behaviour) -> (World, Vec<Contested>) {
 }
 
 #[test]
-fn two_objects_take_turns_in_pairs_of_loads() {
+fn two_objects_alternate_in_pairs_of_loads() {
     let check = |alternates, part: &str| {
         let old = Behaviour { alternates, ..Behaviour::default() };
         let (world, contested) = compare(old, Behaviour { run_ns: 110, ..old });
@@ -373,7 +373,7 @@ fn two_objects_take_turns_in_pairs_of_loads() {
         let log = log(&world);
         assert!(log.iter().filter(|line| *line == part).count() > 20, "{log:?}");
     };
-    check(true, "turns p");
+    check(true, "bursts p");
     check(false, "reload p");
 }
 

@@ -194,15 +194,15 @@ impl LoadedMap {
         }
     }
 
-    /// A map with one zeroed value of `len` bytes: the notebook of an instrumented program.
-    pub fn notebook(len: u32) -> Result<Self, MapError> {
-        let spec = MapSpec::plain("notebook", MapType::ARRAY, (4, len), 1);
+    /// A map with one zeroed value of `len` bytes: the results of an instrumented program.
+    pub fn results(len: u32) -> Result<Self, MapError> {
+        let spec = MapSpec::plain("results", MapType::ARRAY, (4, len), 1);
         Self::create(&spec, None)
     }
 
-    /// A notebook with a value for each possible CPU.
-    pub fn notebook_per_cpu(len: u32) -> Result<Self, MapError> {
-        let spec = MapSpec::plain("notebook", MapType::PERCPU_ARRAY, (4, len), 1);
+    /// A results with a value for each possible CPU.
+    pub fn results_per_cpu(len: u32) -> Result<Self, MapError> {
+        let spec = MapSpec::plain("results", MapType::PERCPU_ARRAY, (4, len), 1);
         Self::create(&spec, None)
     }
 
@@ -244,18 +244,18 @@ impl LoadedMap {
         self.set(&slot.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
     }
 
-    /// The value of a notebook; for one per CPU, the concatenated values of all CPUs, each padded to 8 bytes.
-    pub fn read_notebook(&self) -> Result<Vec<u8>, MapError> {
+    /// The value of a results; for one per CPU, the concatenated values of all CPUs, each padded to 8 bytes.
+    pub fn read_results(&self) -> Result<Vec<u8>, MapError> {
         Ok(self.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default())
     }
 
-    /// Sets the value of a notebook. Fails if the kernel rejects it, or the value has another length.
-    pub fn write_notebook(&self, value: &[u8]) -> Result<(), MapError> {
+    /// Sets the value of a results. Fails if the kernel rejects it, or the value has another length.
+    pub fn write_results(&self, value: &[u8]) -> Result<(), MapError> {
         self.set(&[0; 4], value)
     }
 
-    /// Clears the value of a notebook.
-    pub fn clear_notebook(&self) -> Result<(), MapError> {
+    /// Clears the value of a results.
+    pub fn clear_results(&self) -> Result<(), MapError> {
         self.set(&0_u32.to_ne_bytes(), &vec![0; self.value_len])
     }
 

@@ -5,7 +5,8 @@ use std::{ffi::CStr, io, os::fd::AsFd as _, path::Path};
 use super::{
     Finding, Host, NextStep, Refusal, Subject,
     Verb::{Bench, Heap, Live, Profile, Top},
-    advice, host::open_perf_event,
+    advice,
+    host::open_perf_event,
 };
 use crate::{
     loader::CounterEvent,

@@ -45,7 +45,7 @@ pub(super) struct Access {
 }
 
 /// Records by section name.
-pub(super) type Extension = BTreeMap<String, Records>;
+pub(super) type BtfExt = BTreeMap<String, Records>;
 
 const NAME: &str = ".BTF.ext";
 const MAGIC: u16 = 0xeb9f;
@@ -54,7 +54,7 @@ const HEADER_LEN: usize = 24;
 const HEADER_LEN_WITH_ACCESSES: usize = 32;
 
 /// Parses and validates the section.
-pub(super) fn parse(bytes: &[u8], types: &TypeTable) -> Result<Extension, Flaw> {
+pub(super) fn parse(bytes: &[u8], types: &TypeTable) -> Result<BtfExt, Flaw> {
     let flaw = |reason: String| Flaw::damaged(NAME, reason);
     let magic = bytes.first_chunk().map(|first: &[u8; 2]| u16::from_le_bytes(*first));
     if magic != Some(MAGIC) {
@@ -73,7 +73,7 @@ pub(super) fn parse(bytes: &[u8], types: &TypeTable) -> Result<Extension, Flaw> 
             .ok_or_else(|| flaw(format!("its {what} reach beyond its end")))?;
         Part::new(what, bytes, record_len_min).map_err(flaw)
     };
-    let mut found = Extension::new();
+    let mut found = BtfExt::new();
     let parts: [(&str, usize, usize, Take); 3] = [
         ("function records", 8, 8, function),
         ("line records", 16, 16, line),
@@ -121,7 +121,7 @@ impl<'a> Part<'a> {
     }
 
     /// Calls `take` with every record and the records of its section.
-    fn each(&self, types: &TypeTable, found: &mut Extension, take: Take) -> Result<(), Flaw> {
+    fn each(&self, types: &TypeTable, found: &mut BtfExt, take: Take) -> Result<(), Flaw> {
         let flaw = |reason: &str| Flaw::damaged(NAME, format!("its {}: {reason}", self.what));
         let mut blocks = self.blocks;
         while !blocks.is_empty() {
@@ -241,7 +241,7 @@ mod tests {
         };
         let f = Records { lines: vec![line(0, 3 << 10)], ..Default::default() };
         assert_eq!(found, [("xdp".to_owned(), xdp), ("f".to_owned(), f)].into());
-        assert_eq!(parse(&section(&[], &[], &[]), &types()), Ok(Extension::new()));
+        assert_eq!(parse(&section(&[], &[], &[]), &types()), Ok(BtfExt::new()));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) enum Role {
     /// `.BTF`.
     Types,
     /// `.BTF.ext`.
-    Extension,
+    BtfExt,
     /// `license`.
     License,
     /// `version`.
@@ -218,7 +218,7 @@ fn role(name: &str, is_code: bool, is_loaded: bool) -> Role {
     }
     match name {
         ".BTF" => Role::Types,
-        ".BTF.ext" => Role::Extension,
+        ".BTF.ext" => Role::BtfExt,
         "license" => Role::License,
         "version" => Role::Version,
         ".maps" => Role::Maps,

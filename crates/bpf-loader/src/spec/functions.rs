@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use super::{
-    btf_ext::{Access, Extension, Records},
+    btf_ext::{Access, BtfExt, Records},
     elf::{Elf, Place, Relocation, Role, Section, Symbol},
     error::Flaw,
     externs::Externs,
@@ -58,19 +58,15 @@ pub(super) struct Functions(pub(super) Vec<Function>);
 
 impl Functions {
     /// Finds them by their symbols.
-    pub(super) fn find(
-        elf: &Elf<'_>,
-        extension: &Extension,
-        externs: &Externs,
-    ) -> Result<Self, Flaw> {
-        check_names(elf, extension)?;
+    pub(super) fn find(elf: &Elf<'_>, btf_ext: &BtfExt, externs: &Externs) -> Result<Self, Flaw> {
+        check_names(elf, btf_ext)?;
         let mut found = Vec::new();
         let nothing = Records::default();
         for (index, section) in elf.sections.iter().enumerate() {
             if !matches!(section.role, Role::Code { .. }) {
                 continue;
             }
-            let records = extension.get(section.name).unwrap_or(&nothing);
+            let records = btf_ext.get(section.name).unwrap_or(&nothing);
             for symbol in functions_in(elf, index, section)? {
                 found.push(function(elf, index, &symbol, records, externs));
             }
@@ -98,7 +94,7 @@ impl Functions {
 }
 
 /// Code records refer to section names, which therefore must be unique.
-fn check_names(elf: &Elf<'_>, extension: &Extension) -> Result<(), Flaw> {
+fn check_names(elf: &Elf<'_>, btf_ext: &BtfExt) -> Result<(), Flaw> {
     let mut names: Vec<_> = elf
         .sections
         .iter()
@@ -106,7 +102,7 @@ fn check_names(elf: &Elf<'_>, extension: &Extension) -> Result<(), Flaw> {
         .map(|section| section.name)
         .collect();
     names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1] && extension.contains_key(pair[0])) {
+    match names.windows(2).find(|pair| pair[0] == pair[1] && btf_ext.contains_key(pair[0])) {
         Some(pair) => Err(Flaw::Unsupported(format!(
             "two sections with code are called {:?}, so .BTF.ext is ambiguous; link the object \
              again (`ld.lld -r`, `bpftool gen object`)",

@@ -88,7 +88,7 @@ fn nothing_is_pinned_and_no_pin_is_used() {
     let Some(()) = can_load() else { return };
     let bpffs = PrivateBpffs::enter();
     // A map as left by another program, under the names that loaders use.
-    let theirs = LoadedMap::notebook(8).expect("a map");
+    let theirs = LoadedMap::results(8).expect("a map");
     let theirs = RawMap { fd: theirs, key_len: 4, value_len: 8 };
     theirs.update(&[0; 4], &99_u64.to_ne_bytes()).expect("set");
     raw::pin(&theirs.fd, &bpffs.path().join("shared")).expect("pinned");

@@ -26,7 +26,7 @@ const PROGRAM_HINT: &str = "cannot load by_hand: the kernel refuses (Operation n
                             tracing and CAP_NET_ADMIN for the network: run it with sudo. See \
                             `wingbeat doctor`";
 /// Error of creating a map.
-const MAP_HINT: &str = "cannot create map notebook (array): Operation not permitted (os error 1); it needs CAP_BPF, and \
+const MAP_HINT: &str = "cannot create map results (array): Operation not permitted (os error 1); it needs CAP_BPF, and \
                         CAP_NET_ADMIN for maps of the network: run it with sudo";
 
 #[test]
@@ -59,7 +59,7 @@ fn without_rights() {
         assert!(matches!(error, LoadError::Refused { .. }), "{type}: {error:?}");
         assert_eq!(error.to_string(), PROGRAM_HINT, "{type}");
     }
-    let error = LoadedMap::notebook(8).expect_err("no rights");
+    let error = LoadedMap::results(8).expect_err("no rights");
     assert_eq!(error.to_string(), MAP_HINT);
 
     // An object with types: their rejection is reported with the program.

@@ -48,7 +48,7 @@ pub(super) struct Region {
 
 /// Counter locations of one function.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Homes {
+pub(super) struct Allocation {
     /// The loops, inner before outer, and last the function.
     pub(super) regions: Vec<Region>,
     /// By counter: its register, if any.
@@ -67,7 +67,7 @@ struct Candidate {
     dead: Registers,
 }
 
-impl Homes {
+impl Allocation {
     /// All counters in memory.
     pub(super) fn in_memory(subject: &Subject<'_>, sites: &Sites) -> Self {
         let function = &subject.graph.functions[subject.number];
@@ -85,26 +85,26 @@ impl Homes {
 
     /// Assigns registers where worthwhile, from inner to outer loops.
     pub(super) fn new(subject: &Subject<'_>, sites: &Sites) -> Self {
-        let mut homes = Self::in_memory(subject, sites);
-        homes.survey(subject, sites);
-        let mut waiting: Vec<Vec<Candidate>> = vec![Vec::new(); homes.regions.len()];
+        let mut allocation = Self::in_memory(subject, sites);
+        allocation.find_busy_registers(subject, sites);
+        let mut waiting: Vec<Vec<Candidate>> = vec![Vec::new(); allocation.regions.len()];
         for (index, &Counter { site, frequency, .. }) in sites.counters.iter().enumerate() {
             let dead = dead_at(subject, site, Registers::NONE);
-            let region = homes.region_of_site(subject, site);
+            let region = allocation.region_of_site(subject, site);
             waiting[region].push(Candidate { counter: index, frequency, dead });
         }
-        for region in 0..homes.regions.len() {
+        for region in 0..allocation.regions.len() {
             let mut candidates = std::mem::take(&mut waiting[region]);
             candidates.sort_by(|a, b| b.frequency.total_cmp(&a.frequency));
-            let left = homes.decide(region, candidates);
-            homes.pass_up(region);
-            if let Some(parent) = homes.regions[region].parent {
+            let left = allocation.decide(region, candidates);
+            allocation.pass_up(region);
+            if let Some(parent) = allocation.regions[region].parent {
                 waiting[parent].extend(left);
             }
         }
-        homes.raise();
-        homes.settle();
-        homes
+        allocation.raise();
+        allocation.settle();
+        allocation
     }
 
     /// A region and its outer regions, from the inside.
@@ -145,7 +145,7 @@ impl Homes {
     }
 
     /// Computes registers used by each region, and frequencies of entry and exit.
-    fn survey(&mut self, subject: &Subject<'_>, sites: &Sites) {
+    fn find_busy_registers(&mut self, subject: &Subject<'_>, sites: &Sites) {
         let graph = subject.graph;
         let function = &graph.functions[subject.number];
         for block in function.blocks.clone() {

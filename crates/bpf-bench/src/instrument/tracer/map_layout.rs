@@ -73,7 +73,7 @@ pub struct CounterSums {
 
 /// The tracers' records, summed over all CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notebook {
+pub struct RunRecords {
     pub recorded: Recorded,
     pub entries: u64,
     /// Exits without an entry: the run began before tracing, or its entry was missed.
@@ -97,14 +97,14 @@ pub struct WrongLen {
 
 /// Sums the concatenated values of all CPUs. Fails if there are none, or if they are not whole
 /// values for this number of counters.
-pub fn read_notebook(values: &[u8], counters: usize) -> Result<Notebook, WrongLen> {
+pub fn read_results(values: &[u8], counters: usize) -> Result<RunRecords, WrongLen> {
     let layout = Layout::new(counters);
     let value_bytes = layout.len_bytes() as usize;
     let wrong = WrongLen { found_bytes: values.len(), value_bytes };
     if values.is_empty() || !values.len().is_multiple_of(value_bytes) {
         return Err(wrong);
     }
-    let mut sum: Option<Notebook> = None;
+    let mut sum: Option<RunRecords> = None;
     for value in values.chunks(value_bytes) {
         let histogram = value.get(..VALUE_SIZE).ok_or(wrong)?;
         let recorded = read_histogram(histogram).map_err(|_| wrong)?;
@@ -118,7 +118,7 @@ pub fn read_notebook(values: &[u8], counters: usize) -> Result<Notebook, WrongLe
 }
 
 /// Decodes the value of one CPU, given its histogram.
-fn of_cpu(value: &[u8], recorded: Recorded, layout: Layout) -> Option<Notebook> {
+fn of_cpu(value: &[u8], recorded: Recorded, layout: Layout) -> Option<RunRecords> {
     let word = |offset: i16| {
         let bytes = value.get(usize::try_from(offset).ok()?..)?.first_chunk()?;
         Some(u64::from_le_bytes(*bytes))
@@ -136,7 +136,7 @@ fn of_cpu(value: &[u8], recorded: Recorded, layout: Layout) -> Option<Notebook> 
             unread: word(layout.sum(number, 3))?,
         })
     };
-    Some(Notebook {
+    Some(RunRecords {
         recorded,
         entries: word(Layout::ENTRIES)?,
         unmatched: word(Layout::UNMATCHED)?,
@@ -146,7 +146,7 @@ fn of_cpu(value: &[u8], recorded: Recorded, layout: Layout) -> Option<Notebook> 
     })
 }
 
-impl Notebook {
+impl RunRecords {
     fn add(&mut self, more: &Self) {
         self.recorded.add(&more.recorded);
         self.entries = self.entries.saturating_add(more.entries);
@@ -201,8 +201,8 @@ mod tests {
                 (layout.sum(1, 2), 8),
             ],
         );
-        let found = read_notebook(&[first, second].concat(), 2).expect("two values");
-        let Notebook { entries, unmatched, displaced, unfinished, counters, .. } = found;
+        let found = read_results(&[first, second].concat(), 2).expect("two values");
+        let RunRecords { entries, unmatched, displaced, unfinished, counters, .. } = found;
         assert_eq!((entries, unmatched, displaced, unfinished), (15, 1, 2, 2));
         let none = CounterSums::default();
         assert_eq!(
@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn other_lengths() {
         let len = Layout::new(1).len_bytes() as usize;
-        let check = |found: usize| assert!(read_notebook(&vec![0; found], 1).is_err(), "{found}");
+        let check = |found: usize| assert!(read_results(&vec![0; found], 1).is_err(), "{found}");
         [0, 8, len - 8, len + 8, 2 * len - 1].into_iter().for_each(check);
-        assert!(read_notebook(&vec![0; 3 * len], 1).is_ok());
+        assert!(read_results(&vec![0; 3 * len], 1).is_ok());
     }
 }

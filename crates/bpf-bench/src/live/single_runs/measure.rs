@@ -20,7 +20,7 @@ use wingbeat_bpf_loader::{
 use super::{CounterReport, EmptyRuns, SingleRuns};
 use crate::{
     Warning,
-    instrument::tracer::{Notebook, Tracers, WrongLen, read_notebook, tracers, value_len_bytes},
+    instrument::tracer::{RunRecords, Tracers, WrongLen, read_results, tracers, value_len_bytes},
     live::{
         Attachments, LiveError, LiveOutcome, Options, Progress,
         change::{Rates, now_ns},
@@ -189,7 +189,7 @@ fn report_of(
     let info = ProgramInfo::of(&held.descriptor)
         .map_err(LiveError::system("read a program's counters"))?;
     let recording: Recording = recorder.finish().map_err(unreadable)?;
-    let recorded = &recording.notebook.recorded;
+    let recorded = &recording.results.recorded;
     let rates = Rates {
         interval_ns,
         runs: recorded.count,
@@ -198,12 +198,12 @@ fn report_of(
     };
     let empty_mean_ns = Some(empty.single_runs.mean_ns);
     let mut report = ProgramReport::new(&info, &held.name, Some(rates), empty_mean_ns);
-    if recording.notebook.entries > 0 {
+    if recording.results.entries > 0 {
         // Perhaps no run finished.
         report.outcome = LiveOutcome::Ran;
     }
     report.single_runs = SingleRuns::new(&recording, empty.single_runs.p50_ns);
-    let sums = counters.iter().zip(&recording.notebook.counters).zip(&empty.counters);
+    let sums = counters.iter().zip(&recording.results.counters).zip(&empty.counters);
     report.counters = sums
         .map(|((counter, &sums), empty)| {
             CounterReport::new(counter.event(), sums, recorded.count, Some(empty))
@@ -243,8 +243,8 @@ fn run_empty(counters: &[PerfCounter]) -> Result<Empty, EmptyError> {
     let traced_ns = baseline.mean_run_ns().map_err(EmptyError::Run)?;
     let recording = recorder.finish()?;
     let single_runs = SingleRuns::new(&recording, None).ok_or(EmptyError::Nothing)?;
-    let counters = counters.iter().zip(&recording.notebook.counters).map(|(counter, &sums)| {
-        CounterReport::new(counter.event(), sums, recording.notebook.recorded.count, None)
+    let counters = counters.iter().zip(&recording.results.counters).map(|(counter, &sums)| {
+        CounterReport::new(counter.event(), sums, recording.results.recorded.count, None)
     });
     Ok(Empty {
         runs: EmptyRuns {
@@ -274,7 +274,7 @@ pub(super) enum RecorderError {
 /// Recorded and missed runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Recording {
-    pub(super) notebook: Notebook,
+    pub(super) results: RunRecords,
     /// Runs for which the kernel skipped a tracer that was already running on that CPU.
     pub(super) recursion_misses: u64,
 }
@@ -284,7 +284,7 @@ pub(super) struct Recording {
 pub(super) struct Recorder {
     entry: Tracer,
     exit: Tracer,
-    notebook: LoadedMap,
+    results: LoadedMap,
     counters: usize,
 }
 
@@ -295,8 +295,8 @@ impl Recorder {
         counters: &[PerfCounter],
     ) -> Result<Self, RecorderError> {
         let target = TraceTarget::new(program)?;
-        let notebook = LoadedMap::notebook_per_cpu(value_len_bytes(counters.len()))?;
-        let mut maps = vec![notebook.as_fd()];
+        let results = LoadedMap::results_per_cpu(value_len_bytes(counters.len()))?;
+        let mut maps = vec![results.as_fd()];
         maps.extend(counters.iter().map(|counter| counter.as_fd()));
         let code: Tracers = tracers(counters.len());
         let mut entry = Tracer::load(target, Moment::Entry, &code.entry, &maps)?;
@@ -304,14 +304,14 @@ impl Recorder {
         // Attach the exit first, so that no recorded run lacks its exit. Clears what it records
         // until the entry is attached.
         exit.attach()?;
-        notebook.clear_notebook()?;
+        results.clear_results()?;
         entry.attach()?;
-        Ok(Self { entry, exit, notebook, counters: counters.len() })
+        Ok(Self { entry, exit, results, counters: counters.len() })
     }
 
     /// Reads the records so far.
-    pub(super) fn read(&self) -> Result<Notebook, RecorderError> {
-        Ok(read_notebook(&self.notebook.read_notebook()?, self.counters)?)
+    pub(super) fn read(&self) -> Result<RunRecords, RecorderError> {
+        Ok(read_results(&self.results.read_results()?, self.counters)?)
     }
 
     /// Detaches the tracers and returns their records. Nothing writes meanwhile, so all figures are consistent.
@@ -320,6 +320,6 @@ impl Recorder {
         self.exit.detach();
         let misses = |tracer: &Tracer| tracer.recursion_misses().map_err(RecorderError::Misses);
         let recursion_misses = misses(&self.entry)?.saturating_add(misses(&self.exit)?);
-        Ok(Recording { notebook: self.read()?, recursion_misses })
+        Ok(Recording { results: self.read()?, recursion_misses })
     }
 }

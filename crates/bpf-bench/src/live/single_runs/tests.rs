@@ -1,12 +1,12 @@
 //! Percentiles and counters of synthetic recordings.
 
 use super::*;
-use crate::instrument::{tracer::Notebook, wrapper::Recorded};
+use crate::instrument::{tracer::RunRecords, wrapper::Recorded};
 
 /// A recording of these times, each with its number of runs.
 fn recording(times: &[(u64, u64)]) -> Recording {
     let recorded = Recorded::of(times);
-    let notebook = Notebook {
+    let results = RunRecords {
         entries: recorded.count + 3,
         recorded,
         unmatched: 1,
@@ -14,7 +14,7 @@ fn recording(times: &[(u64, u64)]) -> Recording {
         unfinished: 1,
         counters: Vec::new(),
     };
-    Recording { notebook, recursion_misses: 5 }
+    Recording { results, recursion_misses: 5 }
 }
 
 #[test]
