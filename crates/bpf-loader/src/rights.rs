@@ -296,9 +296,7 @@ impl CapabilitySet {
 
 #[cfg(test)]
 mod tests {
-    use Capability::{
-        Bpf, CheckpointRestore, DacReadSearch, Perfmon, SysAdmin, SysPtrace, Syslog,
-    };
+    use Capability::{Bpf, CheckpointRestore, DacReadSearch, Perfmon, SysAdmin, SysPtrace, Syslog};
 
     use super::*;
 
@@ -309,8 +307,7 @@ mod tests {
     #[test]
     fn reads_the_effective_set() {
         fn check(status: &str, expected: Option<&[Capability]>) {
-            let all =
-                [SysAdmin, Syslog, Perfmon, Bpf];
+            let all = [SysAdmin, Syslog, Perfmon, Bpf];
             let found = CapabilitySet::from_status(status).map(|set| {
                 all.into_iter().filter(|&capability| set.has(capability)).collect::<Vec<_>>()
             });

@@ -9,7 +9,7 @@ use super::{
     BenchError, Watcher,
     against::{Contestants, contest},
     budget::Budget,
-    empty_baseline::baselines,
+    empty_baseline::{BASELINE, baselines},
     fake::{Behaviour, World},
     runner::Runner as _,
     schedule::Programs,
@@ -60,7 +60,7 @@ fn assert_took(measured: &Measured, expected: Duration) {
 fn log(world: &World) -> Vec<String> {
     let log = world.log.borrow();
     let mut log: Vec<String> =
-        log.iter().filter(|line| !line.ends_with("baseline")).cloned().collect();
+        log.iter().filter(|line| !line.ends_with(BASELINE)).cloned().collect();
     // Counted several times, to see whether the count is constant.
     log.dedup_by(|line, before| line == before && line.starts_with("count"));
     log

@@ -168,7 +168,8 @@ fn a_burst_that_the_kernel_ends_does_not_count() {
     let plan = BurstPlan::of_two([10, 20_000_000], vec![0, 0, 1, 0]);
     let maps = [map(), map()];
     let begun = Instant::now();
-    let times = run_bursts([&multiplying(10), &multiplying(100)], [&[&maps[0]], &[&maps[1]]], &plan);
+    let times =
+        run_bursts([&multiplying(10), &multiplying(100)], [&[&maps[0]], &[&maps[1]]], &plan);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!(times.iter().map(|time| time.0).collect::<Vec<_>>(), [0, 0]);
     assert!(times.iter().all(|&(_, ns)| ns > 0.0 && ns < 100_000.0), "{times:?}");

@@ -13,10 +13,9 @@ use wingbeat_bpf_loader::{
 };
 use wingbeat_bpf_testing::assemble::{Assembler, assembled, load, store_immediate};
 
-use crate::{
-    object::Program,
-    support::{can_load, giving, has_may_goto, is_at_least, watched},
-};
+use wingbeat_bpf_testing::object::typed::Program;
+
+use crate::support::{can_load, giving, has_may_goto, is_at_least, watched};
 
 /// A frame without Ethernet header, for types that begin with IP.
 const NETFILTER: &str = "netfilter";

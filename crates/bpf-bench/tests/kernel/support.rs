@@ -21,7 +21,7 @@ use wingbeat_bpf_loader::{
 };
 use wingbeat_bpf_testing::{assemble::assembled, generate::Entry};
 
-use crate::object::Program;
+use wingbeat_bpf_testing::object::typed::Program;
 
 /// Maximum functions of a generated program besides its entry.
 const STATICS: u32 = 4;

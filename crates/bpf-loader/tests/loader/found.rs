@@ -7,10 +7,10 @@ use wingbeat_bpf_loader::{
     loader::{Loaded, LoadedMap},
     program::{self, ProgramInfo},
 };
+use wingbeat_bpf_testing::object::typed::ObjectFile;
 
 use crate::{
     bytecode::{asm, give},
-    object::ObjectFile,
     pins::PrivateBpffs,
     raw,
     support::{can_load, load as load_program, load_linked, program as program_spec},

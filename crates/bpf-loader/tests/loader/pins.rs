@@ -11,11 +11,13 @@ use wingbeat_bpf_loader::{
     loader::LoadedMap,
     spec::{MapType, Spec},
 };
+use wingbeat_bpf_testing::object::{
+    btf::bytes,
+    typed::{Function, ObjectFile},
+};
 
 use crate::{
-    btf::bytes,
     bytecode::asm,
-    object::{Function, ObjectFile},
     raw::{self, RawMap},
     support::{can_load, load_linked, value},
 };

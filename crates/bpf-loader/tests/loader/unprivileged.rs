@@ -10,10 +10,10 @@ use wingbeat_bpf_loader::{
     loader::{LoadError, LoadedMap, Loader, LoaderOptions},
     program::{self, StatisticsOn},
 };
+use wingbeat_bpf_testing::object::typed::ObjectFile;
 
 use crate::{
     bytecode::give,
-    object::ObjectFile,
     support::{can_load, is_refusal, load as load_program, program as program_spec},
 };
 

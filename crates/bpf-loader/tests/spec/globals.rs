@@ -1,14 +1,14 @@
 //! Global variables: references in code, and values set before loading.
 
 use wingbeat_bpf_loader::{code::op, spec::Spec};
-
-use crate::support::{
+use wingbeat_bpf_testing::object::{
+    Object, SHF_ALLOC, SHT_NOBITS, STB_LOCAL, STT_OBJECT, Symbol,
     btf::{GLOBAL, SIGNED, Types, UNSIGNED},
-    code::{EXIT, address, linked},
-    elf::{Object, SHF_ALLOC, SHT_NOBITS, STB_LOCAL, STT_OBJECT, Symbol},
-    link, link_refusal, main, parse,
+    insns::{EXIT, address, linked},
     sample::Sample,
 };
+
+use crate::support::{link, link_refusal, main, parse};
 
 fn value<'a>(spec: &'a Spec, map: &str) -> &'a [u8] {
     let map = spec.maps().iter().find(|found| found.name == map).expect("a map");

@@ -1,14 +1,14 @@
 //! Type information (`.BTF`): rejected input, and the result for the kernel.
 
 use wingbeat_bpf_loader::KernelTypes;
-
-use crate::support::{
+use wingbeat_bpf_testing::object::{
+    STB_LOCAL,
     btf::{EXTERN, GLOBAL, STATIC, Types},
-    code::give,
-    elf::STB_LOCAL,
-    main, parse, refusal,
+    insns::give,
     sample::Sample,
 };
+
+use crate::support::{main, parse, refusal};
 
 /// The object with one program and this type information.
 fn object(types: &[u8]) -> Vec<u8> {

@@ -1,9 +1,8 @@
 //! `wingbeat annotate`.
 
-use crate::{
-    object::SOURCE,
-    support::{LOOP_LINE, NEVER_LINE, PASS, PROGRAM, TURNS, executed, turn_with_object},
-};
+use wingbeat_bpf_testing::object::typed::SOURCE;
+
+use crate::support::{LOOP_LINE, NEVER_LINE, PASS, PROGRAM, TURNS, executed, turn_with_object};
 
 #[test]
 fn lines_and_blocks_add_up() {

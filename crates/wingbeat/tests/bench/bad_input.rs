@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use wingbeat_bpf_testing::object::Object;
+
 use crate::{
-    elf::Object,
     measure::capture,
     ran::without_rights,
     support::{Folder, PROGRAM, QUICK, Ran, looping, turn_with_object},

@@ -6,15 +6,7 @@
 mod against;
 mod annotate;
 mod bad_input;
-#[expect(dead_code, reason = "other tests need the rest of it")]
-#[path = "../../../bpf-loader/tests/spec/support/btf.rs"]
-mod btf;
-#[expect(dead_code, reason = "other tests need the rest of it")]
-#[path = "../../../bpf-loader/tests/spec/support/elf.rs"]
-mod elf;
 mod measure;
-#[path = "../common/object.rs"]
-mod object;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
 mod ran;

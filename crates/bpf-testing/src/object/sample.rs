@@ -11,37 +11,37 @@
 //! ```
 
 use super::{
+    Object, SHF_ALLOC, SHF_WRITE, SHT_NOBITS, STB_LOCAL,
     btf::{self, EXTERN, Extension, GLOBAL, STATIC, Types},
-    code::{EXIT, address, call, give, load, set},
-    elf::{Object, SHF_ALLOC, SHF_WRITE, SHT_NOBITS, STB_LOCAL},
+    insns::{EXIT, address, call, give, load, set},
 };
 
 /// Numbers of the sections.
-pub(crate) const TEXT: usize = 1;
-pub(crate) const XDP: usize = 2;
-pub(crate) const BSS: usize = 6;
-pub(crate) const LICENSE: usize = 7;
-pub(crate) const BTF: usize = 8;
-pub(crate) const EXTENSION: usize = 9;
+pub const TEXT: usize = 1;
+pub const XDP: usize = 2;
+pub const BSS: usize = 6;
+pub const LICENSE: usize = 7;
+pub const BTF: usize = 8;
+pub const EXTENSION: usize = 9;
 /// Sections added by the writer.
-pub(crate) const SYMTAB: usize = 11;
-pub(crate) const STRTAB: usize = 12;
+pub const SYMTAB: usize = 11;
+pub const STRTAB: usize = 12;
 
 /// The object, with types that can still be changed.
 #[derive(Debug, Clone)]
-pub(crate) struct Sample {
-    pub(crate) object: Object,
-    pub(crate) types: Types,
-    pub(crate) extension: Extension,
+pub struct Sample {
+    pub object: Object,
+    pub types: Types,
+    pub extension: Extension,
 }
 
 impl Sample {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let (types, extension) = types();
         Self { object: object(), types, extension }
     }
 
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let mut object = self.object.clone();
         object.at(BTF).data = self.types.bytes();
         object.at(EXTENSION).data = self.extension.bytes();
@@ -139,7 +139,7 @@ fn types() -> (Types, Extension) {
 }
 
 /// Types of a kernel whose `task` has its `pid` eight bytes later.
-pub(crate) fn kernel() -> Types {
+pub fn kernel() -> Types {
     let mut types = Types::new();
     let int = types.integer("int", 4, btf::SIGNED);
     let long = types.integer("long", 8, btf::SIGNED);

@@ -1,6 +1,14 @@
 //! Writes ELF objects, valid or not.
 //!
 //! The reader under test uses the crate `object`; this shares no code with it.
+//!
+//! - [`btf`]: type information. [`typed`]: objects from functions, with types and lines.
+//! - [`insns`]: some instructions. [`sample`]: an object with every feature.
+
+pub mod btf;
+pub mod insns;
+pub mod sample;
+pub mod typed;
 
 use wingbeat_bpf_loader::code::Insn;
 
@@ -8,116 +16,116 @@ use wingbeat_bpf_loader::code::Insn;
 const EM_BPF: u16 = 247;
 const ET_REL: u16 = 1;
 
-pub(crate) const SHT_PROGBITS: u32 = 1;
-pub(crate) const SHT_SYMTAB: u32 = 2;
-pub(crate) const SHT_STRTAB: u32 = 3;
-pub(crate) const SHT_RELA: u32 = 4;
-pub(crate) const SHT_NOBITS: u32 = 8;
-pub(crate) const SHT_REL: u32 = 9;
+pub const SHT_PROGBITS: u32 = 1;
+pub const SHT_SYMTAB: u32 = 2;
+pub const SHT_STRTAB: u32 = 3;
+pub const SHT_RELA: u32 = 4;
+pub const SHT_NOBITS: u32 = 8;
+pub const SHT_REL: u32 = 9;
 
-pub(crate) const SHF_WRITE: u64 = 1;
-pub(crate) const SHF_ALLOC: u64 = 2;
-pub(crate) const SHF_EXECINSTR: u64 = 4;
+pub const SHF_WRITE: u64 = 1;
+pub const SHF_ALLOC: u64 = 2;
+pub const SHF_EXECINSTR: u64 = 4;
 
-pub(crate) const STT_NOTYPE: u8 = 0;
-pub(crate) const STT_OBJECT: u8 = 1;
-pub(crate) const STT_FUNC: u8 = 2;
-pub(crate) const STT_SECTION: u8 = 3;
+pub const STT_NOTYPE: u8 = 0;
+pub const STT_OBJECT: u8 = 1;
+pub const STT_FUNC: u8 = 2;
+pub const STT_SECTION: u8 = 3;
 
-pub(crate) const STB_LOCAL: u8 = 0;
-pub(crate) const STB_GLOBAL: u8 = 1;
-pub(crate) const STB_WEAK: u8 = 2;
+pub const STB_LOCAL: u8 = 0;
+pub const STB_GLOBAL: u8 = 1;
+pub const STB_WEAK: u8 = 2;
 
 /// Relocation of a `ldimm64`, and of a call.
-pub(crate) const R_BPF_64_64: u32 = 1;
-pub(crate) const R_BPF_64_32: u32 = 10;
+pub const R_BPF_64_64: u32 = 1;
+pub const R_BPF_64_32: u32 = 10;
 /// Relocation of eight bytes of data.
-pub(crate) const R_BPF_64_ABS64: u32 = 2;
+pub const R_BPF_64_ABS64: u32 = 2;
 
 /// Lengths of the file's header and of a section's, in bytes.
-pub(crate) const HEADER_LEN: usize = 64;
-pub(crate) const SECTION_LEN: usize = 64;
+pub const HEADER_LEN: usize = 64;
+pub const SECTION_LEN: usize = 64;
 const SYMBOL_LEN: usize = 24;
 
 /// An object to write. Sections count from 1, symbols from 0.
 #[derive(Debug, Clone)]
-pub(crate) struct Object {
-    pub(crate) machine: u16,
-    pub(crate) kind: u16,
-    pub(crate) sections: Vec<Section>,
-    pub(crate) symbols: Vec<Symbol>,
+pub struct Object {
+    pub machine: u16,
+    pub kind: u16,
+    pub sections: Vec<Section>,
+    pub symbols: Vec<Symbol>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Section {
-    pub(crate) name: String,
-    pub(crate) kind: u32,
-    pub(crate) flags: u64,
-    pub(crate) data: Vec<u8>,
+pub struct Section {
+    pub name: String,
+    pub kind: u32,
+    pub flags: u64,
+    pub data: Vec<u8>,
     /// Size in bytes of a section without bytes in the file.
-    pub(crate) absent: u64,
-    pub(crate) relocations: Vec<Relocation>,
+    pub absent: u64,
+    pub relocations: Vec<Relocation>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Relocation {
-    pub(crate) offset: u64,
-    pub(crate) symbol: usize,
-    pub(crate) kind: u32,
+pub struct Relocation {
+    pub offset: u64,
+    pub symbol: usize,
+    pub kind: u32,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Symbol {
-    pub(crate) name: String,
+pub struct Symbol {
+    pub name: String,
     /// Number of its section; 0 for none.
-    pub(crate) section: usize,
-    pub(crate) value: u64,
-    pub(crate) size: u64,
-    pub(crate) kind: u8,
-    pub(crate) binding: u8,
+    pub section: usize,
+    pub value: u64,
+    pub size: u64,
+    pub kind: u8,
+    pub binding: u8,
     /// `st_other`: 2 is hidden.
-    pub(crate) visibility: u8,
+    pub visibility: u8,
 }
 
 impl Object {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { machine: EM_BPF, kind: ET_REL, sections: Vec::new(), symbols: Vec::new() }
     }
 
     /// Adds a section and returns its number.
-    pub(crate) fn section(&mut self, name: &str, kind: u32, flags: u64, data: &[u8]) -> usize {
+    pub fn section(&mut self, name: &str, kind: u32, flags: u64, data: &[u8]) -> usize {
         let (name, data) = (name.to_owned(), data.to_vec());
         self.sections.push(Section { name, kind, flags, data, absent: 0, relocations: Vec::new() });
         self.sections.len()
     }
 
     /// Adds an empty section for code.
-    pub(crate) fn code(&mut self, name: &str) -> usize {
+    pub fn code(&mut self, name: &str) -> usize {
         self.section(name, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, &[])
     }
 
     /// Adds a data section that is visible to programs.
-    pub(crate) fn data(&mut self, name: &str, data: &[u8]) -> usize {
+    pub fn data(&mut self, name: &str, data: &[u8]) -> usize {
         self.section(name, SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, data)
     }
 
     /// Adds a section that is not visible to programs.
-    pub(crate) fn note(&mut self, name: &str, data: &[u8]) -> usize {
+    pub fn note(&mut self, name: &str, data: &[u8]) -> usize {
         self.section(name, SHT_PROGBITS, 0, data)
     }
 
-    pub(crate) fn at(&mut self, section: usize) -> &mut Section {
+    pub fn at(&mut self, section: usize) -> &mut Section {
         &mut self.sections[section - 1]
     }
 
     /// Adds a symbol and returns its number.
-    pub(crate) fn symbol(&mut self, symbol: Symbol) -> usize {
+    pub fn symbol(&mut self, symbol: Symbol) -> usize {
         self.symbols.push(symbol);
         self.symbols.len() - 1
     }
 
     /// Appends a global function to a code section; returns its symbol.
-    pub(crate) fn function(&mut self, section: usize, name: &str, insns: &[Insn]) -> usize {
+    pub fn function(&mut self, section: usize, name: &str, insns: &[Insn]) -> usize {
         let code: Vec<u8> = insns.iter().flat_map(|insn| insn.to_bytes()).collect();
         let value = self.at(section).data.len() as u64;
         self.at(section).data.extend(&code);
@@ -130,42 +138,42 @@ impl Object {
     }
 
     /// Like [`function`](Self::function), but static.
-    pub(crate) fn static_function(&mut self, section: usize, name: &str, insns: &[Insn]) -> usize {
+    pub fn static_function(&mut self, section: usize, name: &str, insns: &[Insn]) -> usize {
         let symbol = self.function(section, name, insns);
         self.symbols[symbol].binding = STB_LOCAL;
         symbol
     }
 
-    pub(crate) fn variable(&mut self, section: usize, name: &str, value: u64, size: u64) -> usize {
+    pub fn variable(&mut self, section: usize, name: &str, value: u64, size: u64) -> usize {
         let kind = STT_OBJECT;
         self.symbol(Symbol { value, size, kind, ..Symbol::global(name, section) })
     }
 
     /// Adds the symbol that represents a section.
-    pub(crate) fn section_symbol(&mut self, section: usize) -> usize {
+    pub fn section_symbol(&mut self, section: usize) -> usize {
         let (kind, binding) = (STT_SECTION, STB_LOCAL);
         self.symbol(Symbol { kind, binding, ..Symbol::global("", section) })
     }
 
     /// Adds an undefined symbol.
-    pub(crate) fn undefined(&mut self, name: &str) -> usize {
+    pub fn undefined(&mut self, name: &str) -> usize {
         self.symbol(Symbol::global(name, 0))
     }
 
     /// Makes the `ldimm64` at an instruction of a section refer to a symbol.
-    pub(crate) fn refer(&mut self, section: usize, insn: u64, symbol: usize) {
+    pub fn refer(&mut self, section: usize, insn: u64, symbol: usize) {
         let offset = 8 * insn;
         self.at(section).relocations.push(Relocation { offset, symbol, kind: R_BPF_64_64 });
     }
 
     /// Makes the call at an instruction of a section refer to a symbol.
-    pub(crate) fn call(&mut self, section: usize, insn: u64, symbol: usize) {
+    pub fn call(&mut self, section: usize, insn: u64, symbol: usize) {
         let offset = 8 * insn;
         self.at(section).relocations.push(Relocation { offset, symbol, kind: R_BPF_64_32 });
     }
 
     /// Serializes the file. After the sections come relocation sections, `.symtab` and `.strtab`.
-    pub(crate) fn write(&self) -> Vec<u8> {
+    pub fn write(&self) -> Vec<u8> {
         // Local symbols come first, after the null symbol.
         let mut order: Vec<usize> = (0..self.symbols.len()).collect();
         order.sort_by_key(|&number| self.symbols[number].binding != STB_LOCAL);
@@ -234,7 +242,7 @@ impl Object {
 
 impl Symbol {
     /// A global symbol without size, at the beginning of a section.
-    pub(crate) fn global(name: &str, section: usize) -> Self {
+    pub fn global(name: &str, section: usize) -> Self {
         Self {
             name: name.to_owned(),
             section,
@@ -286,17 +294,17 @@ fn text(strings: &mut Vec<u8>, text: &str) -> u32 {
 }
 
 /// Modifies bytes of a section's header in a file.
-pub(crate) fn patch_section(file: &mut [u8], section: usize, at: usize, bytes: &[u8]) {
+pub fn patch_section(file: &mut [u8], section: usize, at: usize, bytes: &[u8]) {
     let headers = u64::from_le_bytes(file[40..48].try_into().expect("eight bytes")) as usize;
     let start = headers + SECTION_LEN * section + at;
     file[start..start + bytes.len()].copy_from_slice(bytes);
 }
 
 /// Offsets of the fields of a section's header for [`patch_section`].
-pub(crate) mod field {
-    pub(crate) const NAME: usize = 0;
-    pub(crate) const OFFSET: usize = 24;
-    pub(crate) const SIZE: usize = 32;
-    pub(crate) const LINK: usize = 40;
-    pub(crate) const ENTRY_LEN: usize = 56;
+pub mod field {
+    pub const NAME: usize = 0;
+    pub const OFFSET: usize = 24;
+    pub const SIZE: usize = 32;
+    pub const LINK: usize = 40;
+    pub const ENTRY_LEN: usize = 56;
 }
