@@ -15,11 +15,9 @@ pub mod change;
 pub mod choose;
 pub mod format;
 mod measure;
-mod never_ran;
 mod report;
 mod sampler;
 mod single_runs;
-mod uncertainty;
 mod warning;
 mod watch;
 
@@ -32,12 +30,12 @@ use sampler::{Attachments, Sampler, Statistics};
 
 pub use crate::conditions::cpus_online;
 pub use measure::measure;
-pub use never_ran::NeverRan;
 pub use report::{
     CommandReport, EndedBy, LiveOutcome, LiveReport, MeanInterval, ProgramReport, SCHEMA_VERSION,
     Total, Vanished,
 };
 pub use single_runs::{Bin, CounterReport, EmptyRuns, SingleRuns, Untimed};
+pub use warning::NeverRan;
 pub use watch::Watch;
 
 /// What to measure.

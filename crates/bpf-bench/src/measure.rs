@@ -10,7 +10,6 @@
 mod against;
 mod alternation;
 mod batch;
-mod budget;
 mod bursts;
 mod cases;
 #[cfg(feature = "testing")]

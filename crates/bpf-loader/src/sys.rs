@@ -4,14 +4,13 @@
 //! bpf_attr` (include/uapi/linux/bpf.h, Linux 6.18); the kernel accepts a shorter one and treats
 //! the rest as zero. Padding is explicit, because the kernel requires it to be zero.
 
-mod child;
 mod info;
 mod link;
 mod map;
 mod mapping;
 mod perf;
+mod process;
 mod program;
-mod signals;
 
 use std::{
     io,
@@ -20,7 +19,6 @@ use std::{
 
 use info::{ProgramInfo, info_by_fd};
 
-pub(crate) use child::{Child, Shared, run_as};
 pub(crate) use info::{
     LoadedObject, enable_statistics, ids, link_info, map_info, open_id, open_pinned, program_info,
     program_maps,
@@ -37,11 +35,12 @@ pub(crate) use mapping::Mapping;
 pub(crate) use perf::{
     open_clock, open_counter, open_page_faults, open_process_records, set_program, switch,
 };
+pub(crate) use process::{Child, Shared, run_as};
+pub(crate) use process::{accept_alarm_only, let_go, ring, stop_at_exec, wait_for_stop};
 pub(crate) use program::{
     LoadRequest, ProgramKind, RETURN_ZERO, TestRun, TestRunOutcome, load_program, load_verified,
     test_run,
 };
-pub(crate) use signals::{accept_alarm_only, let_go, ring, stop_at_exec, wait_for_stop};
 
 /// `ENOTSUPP`, which has neither name nor message in user space (include/linux/errno.h).
 pub(crate) const ENOTSUPP: i32 = 524;

@@ -6,12 +6,10 @@
 //! Maps are shadows: the first access fetches an entry from the [`Contents`], and writes stay here. Hash tables never
 //! fill up, and LRU tables evict nothing.
 
+mod contexts;
 mod helpers;
 mod maps;
 mod packet;
-mod queues;
-mod skb;
-mod xdp;
 
 use wingbeat_bpf_loader::{
     ProgramType,

@@ -17,7 +17,6 @@ use wingbeat_stats::sample::Sample;
 use super::{
     BenchError, Watcher,
     batch::{FixedPart, Length, estimate_ns, time_per_run_ns},
-    budget::Budget,
     contents::{Contents, contents},
     counts,
     empty_baseline::baselines,
@@ -25,7 +24,7 @@ use super::{
     kernel::{self, Kernel},
     runner::{Alternation as _, Leaves, Runner, Subject as _},
     schedule::bench,
-    session::Session,
+    session::{Budget, Session},
     slot::calls_of,
     subject::link,
     target,

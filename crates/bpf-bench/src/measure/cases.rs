@@ -13,13 +13,12 @@ use wingbeat_text::duration_of;
 use super::{
     BenchError,
     batch::{FixedPart, estimate_ns},
-    budget::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL},
     counts::{INPUTS_MAX, count},
     error::explained,
     feeding::Feeding,
     kernel::MAPS_TIME_OVER,
     runner::{Form, Given, Pace, Runner, Subject},
-    session::Session,
+    session::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL, Session},
     slot::Slot,
     subject::{add, pays, within},
 };

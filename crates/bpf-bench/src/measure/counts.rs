@@ -9,13 +9,12 @@ use wingbeat_bpf_loader::{
 
 use super::{
     BenchError,
-    budget::COUNTING_UNTIL,
     contents::contents,
     error::explained,
     kernel,
     runner::{Form, Given, Runner, Subject},
     schedule::NOT_RUN,
-    session::Session,
+    session::{COUNTING_UNTIL, Session},
     subject::link_one,
     target,
 };

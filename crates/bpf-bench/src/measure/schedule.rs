@@ -15,13 +15,12 @@ use wingbeat_bpf_loader::{
 
 use super::{
     BenchError, Watcher,
-    budget::Budget,
     cases::Cases,
     contents::{Contents, contents},
     empty_baseline::{BASELINE, baselines},
     kernel::{self, Kernel},
     runner::{Form, Leaves, Pace, Runner, Subject as _},
-    session::Session,
+    session::{Budget, Session},
     slot::{Slot, collect},
     subject::{link, unlinked},
     target,

@@ -8,12 +8,11 @@ use wingbeat_bpf_testing::linked;
 use super::{
     BenchError, Watcher,
     against::{Contestants, contest},
-    budget::Budget,
     empty_baseline::{BASELINE, baselines},
     fake::{Behaviour, World},
     runner::Runner as _,
     schedule::Programs,
-    session::Session,
+    session::{Budget, Session},
 };
 use crate::{
     analyse::{Later, Measured, RawCase, compare::Contested},

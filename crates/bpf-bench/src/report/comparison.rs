@@ -8,8 +8,8 @@ use wingbeat_text::{
 };
 
 use super::{
-    details, human,
-    notes::one_line,
+    details,
+    human::{self, one_line},
     verdict::{is_time, percent, verdict},
     width_of,
 };
