@@ -326,15 +326,15 @@ fn latency(run: &RawRun, net_of: &dyn Fn(f64) -> Option<f64>, seed: u64) -> Part
 }
 
 impl From<&VerifierStatistics> for Verifier {
-    fn from(told: &VerifierStatistics) -> Self {
+    fn from(statistics: &VerifierStatistics) -> Self {
         Self {
-            processed_instructions: told.processed_instructions,
-            total_states: told.total_states,
-            peak_states: told.peak_states,
-            max_states_per_instruction: told.max_states_per_instruction,
-            mark_read: told.mark_read,
-            stack_depth_bytes: told.stack_depth(),
-            duration_us: told.verification_time_us,
+            processed_instructions: statistics.processed_instructions,
+            total_states: statistics.total_states,
+            peak_states: statistics.peak_states,
+            max_states_per_instruction: statistics.max_states_per_instruction,
+            mark_read: statistics.mark_read,
+            stack_depth_bytes: statistics.stack_depth(),
+            duration_us: statistics.verification_time_us,
         }
     }
 }

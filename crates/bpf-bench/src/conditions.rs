@@ -208,8 +208,6 @@ impl CpuInfo {
     }
 }
 
-// Reads small files of `/proc` and `/sys` whole, below a root that tests replace.
-
 /// Maximum bytes read. `/proc/cpuinfo` has 1.5 KB per CPU.
 const BYTES_MAX: u64 = 4 << 20;
 

@@ -232,8 +232,6 @@ fn unpacker(path: &Path, bytes: &[u8]) -> Option<&'static str> {
     formats.iter().find(|(suffix, magic, _)| is_one(suffix, magic)).map(|(_, _, tool)| *tool)
 }
 
-// Errors in input files.
-
 /// A file without usable inputs, and why.
 #[derive(Debug, Error)]
 #[error("cannot take input from {}: {problem}", .path.display())]

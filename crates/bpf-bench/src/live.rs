@@ -63,8 +63,6 @@ pub struct Progress {
     pub runs: u64,
 }
 
-// Errors of measuring loaded programs.
-
 /// Why loaded programs cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {

@@ -111,8 +111,6 @@ fn number(cpu: u32) -> io::Result<libc::c_int> {
     libc::c_int::try_from(cpu).map_err(io::Error::other)
 }
 
-// The CPUs of this machine.
-
 /// Numbers of the online CPUs, ascending. Fails if the kernel does not report them.
 pub fn online_cpus() -> io::Result<Vec<u32>> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online")?;

@@ -258,8 +258,6 @@ impl fmt::Display for Refusal {
     }
 }
 
-// Reads and parses small kernel files.
-
 /// Trimmed content of a one-line file.
 fn line(path: &str) -> io::Result<String> {
     fs::read_to_string(path).map(|text| text.trim().to_owned())

@@ -206,8 +206,6 @@ fn advice(rights: &Rights, needed: &[Capability], is_root: bool) -> String {
     )
 }
 
-// The relevant capabilities, and sets of them in the format of `/proc`.
-
 /// A capability; the number is that of include/uapi/linux/capability.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]

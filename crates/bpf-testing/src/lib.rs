@@ -22,6 +22,7 @@ pub mod generate;
 pub mod machine;
 pub mod memory;
 pub mod model;
+#[expect(clippy::new_without_default, reason = "test objects are written step by step")]
 pub mod object;
 pub mod world;
 

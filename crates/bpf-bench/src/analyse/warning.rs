@@ -214,7 +214,7 @@ fn extensions(those: &[String]) -> Option<Warning> {
         "the program that it extends (freplace) is not there, so it is measured by itself, as a program \
          of the type of its argument",
         those,
-        "the figures are those of its own code; the verifier may judge it otherwise beside its target",
+        "the figures are those of its own code; the verifier may judge it differently together with its target",
         "name the program that it extends with --target, to have the verifier's figures of the two \
          together",
     )

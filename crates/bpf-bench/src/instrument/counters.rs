@@ -113,8 +113,8 @@ impl Subject<'_> {
     fn depth_bytes(&self) -> u32 {
         let function = &self.graph.functions[self.number];
         let seen = super::frame::depth_bytes(&self.code.insns, self.graph, function);
-        let told = self.options.stack_depths_bytes.get(self.number).copied().unwrap_or(0);
-        seen.max(told).min(STACK_BYTES_MAX).next_multiple_of(8)
+        let reported = self.options.stack_depths_bytes.get(self.number).copied().unwrap_or(0);
+        seen.max(reported).min(STACK_BYTES_MAX).next_multiple_of(8)
     }
 
     fn name(&self) -> String {
@@ -138,8 +138,6 @@ fn put(subject: &Subject<'_>, sites: &Sites, edits: &mut Edits) -> Result<(), No
     }
     Ok(())
 }
-
-// Interprets counter values.
 
 /// Derives execution counts from counter values.
 #[derive(Debug, Clone, PartialEq)]

@@ -172,8 +172,6 @@ impl Graph {
     }
 }
 
-// Builds blocks and edges from instructions.
-
 fn graph(code: &Code, may_throw: &dyn Fn(usize) -> bool) -> Result<Graph, GraphError> {
     let insns = &code.insns;
     if insns.is_empty() {

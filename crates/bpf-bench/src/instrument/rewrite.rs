@@ -282,8 +282,6 @@ fn lines(code: &Code, layout: &Layout) -> Result<Vec<LineInfo>, RewriteError> {
     numbered.collect()
 }
 
-// Computes the layout of the new program and the length of each jump.
-
 /// Maximum distance of a 16-bit jump, in instructions. The rest is reserved for the verifier, which
 /// inserts instructions itself and rejects programs whose jumps no longer reach their targets.
 const REACH: i64 = i16::MAX as i64 - 4096;

@@ -235,8 +235,6 @@ fn prepend(mut insns: Vec<Insn>, code: &Code) -> Code {
     Code { insns, functions, lines }
 }
 
-// Constructors for the wrapper's instructions.
-
 /// 64-bit arithmetic with a register: `dst += src` for [`op::ADD`].
 pub(in crate::instrument) const fn alu(operation: u8, dst: u8, src: u8) -> Insn {
     Insn::new(op::ALU64 | operation | op::X, dst, src, 0, 0)

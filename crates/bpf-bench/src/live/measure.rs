@@ -138,8 +138,6 @@ fn sums(held: &[Held], reading: &Reading) -> Vec<Sums> {
     held.iter().map(|one| of(one.info.id).unwrap_or_default()).collect()
 }
 
-// Launches the command to measure and waits for it.
-
 /// Starts the command and waits until the time is over, the command has ended, or `stop` becomes
 /// readable. Calls `read` after each slice, beginning with slices of the given length: it returns
 /// the number of runs and the length of the next slice.

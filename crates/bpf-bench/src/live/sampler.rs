@@ -164,8 +164,6 @@ impl Attachments {
     }
 }
 
-// Holds measured programs so that they stay loaded.
-
 /// A program kept loaded by this descriptor.
 #[derive(Debug)]
 pub(super) struct Held {

@@ -19,8 +19,6 @@ use measure::Recording;
 
 pub(super) use measure::measure;
 
-// Results of single runs of a program.
-
 /// Maximum relative error of a percentile: the width of a bin above 63 ns.
 const BIN_WIDTH: f64 = 1.0 / 32.0;
 

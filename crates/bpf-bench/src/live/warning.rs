@@ -203,11 +203,11 @@ impl LiveReport {
             return Vec::new();
         }
         let idle = self.programs.iter().filter(|program| !ran(program));
-        let tell = |program: &ProgramReport| NeverRan {
+        let never_ran = |program: &ProgramReport| NeverRan {
             program: program.clone(),
             duration_ns: self.duration_ns,
         };
-        idle.map(tell).collect()
+        idle.map(never_ran).collect()
     }
 }
 

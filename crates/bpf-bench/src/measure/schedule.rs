@@ -143,7 +143,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         }
         cases.add_baselines(&mut self);
         let mut others =
-            self.beside(|session| load_only(programs.others, programs.source, session));
+            self.untimed(|session| load_only(programs.others, programs.source, session));
         others.verified.append(&mut cases.verified);
         cases.count(&mut self);
         cases.put_clocks(&mut self);

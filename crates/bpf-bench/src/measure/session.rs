@@ -90,7 +90,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
     }
 
     /// Runs a task without reducing the time for runs, unless the user set the time.
-    pub(super) fn beside<T>(&mut self, act: impl FnOnce(&Self) -> T) -> T {
+    pub(super) fn untimed<T>(&mut self, act: impl FnOnce(&Self) -> T) -> T {
         if self.plan.time.is_some() {
             return act(self);
         }
@@ -147,8 +147,6 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
     }
 }
 
-// The time budget of a measurement, and what fits into the rest of it.
-
 /// Shares of the time after which tasks other than timing plain runs are not begun: counting, the
 /// form with a clock, the image for alternating with the baseline.
 pub(super) const COUNTING_UNTIL: f64 = 0.5;
@@ -196,8 +194,8 @@ impl Budget {
     }
 
     /// Extends the budget by time spent on other work.
-    pub(super) fn prolong(&mut self, beside: Duration) {
-        self.total = self.total.saturating_add(beside);
+    pub(super) fn prolong(&mut self, extra: Duration) {
+        self.total = self.total.saturating_add(extra);
     }
 
     /// Whether a task with this estimated duration ends before `share` of the time has passed.

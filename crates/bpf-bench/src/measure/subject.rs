@@ -350,8 +350,6 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
     }
 }
 
-// Links programs for the running kernel; one that cannot be linked does not affect the others.
-
 /// Links the programs of an object that can be linked. Fails if the object needs the kernel's types
 /// and they are unavailable.
 pub(super) fn link(spec: &Spec) -> Result<Vec<Linked>, BenchError> {
@@ -390,8 +388,6 @@ fn types(spec: &Spec) -> Result<Option<KernelTypes>, BenchError> {
     })?;
     Ok(Some(types))
 }
-
-// Additional forms of a program, each loaded if that fits into the time.
 
 /// Maximum load time relative to that of the plain program.
 const LOAD_PATIENCE: f64 = 4.0;

@@ -224,11 +224,11 @@ fn ctrl_c_ends_it_between_any_two_steps() {
         world.stop_at = Some(Duration::from_millis(stop_at_ms));
         let measured = measure(&world, &plan(Some(60 * SECOND), None), &["p", "q"]);
         assert_took(&measured, Duration::from_millis(stop_at_ms));
-        let told = failures(&measured);
-        let is_told = |(name, part): &&(&str, &str)| {
-            told.iter().any(|(known, reason)| known == name && reason.contains(part))
+        let found = failures(&measured);
+        let is_reported = |(name, part): &&(&str, &str)| {
+            found.iter().any(|(known, reason)| known == name && reason.contains(part))
         };
-        assert_eq!(expected.iter().find(|it| !is_told(it)), None, "{stop_at_ms}: {told:?}");
+        assert_eq!(expected.iter().find(|it| !is_reported(it)), None, "{stop_at_ms}: {found:?}");
         let p = measured.cases.iter().find(|case| case.name == "p");
         let reason = p.and_then(|case| case.instructions.as_ref().err());
         assert_eq!(reason.map(String::as_str), instructions, "{stop_at_ms}");

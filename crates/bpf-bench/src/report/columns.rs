@@ -216,12 +216,12 @@ fn sizes(rows: &[Row]) -> Vec<Column> {
 fn of_loaded(rows: &[Row], figure: impl Fn(&Row) -> Option<u64>) -> Vec<String> {
     let programs: Vec<_> =
         rows.iter().map(|row| row.case().map(|case| case.program.as_str())).collect();
-    let is_told = |number: usize| {
+    let is_repeated = |number: usize| {
         number > 0 && programs[number].is_some() && programs[number] == programs[number - 1]
     };
     let cell = |(number, row): (usize, &Row)| match row {
         Row::Baseline(_) => String::new(),
-        _ if is_told(number) => String::new(),
+        _ if is_repeated(number) => String::new(),
         _ => or_dash(figure(row), grouped),
     };
     rows.iter().enumerate().map(cell).collect()

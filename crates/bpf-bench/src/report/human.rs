@@ -116,8 +116,6 @@ pub(super) fn troubles(report: &BenchReport, style: Style) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n") + "\n")
 }
 
-// Notes below the table: how to read it, missing figures, failures, and warnings.
-
 /// Indentation of continuation lines in a note.
 const INDENT: usize = 2;
 
@@ -208,7 +206,7 @@ pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
 
 /// Missing figures of a row, by reason, in column order.
 fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
-    let untold = "the kernel did not report it";
+    let unreported = "the kernel did not report it";
     let no_baseline = "no empty program of its type could be measured";
     let parts = match row {
         Row::Baseline(baseline) => {
@@ -222,14 +220,14 @@ fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
             let figures = [verifier.processed_instructions, verifier.total_states];
             let others = [verifier.peak_states, verifier.duration_us];
             let has_no_net = row.latency().is_some() && row.net().is_none();
-            let is_told = figures.iter().chain(&others).all(Option::is_some);
+            let is_reported = figures.iter().chain(&others).all(Option::is_some);
             vec![
                 (case.latency.reason(), "time"),
                 (has_no_net.then_some(no_baseline), "net time"),
                 (case.distribution.reason(), "single runs"),
                 (case.counts.reason(), "executed instructions"),
-                ((!is_told).then_some(untold), "verifier figures"),
-                (case.size.map_memory_bytes.is_none().then_some(untold), "map memory"),
+                ((!is_reported).then_some(unreported), "verifier figures"),
+                (case.size.map_memory_bytes.is_none().then_some(unreported), "map memory"),
             ]
         }
         // Its dashes are explained by the cases; `skipped` covers missing cells.

@@ -172,7 +172,7 @@ impl TypeTable {
         let [len, types_at, types_len, strings_at, strings_len] =
             [4, 8, 12, 16, 20].map(|at| word_at(&header, at).unwrap_or(0) as usize);
         if len < HEADER_LEN {
-            return Err(format!("its header says to have {len} bytes, fewer than it has"));
+            return Err(format!("its header gives its length as {len} bytes, which is too short"));
         }
         let beyond = |what: &str| format!("its {what} reach beyond its end");
         let types_at = len.saturating_add(types_at);

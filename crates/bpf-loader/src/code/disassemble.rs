@@ -48,7 +48,7 @@ impl<'a> Listing<'a> {
         Some(Listed {
             insn_index: index,
             insn_count: if wide_immediate(insn, next).is_some() { 2 } else { 1 },
-            text: text(insn, next, Place(Some((self.0, index)))),
+            text: text(insn, next, Location(Some((self.0, index)))),
             function: function_at(self.0, index),
         })
     }
@@ -69,9 +69,9 @@ impl fmt::Display for Listing<'_> {
 
 /// The code that contains an instruction, and its index.
 #[derive(Clone, Copy)]
-struct Place<'a>(Option<(&'a Code, usize)>);
+struct Location<'a>(Option<(&'a Code, usize)>);
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     /// Index of the instruction `distance` after the next one, if it exists.
     fn target(self, distance: i32) -> Option<usize> {
         let (code, index) = self.0?;
@@ -96,11 +96,11 @@ fn function_at(code: &Code, index: usize) -> Option<&FunctionInfo> {
 /// Text of one instruction, such as `r1 = *(u32 *)(r6 + 8)`. `next` is the following instruction,
 /// used only for a `ldimm64`. Invalid instructions become `.insn 0x` and their eight bytes in
 /// memory order, operation code first.
-fn text(insn: Insn, next: Option<Insn>, place: Place<'_>) -> String {
+fn text(insn: Insn, next: Option<Insn>, location: Location<'_>) -> String {
     let known = match insn.class() {
         op::ALU | op::ALU64 => arithmetic(insn),
-        op::JMP | op::JMP32 => jump(insn, place),
-        op::LD if insn.is_ldimm64() => load_64(insn, next, place),
+        op::JMP | op::JMP32 => jump(insn, location),
+        op::LD if insn.is_ldimm64() => load_64(insn, next, location),
         _ => memory(insn),
     };
     known.unwrap_or_else(|| {
@@ -118,7 +118,7 @@ fn wide_immediate(insn: Insn, next: Option<Insn>) -> Option<(i32, i32)> {
 }
 
 /// `r1 = …` for all kinds of `ldimm64`.
-fn load_64(insn: Insn, next: Option<Insn>, place: Place<'_>) -> Option<String> {
+fn load_64(insn: Insn, next: Option<Insn>, location: Location<'_>) -> Option<String> {
     let (low, high) = wide_immediate(insn, next)?;
     let map = |kind| format!("map[{kind}:{low}]");
     let value = match (insn.src(), high) {
@@ -132,7 +132,7 @@ fn load_64(insn: Insn, next: Option<Insn>, place: Place<'_>) -> Option<String> {
         (op::PSEUDO_MAP_INDEX_VALUE, _) => format!("{}[0]{}", map("index"), signed(high)),
         (op::PSEUDO_BTF_ID, 0) => format!("ksym[btf:{low}]"),
         (op::PSEUDO_BTF_ID, module_fd) => format!("ksym[btf:{low} in fd:{module_fd}]"),
-        (op::PSEUDO_FUNC, 0) => match place.function(low) {
+        (op::PSEUDO_FUNC, 0) => match location.function(low) {
             Some(name) => format!("func {name}"),
             None => format!("func {low:+}"),
         },
@@ -240,32 +240,32 @@ fn swapped(insn: Insn) -> Option<String> {
 // Text of jumps, calls and the return: `if r1 > 5 goto +3`, `call bpf_map_lookup_elem`.
 
 /// `None` for invalid operations.
-fn jump(insn: Insn, place: Place<'_>) -> Option<String> {
+fn jump(insn: Insn, location: Location<'_>) -> Option<String> {
     let registers = (insn.dst(), insn.src());
     let (offset, immediate) = (insn.offset, insn.immediate);
     match insn.opcode {
         op::JA if registers == (0, 0) && immediate == 0 => {
-            Some(format!("goto {}", target(offset.into(), place)))
+            Some(format!("goto {}", target(offset.into(), location)))
         }
         op::JA32 if registers == (0, 0) && offset == 0 => {
-            Some(format!("gotol {}", target(immediate, place)))
+            Some(format!("gotol {}", target(immediate, location)))
         }
         op::JCOND if registers == (0, 0) && immediate == 0 => {
-            Some(format!("may_goto {}", target(offset.into(), place)))
+            Some(format!("may_goto {}", target(offset.into(), location)))
         }
         op::JAX if (insn.src(), offset, immediate) == (0, 0, 0) => {
             Some(format!("gotox r{}", register(insn.dst())?))
         }
         op::EXIT if registers == (0, 0) && (offset, immediate) == (0, 0) => Some("exit".to_owned()),
-        op::CALL if insn.dst() == 0 => call(insn, place),
+        op::CALL if insn.dst() == 0 => call(insn, location),
         op::CALLX if (insn.src(), offset, immediate) == (0, 0, 0) => {
             Some(format!("callx r{}", register(insn.dst())?))
         }
-        _ => condition(insn, place),
+        _ => condition(insn, location),
     }
 }
 
-fn condition(insn: Insn, place: Place<'_>) -> Option<String> {
+fn condition(insn: Insn, location: Location<'_>) -> Option<String> {
     let letter = if insn.class() == op::JMP { 'r' } else { 'w' };
     let comparison = match insn.opcode & op::OPERATION {
         op::JEQ => "==",
@@ -282,20 +282,20 @@ fn condition(insn: Insn, place: Place<'_>) -> Option<String> {
         _ => return None,
     };
     let (dst, right) = (register(insn.dst())?, operand(insn, letter)?);
-    let target = target(insn.offset.into(), place);
+    let target = target(insn.offset.into(), location);
     Some(format!("if {letter}{dst} {comparison} {right} goto {target}"))
 }
 
-fn call(insn: Insn, place: Place<'_>) -> Option<String> {
+fn call(insn: Insn, location: Location<'_>) -> Option<String> {
     let (number, module) = (insn.immediate, insn.offset);
     let callee = match (insn.src(), module) {
         (0, 0) => {
             let name = u32::try_from(number).ok().and_then(helpers::name);
             name.map_or_else(|| format!("helper#{number}"), str::to_owned)
         }
-        (op::PSEUDO_CALL, 0) => match place.function(number) {
+        (op::PSEUDO_CALL, 0) => match location.function(number) {
             Some(name) => name.to_owned(),
-            None => target(number, place),
+            None => target(number, location),
         },
         (op::PSEUDO_KFUNC_CALL, 0) => format!("kfunc#{number}"),
         // The offset selects the descriptor of a module's BTF from an array passed at load time.
@@ -306,8 +306,8 @@ fn call(insn: Insn, place: Place<'_>) -> Option<String> {
 }
 
 /// `+3`, and with the surrounding code also the target index: `+3 <7>`.
-fn target(distance: i32, place: Place<'_>) -> String {
-    match place.target(distance) {
+fn target(distance: i32, location: Location<'_>) -> String {
+    match location.target(distance) {
         Some(index) => format!("{distance:+} <{index}>"),
         None => format!("{distance:+}"),
     }
@@ -383,13 +383,13 @@ fn packet(insn: Insn, bits: u8) -> Option<String> {
     if bits == 64 || insn.dst() != 0 || insn.offset != 0 {
         return None;
     }
-    let place = match (insn.opcode & op::MODE, insn.src(), insn.immediate) {
-        (op::ABS, 0, place) => place.to_string(),
+    let location = match (insn.opcode & op::MODE, insn.src(), insn.immediate) {
+        (op::ABS, 0, location) => location.to_string(),
         (op::IND, register, 0) => format!("r{register}"),
         (op::IND, register, offset) => format!("r{register}{}", signed(offset)),
         _ => return None,
     };
-    Some(format!("r0 = *(u{bits} *)skb[{place}]"))
+    Some(format!("r0 = *(u{bits} *)skb[{location}]"))
 }
 
 #[cfg(test)]

@@ -184,8 +184,6 @@ impl fmt::Debug for Insn {
     }
 }
 
-// Sets of registers.
-
 /// A set of the registers r0 to r10.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Registers(u16);

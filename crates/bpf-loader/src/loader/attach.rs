@@ -170,8 +170,6 @@ fn unnamed(program: &ProgramSpec) -> Result<(), String> {
     }
 }
 
-// Attaches loaded programs.
-
 /// Locations in the code of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Uprobes<'a> {

@@ -10,7 +10,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use super::{Rejection, ring::put_descriptors, verifier::text};
+use super::{Rejection, load::put_descriptors, verifier::text};
 use crate::{
     btf::KernelTypes,
     code::Insn,
@@ -79,7 +79,7 @@ fn answer(source: &io::Error, log: &str) -> String {
         _ => source.to_string(),
     };
     match Rejection::parse(log.to_owned()).reason().map(str::trim) {
-        Some(told) => format!("{told} ({answered})"),
+        Some(message) => format!("{message} ({answered})"),
         None => answered,
     }
 }

@@ -187,12 +187,12 @@ impl Rejection {
     pub fn reason(&self) -> Option<&str> {
         let is_state =
             |line: &str| line.starts_with("cur state:") || line.starts_with("old state:");
-        let told = self.told().filter(|line| !is_state(line)).last();
+        let messages = self.messages().filter(|line| !is_state(line)).last();
         let report = || self.log.lines().find_map(|line| line.strip_prefix(REPORT_START));
-        let line = match told {
+        let line = match messages {
             Some(line) if insn_index(line).is_none() || line.contains(ENDLESS) => line,
             // Without other lines, use the report.
-            told => report().or(told)?,
+            messages => report().or(messages)?,
         };
         Some(line.find(ENDLESS).map_or(line, |at| &line[at..]))
     }
@@ -205,19 +205,19 @@ impl Rejection {
 
     /// The end of the log, without summary and report.
     pub fn tail(&self) -> String {
-        let lines: Vec<_> = self.told().collect();
+        let lines: Vec<_> = self.messages().collect();
         lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }
 
-    fn told(&self) -> impl Iterator<Item = &str> {
+    fn messages(&self) -> impl Iterator<Item = &str> {
         let summary = self.log.rfind(&format!("\n{SUMMARY_START}"));
-        let told = match summary {
+        let messages = match summary {
             Some(end) => &self.log[..end],
             None if self.log.starts_with(SUMMARY_START) => "",
             None => &self.log,
         };
         let mut is_report = false;
-        told.lines().filter(move |line| {
+        messages.lines().filter(move |line| {
             // Sections of the report are indented below their headings.
             is_report = line.starts_with(REPORT_START)
                 || is_report && (line.is_empty() || line.starts_with("  ") || line.ends_with(':'));
@@ -250,8 +250,6 @@ fn is_below_stack(reason: &str) -> bool {
     let offset = offset.and_then(|offset| offset.parse::<i64>().ok());
     is_of_stack && offset.is_some_and(|offset| offset < -STACK_MAX)
 }
-
-// Submits a program to the verifier and returns its output, even on success.
 
 /// `BPF_LOG_LEVEL1` and `BPF_LOG_STATS` (include/linux/bpf_verifier.h, Linux 6.18).
 const LOG_INSTRUCTIONS: u32 = 1;
@@ -450,8 +448,8 @@ mod tests {
     #[test]
     fn the_reason_is_found_whatever_summary_follows() {
         let check = |summary: &str| {
-            for told in ["R0 !read_ok", "0: (95) exit\nR0 !read_ok\n"] {
-                let rejection = Rejection::parse(format!("{told}\n{summary}"));
+            for messages in ["R0 !read_ok", "0: (95) exit\nR0 !read_ok\n"] {
+                let rejection = Rejection::parse(format!("{messages}\n{summary}"));
                 assert_eq!(rejection.reason(), Some("R0 !read_ok"), "{summary}");
                 assert!(rejection.tail().ends_with("R0 !read_ok"), "{}", rejection.tail());
             }

@@ -148,8 +148,8 @@ pub(crate) fn configuration(release: &str) -> io::Result<String> {
     /// Maximum size of a configuration in bytes; they have some 300,000.
     const LEN_MAX: u64 = 16 << 20;
     let at = |path: String| fs::read_to_string(path);
-    let beside = at(format!("/boot/config-{release}"));
-    beside.or_else(|_| at(format!("/lib/modules/{release}/config"))).or_else(|_| {
+    let in_boot = at(format!("/boot/config-{release}"));
+    in_boot.or_else(|_| at(format!("/lib/modules/{release}/config"))).or_else(|_| {
         let mut text = String::new();
         let packed = GzDecoder::new(File::open("/proc/config.gz")?);
         packed.take(LEN_MAX).read_to_string(&mut text).map(|_| text)

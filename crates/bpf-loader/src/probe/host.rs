@@ -149,8 +149,6 @@ fn joined(capabilities: &[Capability], text: impl Fn(Capability) -> String) -> S
     }
 }
 
-// Perf events: the clock that drives sampling, and hardware counters.
-
 /// The clock that triggers samples, for all processes on one CPU.
 pub(super) fn cpu_clock(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("cpu_clock", "cpu-clock event", &[Profile, Heap], &[]);

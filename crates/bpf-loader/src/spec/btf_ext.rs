@@ -62,7 +62,7 @@ pub(super) fn parse(bytes: &[u8], types: &TypeTable) -> Result<BtfExt, Flaw> {
     }
     let header_len = word_at(bytes, 4).map_or(0, |len| len as usize);
     if header_len < HEADER_LEN || header_len > bytes.len() {
-        return Err(flaw(format!("its header says to have {header_len} bytes")));
+        return Err(flaw(format!("its header gives its length as {header_len} bytes")));
     }
     let part = |what: &'static str, at: usize, record_len_min: usize| {
         let (offset, len) = (word_at(bytes, at), word_at(bytes, at + 4));

@@ -155,8 +155,6 @@ fn are_alike(a: TypeKind, b: TypeKind) -> bool {
     a == b || a.is_enumeration() && b.is_enumeration()
 }
 
-// Access path: a type, then members and elements.
-
 /// Maximum number of steps.
 const STEPS_MAX: usize = 64;
 
@@ -269,8 +267,6 @@ impl<'a> Path<'a> {
 fn member<'a>(structure: Type<'a>, index: u32) -> Option<&'a [u32; 3]> {
     structure.tail.as_chunks().0.get(usize::try_from(index).ok()?)
 }
-
-// Patches an instruction with a relocated value.
 
 /// Number of a nonexistent helper ("bad relo"), which marks accesses that the target lacks, as in
 /// libbpf: the verifier rejects it if it is reachable.

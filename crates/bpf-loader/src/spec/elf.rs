@@ -68,7 +68,7 @@ pub(super) struct Section<'a> {
 
 /// Location of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Definition {
     /// In the section with this index.
     Section(usize),
     /// In another object, or in the kernel.
@@ -83,7 +83,7 @@ pub(super) enum Place {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Symbol<'a> {
     pub(super) name: &'a str,
-    pub(super) place: Place,
+    pub(super) definition: Definition,
     /// Offset in its section, in bytes.
     pub(super) value: u64,
     /// Size in bytes.
@@ -129,7 +129,7 @@ impl<'a> Elf<'a> {
         relocations(&table, bytes, &mut sections, symbols.len())?;
         let mut symbols_in = vec![Vec::new(); sections.len()];
         for (index, symbol) in symbols.iter().enumerate() {
-            if let Place::Section(section) = symbol.place
+            if let Definition::Section(section) = symbol.definition
                 && let Some(those) = symbols_in.get_mut(section)
             {
                 those.push(index);
@@ -271,28 +271,30 @@ fn symbols<'a>(
             .ok()
             .and_then(|name| std::str::from_utf8(name).ok())
             .ok_or_else(|| unreadable(&format!("symbol {} has no readable name", index.0)))?;
-        let place = match symbols.symbol_section(LittleEndian, symbol, index) {
-            Ok(Some(SectionIndex(section))) if section < sections.len() => Place::Section(section),
-            Ok(None) if symbol.is_undefined(LittleEndian) => Place::Undefined,
-            Ok(None) if symbol.st_shndx(LittleEndian) == elf::SHN_COMMON => Place::Common,
-            Ok(None) => Place::Nowhere,
+        let definition = match symbols.symbol_section(LittleEndian, symbol, index) {
+            Ok(Some(SectionIndex(section))) if section < sections.len() => {
+                Definition::Section(section)
+            }
+            Ok(None) if symbol.is_undefined(LittleEndian) => Definition::Undefined,
+            Ok(None) if symbol.st_shndx(LittleEndian) == elf::SHN_COMMON => Definition::Common,
+            Ok(None) => Definition::Nowhere,
             _ => {
                 return Err(unreadable(&format!(
                     "symbol {name:?} is in a section that does not exist"
                 )));
             }
         };
-        let symbol = describe(symbol, name, place);
+        let symbol = describe(symbol, name, definition);
         check_symbol(&symbol, sections)?;
         found.push(symbol);
     }
     Ok(found)
 }
 
-fn describe<'a>(symbol: &Sym64<LittleEndian>, name: &'a str, place: Place) -> Symbol<'a> {
+fn describe<'a>(symbol: &Sym64<LittleEndian>, name: &'a str, definition: Definition) -> Symbol<'a> {
     Symbol {
         name,
-        place,
+        definition,
         value: symbol.st_value(LittleEndian),
         size: symbol.st_size(LittleEndian),
         is_function: symbol.st_type() == elf::STT_FUNC,
@@ -305,7 +307,7 @@ fn describe<'a>(symbol: &Sym64<LittleEndian>, name: &'a str, place: Place) -> Sy
 
 /// Checks that a symbol lies within its section, and that a function consists of instructions.
 fn check_symbol(symbol: &Symbol<'_>, sections: &[Section<'_>]) -> Result<(), Flaw> {
-    let Place::Section(index) = symbol.place else { return Ok(()) };
+    let Definition::Section(index) = symbol.definition else { return Ok(()) };
     let Some(section) = sections.get(index).filter(|section| section.role != Role::Other) else {
         return Ok(());
     };

@@ -4,7 +4,7 @@
 //! 6.12): externs are undefined symbols that the object's BTF lists in a data section, `.ksyms` or
 //! `.kconfig`. Linked bytecode refers to them by their number here, which the loader replaces.
 
-use super::elf::{Elf, Place};
+use super::elf::{Definition, Elf};
 use crate::btf::table::{BOOL, EXTERN, SIGNED, Type, TypeKind, TypeTable};
 
 /// Data sections of externs, which are not sections of the file, and the map of the second.
@@ -77,7 +77,10 @@ impl Externs {
         let mut found = Self::default();
         let lists = types.map(Lists::of).unwrap_or_default();
         for (index, symbol) in elf.symbols.iter().enumerate() {
-            if symbol.place != Place::Undefined || symbol.name.is_empty() || symbol.is_local {
+            if symbol.definition != Definition::Undefined
+                || symbol.name.is_empty()
+                || symbol.is_local
+            {
                 continue;
             }
             let kind = match types {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use super::{
     btf_ext::{Access, BtfExt, Records},
-    elf::{Elf, Place, Relocation, Role, Section, Symbol},
+    elf::{Definition, Elf, Relocation, Role, Section, Symbol},
     error::Flaw,
     externs::Externs,
     section::{Attachment, ProgramSpec},
@@ -38,7 +38,7 @@ pub(super) struct Function {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     /// A location in the object; the instruction may contain a distance from there.
-    Place {
+    Address {
         section: usize,
         offset: u64,
         /// Symbol, empty for the section itself.
@@ -234,17 +234,17 @@ pub(super) fn within<'a, T>(
 
 fn target(elf: &Elf<'_>, index: usize, externs: &Externs) -> Target {
     let Some(symbol) = elf.symbols.get(index) else { return Target::Nowhere(String::new()) };
-    match symbol.place {
-        Place::Section(section) => Target::Place {
+    match symbol.definition {
+        Definition::Section(section) => Target::Address {
             section,
             offset: symbol.value,
             symbol: if symbol.is_section { String::new() } else { symbol.name.to_owned() },
         },
-        Place::Undefined => externs
+        Definition::Undefined => externs
             .by_symbol(index)
             .map_or_else(|| Target::Nowhere(symbol.name.to_owned()), Target::Extern),
-        Place::Nowhere => Target::Nowhere(symbol.name.to_owned()),
-        Place::Common => Target::Common(symbol.name.to_owned()),
+        Definition::Nowhere => Target::Nowhere(symbol.name.to_owned()),
+        Definition::Common => Target::Common(symbol.name.to_owned()),
     }
 }
 
@@ -322,7 +322,7 @@ fn referenced(
     relocation: &Relocation,
 ) -> Option<usize> {
     let symbol = elf.symbols.get(relocation.symbol)?;
-    let Place::Section(target) = symbol.place else { return None };
+    let Definition::Section(target) = symbol.definition else { return None };
     let at = usize::try_from(relocation.offset).ok()?;
     let addend = section.data.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
     functions.at(target, symbol.value.checked_add(addend)?)

@@ -4,7 +4,7 @@ mod value;
 
 use super::{
     Spec, SpecError,
-    elf::{Elf, Place, Role},
+    elf::{Definition, Elf, Role},
     error::nearest,
 };
 use crate::btf::table::{Type, TypeKind, TypeTable};
@@ -42,7 +42,7 @@ impl Globals {
             !symbol.is_section && !symbol.is_function && !symbol.name.is_empty() && symbol.size > 0
         };
         let globals = elf.symbols.iter().filter(in_data).filter_map(|symbol| {
-            let Place::Section(section) = symbol.place else { return None };
+            let Definition::Section(section) = symbol.definition else { return None };
             let role = elf.sections.get(section)?.role;
             matches!(role, Role::Data { .. } | Role::ArenaData).then(|| Global {
                 name: symbol.name.to_owned(),
@@ -128,7 +128,7 @@ impl Spec {
         let whole = self.whole(global);
         let found = whole.type_id.and_then(|id| Some((self.types.as_ref()?, id)));
         let (types, id) = found.ok_or_else(|| {
-            format!("the object does not tell the type of {} (clang -g)", global.name)
+            format!("the object has no type of {}; build it with `clang -g`", global.name)
         })?;
         let Part { offset, size, type_id } = find(types, id, path)?;
         Ok(Spot { offset: whole.offset + offset, size, type_id: Some(type_id), ..whole })
@@ -220,10 +220,10 @@ fn find(types: &TypeTable, type_id: u32, path: &str) -> Result<Part, String> {
 /// Offset of an element in bytes, and its type.
 fn element(types: &TypeTable, array: Type<'_>, index: &str) -> Result<(u64, u32), String> {
     let (TypeKind::ARRAY, &[element, _, len]) = (array.kind, array.tail) else {
-        return Err(format!("[{index}] asks for an element, and it is no array"));
+        return Err(format!("[{index}] selects an element, but it is not an array"));
     };
     let number = whole_number(index).or_else(|| enumerator(types, index).map(i128::from));
-    let number = number.ok_or_else(|| format!("{index:?} is no index"))?;
+    let number = number.ok_or_else(|| format!("{index:?} is not an index"))?;
     match u64::try_from(number) {
         Ok(number) if number < len.into() => {
             let size = types.size(element).ok_or("its elements have no size")?;
@@ -242,7 +242,7 @@ fn enumerator(types: &TypeTable, name: &str) -> Option<u64> {
 /// Offset of a member in bytes, and its type.
 fn member(types: &TypeTable, composite: Type<'_>, name: &str) -> Result<(u64, u32), String> {
     if !composite.kind.is_composite() {
-        return Err(format!(".{name} asks for a member, and it is no structure"));
+        return Err(format!(".{name} selects a member, but it is not a structure"));
     }
     let all = members(types, composite, 0, DEPTH_MAX);
     match all.iter().find(|member| member.name == name && !name.is_empty()) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    elf::{Elf, Place, Relocation, Role, Section, Symbol},
+    elf::{Definition, Elf, Relocation, Role, Section, Symbol},
     error::Flaw,
     externs::{Externs, KCONFIG},
     functions::within,
@@ -583,11 +583,11 @@ fn slots(
         let number = u32::try_from((relocation.offset - start) / 8).ok()?;
         let symbol = elf.symbols.get(relocation.symbol)?;
         let name = symbol.name.to_owned();
-        let slot = match symbol.place {
-            Place::Section(section) if section == index => Slot::Map(name),
-            Place::Section(_) if symbol.is_function => Slot::Program(name),
+        let slot = match symbol.definition {
+            Definition::Section(section) if section == index => Slot::Map(name),
+            Definition::Section(_) if symbol.is_function => Slot::Program(name),
             // A function that is only declared: programs that jump there get an error.
-            Place::Undefined => Slot::Program(name),
+            Definition::Undefined => Slot::Program(name),
             _ => return None,
         };
         Some((number, slot))

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Spec,
-    elf::{Elf, Place},
+    elf::{Definition, Elf},
     externs::{ExternKind, Externs, KCONFIG, KSYMS},
     functions::Functions,
 };
@@ -231,8 +231,8 @@ impl<'a> DataSections<'a> {
     fn new(types: &'a TypeTable, elf: &'a Elf<'_>, externs: &'a Externs) -> Self {
         let sizes = elf.sections.iter().map(|section| (section.name, section.size)).collect();
         let offsets = elf.symbols.iter().filter(|symbol| !symbol.is_local);
-        let offsets = offsets.filter_map(|symbol| match symbol.place {
-            Place::Section(index) => {
+        let offsets = offsets.filter_map(|symbol| match symbol.definition {
+            Definition::Section(index) => {
                 Some(((elf.sections.get(index)?.name, symbol.name), symbol.value))
             }
             _ => None,

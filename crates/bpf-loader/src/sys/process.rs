@@ -106,8 +106,6 @@ pub(crate) fn run_as(command: &mut Command, user: u32, group: u32, groups: &[u32
     }
 }
 
-// Signals of the calling thread.
-
 /// The signal that interrupts a system call. Otherwise unused: it is ignored by default.
 const ALARM: libc::c_int = libc::SIGURG;
 

@@ -490,8 +490,6 @@ fn offset(slot: u8) -> i16 {
     -8 * (i16::from(slot) + 1)
 }
 
-// Call graph of a generated program.
-
 /// The verifier rejects functions that are never called.
 pub(super) fn reached(program: &Program) -> Vec<bool> {
     let mut reached = vec![false; program.functions.len()];

@@ -107,8 +107,6 @@ pub(super) fn csum_replace(
     Answer::of(0)
 }
 
-// Helpers that move the bounds of an XDP packet.
-
 const EACCES: i64 = -13;
 /// Maximum bytes of metadata (`xdp_metalen_invalid`, include/net/xdp.h, Linux 6.18).
 const META_MAX: i64 = 252;
@@ -122,7 +120,7 @@ pub(super) fn adjust_head(packet: &mut Packet, memory: &mut Memory, by: u64) -> 
     }
     Packet::shift(memory, packet.meta..packet.data, meta as usize)?;
     (packet.meta, packet.data) = (meta as usize, data as usize);
-    packet.tell(memory)?;
+    packet.write_context(memory)?;
     Answer::of(0)
 }
 
@@ -137,7 +135,7 @@ pub(super) fn adjust_tail(packet: &mut Packet, memory: &mut Memory, by: u64) -> 
         Packet::clear(memory, packet.end..end)?;
     }
     packet.end = end;
-    packet.tell(memory)?;
+    packet.write_context(memory)?;
     Answer::of(0)
 }
 
@@ -152,6 +150,6 @@ pub(super) fn adjust_meta(packet: &mut Packet, memory: &mut Memory, by: u64) -> 
         return Answer::of(EACCES);
     }
     packet.meta = meta as usize;
-    packet.tell(memory)?;
+    packet.write_context(memory)?;
     Answer::of(0)
 }

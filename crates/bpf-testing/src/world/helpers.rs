@@ -152,7 +152,7 @@ fn probe_read(memory: &mut Memory, [to, len, from]: [u64; 3]) -> Step<Answer> {
     let len = (len & u64::from(u32::MAX)) as usize;
     let found = memory.bytes(from, len);
     if found.is_err() && from >= KERNEL {
-        return Err("bpf_probe_read_kernel of memory of the kernel, which nobody knows here".into());
+        return Err("bpf_probe_read_kernel of kernel memory, which is unknown here".into());
     }
     let is_there = found.is_ok();
     memory.put(to, &found.unwrap_or_else(|_| vec![0; len]))?;

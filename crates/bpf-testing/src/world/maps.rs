@@ -158,8 +158,6 @@ impl<'a> Maps<'a> {
     }
 }
 
-// Queues and stacks.
-
 /// How to take a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Take {

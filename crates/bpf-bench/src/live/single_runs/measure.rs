@@ -212,8 +212,6 @@ fn report_of(
     Ok(report)
 }
 
-// The baseline of single runs: an empty program with the same tracers, and the tracers' overhead.
-
 /// Why an empty program cannot be measured. If the kernel rejects tracers here, it rejects them everywhere.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EmptyError {
@@ -255,8 +253,6 @@ fn run_empty(counters: &[PerfCounter]) -> Result<Empty, EmptyError> {
         were_statistics_on,
     })
 }
-
-// One program with a tracer at its entry and one at its exit.
 
 /// Why the single runs of a program cannot be timed.
 #[derive(Debug, thiserror::Error)]
