@@ -12,6 +12,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
+use wingbeat_bpf_testing::object::{Object, btf, insns, sample::Sample as SampleObject};
 use wingbeat_profiler::{
     export::{Format, write},
     model::{
@@ -21,20 +22,6 @@ use wingbeat_profiler::{
     wire::decode,
 };
 use wingbeat_profiler_abi::{RecordKind, Stop};
-
-// The object writer of the parser's tests.
-#[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/bpf-loader/tests/spec/support/btf.rs"]
-mod btf;
-#[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/bpf-loader/tests/spec/support/code.rs"]
-mod code;
-#[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/bpf-loader/tests/spec/support/elf.rs"]
-mod elf;
-#[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/bpf-loader/tests/spec/support/sample.rs"]
-mod sample;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -83,7 +70,7 @@ fn main() -> Result<()> {
     save("kubelet_pods", "one", KUBELET_PODS)?;
     save("callgrind", "calls", CALLGRIND)?;
     save("btf", "types", &kernel_types())?;
-    save("object_file", "sample", &sample::Sample::new().bytes())?;
+    save("object_file", "sample", &SampleObject::new().bytes())?;
     save("object_file", "legacy", &legacy_object())?;
     save("capture", "pcap", &pcap())?;
     save("capture", "pcapng", &pcapng())?;
@@ -348,10 +335,10 @@ fn kernel_types() -> Vec<u8> {
 
 /// An object without types, with a numeric map definition.
 fn legacy_object() -> Vec<u8> {
-    let mut object = elf::Object::new();
+    let mut object = Object::new();
     let classifier = object.code("classifier");
-    let [first, second] = code::address(1, 0);
-    object.function(classifier, "main", &[first, second, code::EXIT]);
+    let [first, second] = insns::address(1, 0);
+    object.function(classifier, "main", &[first, second, insns::EXIT]);
     let maps = object.data("maps", &btf::bytes(&[1, 4, 8, 16, 0, 0, 1]));
     let counts = object.variable(maps, "counts", 0, 28);
     object.refer(classifier, 0, counts);

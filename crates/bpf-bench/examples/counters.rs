@@ -44,7 +44,7 @@ fn row(linked: &Linked, loader: &Loader, random: &mut Random) -> Result<()> {
     let pair = Pair::new(linked, loader)?;
     let (mut plain, mut counted, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..LOADS {
-        let [without, with] = pair.take_turns(random)?;
+        let [without, with] = pair.run_bursts(random)?;
         ratios.push(with / without);
         plain.push(without);
         counted.push(with);
@@ -80,9 +80,9 @@ impl<'a> Pair<'a> {
             stack_depths_bytes: plain.verifier.stack_depths.clone(),
         };
         let instrumented = counters::instrument(&linked.code, &options)?;
-        let notebook = LoadedMap::notebook(instrumented.plan.value_size_bytes())?;
+        let results = LoadedMap::results(instrumented.plan.value_size_bytes())?;
         let mut descriptors = maps.descriptors();
-        descriptors.push(notebook.as_fd());
+        descriptors.push(results.as_fd());
         let counted = loader.load(&linked.program, &instrumented.program.code, &descriptors)?;
         let verified =
             [&plain, &counted].map(|loaded| u64::from(loaded.info.verified_instructions));
@@ -90,16 +90,16 @@ impl<'a> Pair<'a> {
     }
 
     /// Loads both and alternates them: time per call of each, the median over the bursts.
-    fn take_turns(&self, random: &mut Random) -> Result<[f64; 2]> {
+    fn run_bursts(&self, random: &mut Random) -> Result<[f64; 2]> {
         // Each has its own maps; the counters follow those of the second.
         let (first, second) = (self.loader.create_maps()?, self.loader.create_maps()?);
-        let counters = LoadedMap::notebook(self.instrumented.plan.value_size_bytes())?;
+        let counters = LoadedMap::results(self.instrumented.plan.value_size_bytes())?;
         let mut maps = [first.descriptors(), second.descriptors()];
         maps[1].push(counters.as_fd());
         let codes = [&self.linked.code, &self.instrumented.program.code];
         let image = Image::load((&self.linked.program, self.loader), codes, maps, 1, random)?;
         let calls = image.burst_calls(random)?;
-        let pairs = image.take_turns(calls, PAIRS, random)?;
+        let pairs = image.run_bursts(calls, PAIRS, random)?;
         Ok([0, 1].map(|side| median(pairs.iter().map(|pair| pair[side]).collect())))
     }
 }

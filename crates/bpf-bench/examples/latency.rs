@@ -105,7 +105,7 @@ struct Beside<'a> {
 impl Beside<'_> {
     /// Time of a call minus that of the adjacent empty program.
     fn net(&self, codes: [&Code; 2], random: &mut Random) -> Result<f64> {
-        Ok(self.take_turns(codes, [false; 2], random)?.0)
+        Ok(self.run_bursts(codes, [false; 2], random)?.0)
     }
 
     /// Median of single runs, minus that of the empty program.
@@ -116,13 +116,13 @@ impl Beside<'_> {
             Ok::<_, support::Failure>(wrapper::wrap(code, options)?)
         };
         let [program, empty] = [wrapped(&self.linked.code, own)?, wrapped(self.empty, 0)?];
-        let (_, medians) = self.take_turns([&program, &empty], [true; 2], random)?;
+        let (_, medians) = self.run_bursts([&program, &empty], [true; 2], random)?;
         Ok(medians[0] - medians[1])
     }
 
     /// Loads both codes at a random address and alternates them: the median of the differences of
     /// neighbours, and the medians from their clocks, if any.
-    fn take_turns(
+    fn run_bursts(
         &self,
         codes: [&Code; 2],
         has_clock: [bool; 2],
@@ -136,13 +136,13 @@ impl Beside<'_> {
         }
         let image = Image::load((&self.linked.program, self.loader), codes, maps, 0, random)?;
         let calls = image.burst_calls(random)?;
-        clocks.iter().flatten().try_for_each(LoadedMap::clear_notebook)?;
-        let pairs = image.take_turns(calls, PAIRS, random)?;
+        clocks.iter().flatten().try_for_each(LoadedMap::clear_results)?;
+        let pairs = image.run_bursts(calls, PAIRS, random)?;
         let differences = pairs.iter().map(|[first, second]| first - second).collect();
         let mut medians = [0.0; 2];
         if let [Some(first), Some(second)] = &clocks {
             let read = |clock: &LoadedMap| {
-                Ok::<_, support::Failure>(read_histogram(&clock.read_notebook()?)?)
+                Ok::<_, support::Failure>(read_histogram(&clock.read_results()?)?)
             };
             let recorded = [read(first)?, read(second)?];
             medians = medians_ns([&recorded[0], &recorded[1]]).ok_or("a clock without a run")?;
@@ -164,7 +164,7 @@ enum Own {
 impl Own {
     fn create(beside: &Beside<'_>) -> Result<Self> {
         Ok(match beside.has_traffic {
-            true => Self::Traffic(LoadedMap::notebook(TRAFFIC_BYTES)?),
+            true => Self::Traffic(LoadedMap::results(TRAFFIC_BYTES)?),
             false => Self::Object(beside.loader.create_maps()?),
         })
     }
@@ -178,7 +178,7 @@ impl Own {
 }
 
 fn clock(is_wanted: bool) -> Result<Option<LoadedMap>> {
-    Ok(is_wanted.then(|| LoadedMap::notebook(wrapper::histogram::VALUE_SIZE_BYTES)).transpose()?)
+    Ok(is_wanted.then(|| LoadedMap::results(wrapper::histogram::VALUE_SIZE_BYTES)).transpose()?)
 }
 
 /// The same program, but it first waits until all preceding work has completed: clock reads are ordered.

@@ -1,4 +1,4 @@
-//! Turns measurements into reported results. Pure functions, no I/O.
+//! BurstPlan measurements into reported results. Pure functions, no I/O.
 
 pub(crate) mod clock;
 pub mod compare;
@@ -34,8 +34,8 @@ use crate::{
     counts::{Calls, TailCalls, Variation},
     instrument::wrapper::Recorded,
     result::{
-        BenchReport, Case, Circumstances, Distribution, Failure, Latency, Method, Outliers,
-        PacketSource, Part, Ruler, RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
+        Baseline, BenchReport, Case, Circumstances, Distribution, Failure, Latency, Method,
+        Outliers, PacketSource, Part, RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
     },
 };
 
@@ -75,7 +75,7 @@ pub struct Raw {
 pub struct Measured {
     pub duration: Duration,
     /// Empty baseline programs by type.
-    pub rulers: Vec<(ProgramType, RawRun)>,
+    pub baselines: Vec<(ProgramType, RawRun)>,
     pub cases: Vec<RawCase>,
     pub failures: Vec<Failure>,
     pub skipped: Vec<Failure>,
@@ -83,7 +83,7 @@ pub struct Measured {
     pub observed: Observed,
 }
 
-/// Batches of one program: bursts of calls within one run, alternating with the ruler, or runs repeated by the kernel.
+/// Batches of one program: bursts of calls within one run, alternating with the baseline, or runs repeated by the kernel.
 #[derive(Debug, Clone, Default)]
 pub struct RawRun {
     /// Why the samples are not bursts; `None` if they are.
@@ -96,11 +96,11 @@ pub struct RawRun {
     pub samples_ns: Vec<f64>,
     /// What the kernel reported for batches that it repeated itself.
     pub kernel_ns: Vec<u32>,
-    /// Time of a run minus that of the adjacent ruler run. Empty if the two could not alternate within one run.
+    /// Time of a run minus that of the adjacent baseline run. Empty if the two could not alternate within one run.
     pub net_ns: Vec<f64>,
     /// The fastest burst of each run; empty without bursts.
     pub floor_ns: Vec<f64>,
-    /// For rulers: time per run of kernel-repeated batches, when `samples_ns` holds batches within one run.
+    /// For baselines: time per run of kernel-repeated batches, when `samples_ns` holds batches within one run.
     pub repeated_ns: Vec<f64>,
     /// Time per run of kernel-repeated batches in which each run gets the output packet of the
     /// previous one. Only set when the samples were taken differently.
@@ -171,35 +171,35 @@ impl RawRun {
 pub fn report(mut raw: Raw) -> BenchReport {
     let measured = &mut raw.measured;
     let runs = measured
-        .rulers
+        .baselines
         .iter()
         .map(|(_, run)| run)
         .chain(measured.cases.iter().map(|case| &case.run));
     let step = clock::step_ns(runs.filter_map(|run| Some(&*run.recorded.as_ref()?.buckets)));
-    let rulers: Vec<Ruler> = measured
-        .rulers
+    let baselines: Vec<Baseline> = measured
+        .baselines
         .iter()
-        .map(|(r#type, run)| Ruler {
+        .map(|(r#type, run)| Baseline {
             r#type: r#type.name(),
             latency: latency(run, &|_| Some(0.0), raw.seed),
             distribution: single_runs::of(run, run, (step, raw.seed), None),
         })
         .collect();
     let nothing = RawRun::default();
-    let ruler_of = |r#type: ProgramType| {
-        let ruler = measured.rulers.iter().find(|(known, _)| *known == r#type);
-        ruler.map_or(&nothing, |(_, run)| run)
+    let baseline_of = |r#type: ProgramType| {
+        let baseline = measured.baselines.iter().find(|(known, _)| *known == r#type);
+        baseline.map_or(&nothing, |(_, run)| run)
     };
     let cases: Vec<Case> = measured
         .cases
         .iter()
         .map(|case| {
-            let ruler = ruler_of(case.r#type);
-            let median_ns = Sample::new(ruler.repeated().to_vec()).ok().map(|it| it.median());
+            let baseline = baseline_of(case.r#type);
+            let median_ns = Sample::new(baseline.repeated().to_vec()).ok().map(|it| it.median());
             let net_of = |own_ns: f64| Some((own_ns - median_ns?).max(0.0));
             let latency = latency(&case.run, &net_of, raw.seed);
             let no_clock = case.no_clock.as_deref();
-            let distribution = single_runs::of(&case.run, ruler, (step, raw.seed), no_clock);
+            let distribution = single_runs::of(&case.run, baseline, (step, raw.seed), no_clock);
             let own_output = outcome::own_output(case, &net_of);
             Case { own_output, ..analysed(case, latency, distribution, raw.expect) }
         })
@@ -207,7 +207,7 @@ pub fn report(mut raw: Raw) -> BenchReport {
     let fewest = measured.cases.iter().map(|case| case.run.samples_ns.len() as u64).min();
     measured.observed.samples = fewest.unwrap_or(SAMPLES_WANTED);
     measured.observed.samples_wanted = SAMPLES_WANTED;
-    let warnings = warning::warnings(&raw, &rulers, &cases);
+    let warnings = warning::warnings(&raw, &baselines, &cases);
     let measured = raw.measured;
     BenchReport {
         schema_version: SCHEMA_VERSION,
@@ -218,7 +218,7 @@ pub fn report(mut raw: Raw) -> BenchReport {
         clock_step_ns: step,
         duration_ns: u64::try_from(measured.duration.as_nanos()).unwrap_or(u64::MAX),
         is_interrupted: raw.is_interrupted,
-        rulers,
+        baselines,
         cases,
         failures: measured.failures,
         skipped: measured.skipped,
@@ -277,7 +277,7 @@ fn steady(case: &RawCase, instructions: u64) -> Option<u64> {
     (!fresh.contains(&settled)).then_some(settled)
 }
 
-/// Latency of a run. `net_of` subtracts the ruler from a median if a ruler of the type was measured.
+/// Latency of a run. `net_of` subtracts the baseline from a median if a baseline of the type was measured.
 fn latency(run: &RawRun, net_of: &dyn Fn(f64) -> Option<f64>, seed: u64) -> Part<Latency> {
     let Ok(sample) = Sample::new(run.samples_ns.clone()) else {
         return Part::Unavailable(NO_SAMPLES.to_owned());
@@ -326,15 +326,15 @@ fn latency(run: &RawRun, net_of: &dyn Fn(f64) -> Option<f64>, seed: u64) -> Part
 }
 
 impl From<&VerifierStatistics> for Verifier {
-    fn from(told: &VerifierStatistics) -> Self {
+    fn from(statistics: &VerifierStatistics) -> Self {
         Self {
-            processed_instructions: told.processed_instructions,
-            total_states: told.total_states,
-            peak_states: told.peak_states,
-            max_states_per_instruction: told.max_states_per_instruction,
-            mark_read: told.mark_read,
-            stack_depth_bytes: told.stack_depth(),
-            duration_us: told.verification_time_us,
+            processed_instructions: statistics.processed_instructions,
+            total_states: statistics.total_states,
+            peak_states: statistics.peak_states,
+            max_states_per_instruction: statistics.max_states_per_instruction,
+            mark_read: statistics.mark_read,
+            stack_depth_bytes: statistics.stack_depth(),
+            duration_us: statistics.verification_time_us,
         }
     }
 }

@@ -3,16 +3,25 @@
 //! Pure: takes counts and code, produces text. [`Annotation`] is the model; [`write()`] renders it
 //! as human-readable text, JSON, collapsed stacks, a flame graph, or `lcov` coverage.
 
-mod folded;
 mod human;
-mod lcov;
 mod model;
-mod path;
-pub(crate) mod profile;
-#[cfg(test)]
-mod tests;
 
-use std::{fmt, io, path::Path};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    io,
+    path::Path,
+};
+
+use wingbeat_bpf_loader::{code::Code, spec::ObjectTypes};
+use wingbeat_pprof::{
+    Colour, Flame, Medium, Request, View,
+    exact::{Counted, CountedFrame, instructions},
+};
+use wingbeat_text::{grouped, plural};
+
+use super::counts::{Counts, TailCalled};
+use model::{line_of, ranges};
 
 pub use model::{AnnotatedFunction, AnnotatedLine, Annotation, Block};
 
@@ -109,9 +118,166 @@ pub fn write(
             serde_json::to_writer_pretty(&mut *writer, found)?;
             writer.write_all(b"\n")
         }
-        Form::Folded => writer.write_all(folded::text(found).as_bytes()),
-        Form::FlameGraph => folded::flame_graph(found, writer),
-        Form::Lcov => writer.write_all(lcov::text(found).as_bytes()),
-        Form::Pprof => writer.write_all(&profile::of_annotation(found)?),
+        Form::Folded => writer.write_all(folded(found).as_bytes()),
+        Form::FlameGraph => flame_graph(found, writer),
+        Form::Lcov => writer.write_all(lcov(found).as_bytes()),
+        Form::Pprof => writer.write_all(&pprof(found)?),
     }
 }
+
+/// Collapsed stacks, one line per executed source line: `program;function;text (file:line) count`.
+fn folded(found: &Annotation) -> String {
+    let line = |(frames, count): ([String; 3], u64)| format!("{} {count}\n", frames.join(";"));
+    stacks(found).map(line).collect()
+}
+
+/// Program, function and text of each executed source line, with its instructions.
+fn stacks(found: &Annotation) -> impl Iterator<Item = ([String; 3], u64)> {
+    let lines = found.functions.iter().flat_map(|it| it.lines.iter().map(move |line| (it, line)));
+    lines.filter(|(_, line)| line.instructions > 0).map(|(function, line)| {
+        let frames = [&found.program, &function.name, &frame(line)].map(|name| clean(name));
+        (frames, line.instructions)
+    })
+}
+
+/// Stack frame name of a line.
+fn frame(line: &AnnotatedLine) -> String {
+    if line.line == 0 {
+        return "(no line)".to_owned();
+    }
+    let file = line.file.rsplit('/').next().unwrap_or(&line.file);
+    // The location comes last: a trailing number in the text would be parsed as a second count.
+    match line.text.trim() {
+        "" => format!("{file}:{}", line.line),
+        text => format!("{text} ({file}:{})", line.line),
+    }
+}
+
+/// Removes frame separators and control characters from a name.
+fn clean(name: &str) -> String {
+    name.chars()
+        .map(|c| if c == ';' || c.is_control() { ' ' } else { c })
+        .collect::<String>()
+        .trim()
+        .to_owned()
+}
+
+/// Colours of program, function and line.
+const COLOURS: [Colour; 3] = [Colour(216, 216, 216), Colour(246, 160, 98), Colour(245, 220, 130)];
+
+/// Draws the stacks.
+fn flame_graph(found: &Annotation, writer: &mut dyn io::Write) -> io::Result<()> {
+    let mut names = Vec::new();
+    let mut drawn = Vec::new();
+    for (frames, count) in stacks(found) {
+        let first = names.len() as u32;
+        names.extend(frames.into_iter().zip(COLOURS));
+        drawn.push(((first..first + COLOURS.len() as u32).collect(), count));
+    }
+    let colours = "Red: functions, yellow: source lines.".to_owned();
+    let flame = Flame::of_names(names, &drawn, colours).with_facts(format!(
+        "{} executed instructions in {}, exact",
+        grouped(found.instructions),
+        plural(found.runs, "run")
+    ));
+    let title = format!("wingbeat: {}", found.program);
+    let (view, medium) = (View::Single, Medium::InteractiveFile);
+    let request = Request { view, medium, title: &title, search: None };
+    let picture = flame.draw(request, &|value| format!("{} instructions", grouped(value)));
+    writer.write_all(picture.svg.as_bytes())?;
+    writer.write_all(b"\n")
+}
+
+/// Coverage in lcov format (geninfo(1)), with the executions of each line over all runs. One record per file.
+fn lcov(found: &Annotation) -> String {
+    // file → (functions: name → (first line, calls), lines: number → executions)
+    type File<'a> = (BTreeMap<&'a str, (u32, u64)>, BTreeMap<u32, u64>);
+    let mut files: BTreeMap<&str, File<'_>> = BTreeMap::new();
+    for function in &found.functions {
+        let first =
+            function.lines.iter().filter(|line| line.line > 0).min_by_key(|it| it.insns.first());
+        if let Some(first) = first {
+            let functions = &mut files.entry(&first.file).or_default().0;
+            functions.insert(&function.name, (first.line, function.calls));
+        }
+        for line in function.lines.iter().filter(|line| line.line > 0) {
+            let lines = &mut files.entry(&line.file).or_default().1;
+            // A line inlined into several functions ran in each of them.
+            let sum = lines.entry(line.line).or_default();
+            *sum = sum.saturating_add(line.executions);
+        }
+    }
+    let mut text = String::new();
+    for (file, (functions, lines)) in files {
+        _ = writeln!(text, "TN:{}\nSF:{file}", test_name(&found.program));
+        for (name, (line, _)) in &functions {
+            _ = writeln!(text, "FN:{line},{name}");
+        }
+        for (name, (_, calls)) in &functions {
+            _ = writeln!(text, "FNDA:{calls},{name}");
+        }
+        let called = functions.values().filter(|(_, calls)| *calls > 0).count();
+        _ = writeln!(text, "FNF:{}\nFNH:{called}", functions.len());
+        for (line, executions) in &lines {
+            _ = writeln!(text, "DA:{line},{executions}");
+        }
+        let hit = lines.values().filter(|executions| **executions > 0).count();
+        _ = writeln!(text, "LF:{}\nLH:{hit}\nend_of_record", lines.len());
+    }
+    text
+}
+
+/// lcov allows letters, digits and underscores in test names.
+fn test_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+/// Image name for code without a mapped file.
+const IMAGE: &str = "[bpf]";
+
+/// Executed instructions by line as pprof, gzip'd.
+fn pprof(found: &Annotation) -> io::Result<Vec<u8>> {
+    let mut counted = tail_called(&found.tail_called);
+    for function in &found.functions {
+        let lines = function.lines.iter();
+        counted.extend(lines.map(|it| line(&function.name, &it.file, it.line, it.instructions)));
+    }
+    instructions(&counted)
+}
+
+/// Executed instructions by line of a program, gzip'd; omits data for human readers, such as the text of lines.
+pub(crate) fn of_counts(code: &Code, types: &ObjectTypes, counts: &Counts) -> io::Result<Vec<u8>> {
+    let mut counted = tail_called(&counts.tail_called);
+    for (name, insns) in ranges(code) {
+        let mut lines: BTreeMap<(Option<u32>, u32), u64> = BTreeMap::new();
+        for index in insns.clone() {
+            let Some(executed) = counts.executed.get(index).filter(|count| **count > 0) else {
+                continue;
+            };
+            let record = line_of(code, &insns, index);
+            let key = record.map_or((None, 0), |record| (Some(record.file_offset), record.line()));
+            let sum = lines.entry(key).or_default();
+            *sum = sum.saturating_add(*executed);
+        }
+        counted.extend(lines.into_iter().map(|((file, number), count)| {
+            let file = file.and_then(|offset| types.string(offset)).unwrap_or_default();
+            line(&name, &file, number, count)
+        }));
+    }
+    instructions(&counted)
+}
+
+fn line(function: &str, file: &str, line: u32, count: u64) -> Counted {
+    // Omit the hash, which differs from build to build.
+    let function = format!("{:#}", rustc_demangle::demangle(function));
+    let frames = vec![CountedFrame { function, file: file.to_owned(), line }];
+    Counted { image: IMAGE.to_owned(), frames, count }
+}
+
+/// Only sums are known for these programs.
+fn tail_called(programs: &[TailCalled]) -> Vec<Counted> {
+    programs.iter().map(|it| line(&it.program, "", 0, it.instructions)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,32 +6,31 @@
 //! - [`MapContents`]: initial contents of a map.
 
 pub mod capture;
-mod default_packet;
-mod error;
 pub mod hex;
 mod map_contents;
 mod source;
-#[cfg(test)]
-mod tests;
 mod warning;
 
 use std::{
     collections::HashMap,
     fs::{self, File},
-    io::Read as _,
+    io::{self, Read as _},
     os::unix::fs::FileTypeExt as _,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use serde::Serialize;
+use thiserror::Error;
+
+use crate::Warning;
+use capture::CaptureError;
+use hex::HexError;
 
 pub use self::{
-    default_packet::DEFAULT_PACKET,
-    error::{InputError, Problem},
     map_contents::{Entry, EntryError, EntryValue, MapContents, MapError, MapKind, MapShape, Part},
     source::{MapSource, NotAMapSource, Source},
 };
-use crate::Warning;
+pub use source::DEFAULT_PACKET;
 
 /// Maximum file size. A capture of a million packets of ordinary size is smaller.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -130,7 +129,7 @@ pub fn load_all(sources: &[Source], options: &Options) -> Result<Loaded, InputEr
 /// if the file cannot be read, is empty, or does not match its suffix.
 pub fn load_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
     let bytes = read_file(path)?;
-    let wrong = |error: hex::HexError| InputError::new(path, error.into());
+    let wrong = |error: HexError| InputError::new(path, error.into());
     if is_hex_name(path) { hex::parse(&bytes).map_err(wrong) } else { Ok(bytes) }
 }
 
@@ -232,3 +231,51 @@ fn unpacker(path: &Path, bytes: &[u8]) -> Option<&'static str> {
     let is_one = |suffix: &str, magic| has_suffix(path, &[suffix]) && bytes.starts_with(magic);
     formats.iter().find(|(suffix, magic, _)| is_one(suffix, magic)).map(|(_, _, tool)| *tool)
 }
+
+/// A file without usable inputs, and why.
+#[derive(Debug, Error)]
+#[error("cannot take input from {}: {problem}", .path.display())]
+pub struct InputError {
+    pub path: PathBuf,
+    #[source]
+    pub problem: Problem,
+}
+
+impl InputError {
+    fn new(path: &Path, problem: Problem) -> Self {
+        Self { path: path.to_owned(), problem }
+    }
+}
+
+/// The problem with a file.
+#[derive(Debug, Error)]
+pub enum Problem {
+    #[error("{0}")]
+    Read(io::Error),
+    #[error("it is a folder; pass the files in it")]
+    Folder,
+    #[error("it is a device or a socket; pass a file or a pipe")]
+    Device,
+    #[error("it is empty")]
+    Empty,
+    #[error("it is larger than 1 GiB; cut a capture with `editcap -r FILE OUT 1-1000`")]
+    TooLarge,
+    #[error("it is compressed; unpack it with `{tool}` first")]
+    Compressed { tool: &'static str },
+    #[error("it is a program (ELF), not a packet; were the files given in the wrong order?")]
+    Object,
+    #[error(transparent)]
+    Hex(#[from] HexError),
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    #[error(transparent)]
+    Map(#[from] MapError),
+    #[error(
+        "its input {name} has the same name as one from {}; name one of the two, for example \
+         other={}", .other.display(), .other.display()
+    )]
+    SameName { name: String, other: PathBuf },
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 //!
 //! Analyses that insertion requires:
 //!
-//! - [`graph`]: functions, basic blocks and edges; [`nest`]: loops, and execution frequencies.
+//! - [`graph`]: functions, basic blocks and edges; [`loops`]: loops, and execution frequencies.
 //! - [`liveness`]: free registers ([`registers`]: registers that an instruction uses); [`frame`]:
 //!   free stack.
 //! - [`flow`]: the minimal set of edges to count.
@@ -19,7 +19,7 @@ pub mod frame;
 pub mod graph;
 pub mod jumps;
 pub mod liveness;
-pub mod nest;
+pub mod loops;
 pub mod registers;
 pub mod rewrite;
 pub mod tracer;

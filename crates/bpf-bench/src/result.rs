@@ -28,7 +28,7 @@ pub struct BenchReport {
     /// Whether a signal ended it early.
     pub is_interrupted: bool,
     /// Empty programs of the types that occur: the overhead of measuring.
-    pub rulers: Vec<Ruler>,
+    pub baselines: Vec<Baseline>,
     /// One per program and input, in the order of the file and of the inputs.
     pub cases: Vec<Case>,
     /// Requested programs, or all of the file, that could not be measured.
@@ -89,7 +89,7 @@ pub struct Verified {
 
 /// An empty program of one type, measured like the others.
 #[derive(Debug, Clone, Serialize)]
-pub struct Ruler {
+pub struct Baseline {
     pub r#type: String,
     /// Its time: the test-run loop, the call, the return.
     pub latency: Part<Latency>,
@@ -187,7 +187,7 @@ pub struct OwnOutput {
     pub return_name: Option<String>,
     /// Median of kernel-repeated batches, per run.
     pub median_ns: Option<f64>,
-    /// Median minus that of the ruler.
+    /// Median minus that of the baseline.
     pub net_ns: Option<f64>,
 }
 
@@ -239,8 +239,8 @@ pub struct Latency {
     pub upper_ns: f64,
     /// Confidence level of the bootstrap interval, 0 to 1.
     pub confidence: f64,
-    /// Time minus that of the ruler of its type; at least 0. With bursts the median difference of
-    /// neighbours, else the difference of medians. The ruler's own is 0. `None` without a ruler.
+    /// Time minus that of the baseline of its type; at least 0. With bursts the median difference of
+    /// neighbours, else the difference of medians. The baseline's own is 0. `None` without a baseline.
     pub net_ns: Option<f64>,
     /// Undisturbed time of a run: the 10th percentile over batches of the 5th percentile of each
     /// batch's bursts. More stable than the median, which follows other activity on the machine.
@@ -296,10 +296,10 @@ pub struct Distribution {
     pub max_ns: u64,
     pub min_ns: u64,
     pub mean_ns: f64,
-    /// Time of an empty program in the same wrapper: the clock itself. Not subtracted above. `None` without a ruler.
+    /// Time of an empty program in the same wrapper: the clock itself. Not subtracted above. `None` without a baseline.
     pub clock_ns: Option<f64>,
     /// p50 minus the clock: the median difference of neighbouring batches; with fewer than six the
-    /// difference of the two figures, at least 0. `None` without a ruler.
+    /// difference of the two figures, at least 0. `None` without a baseline.
     pub net_p50_ns: Option<f64>,
     /// Its interval, which covers variation between loads and over time. `None` with fewer than six batches.
     pub net_p50_lower_ns: Option<f64>,

@@ -132,22 +132,22 @@ pub fn build(
     let output = command
         .output()
         .map_err(|error| format!("cannot run {}: {error}", toolchain.cargo.display()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         // Cargo shows the stderr of a failed build script.
-        eprintln!("{said}");
+        eprintln!("{stderr}");
         return Err(format!(
             "the kernel half in {} does not build: the compiler's messages follow after `stderr`",
             half.dir
         ));
     }
     let object = target_dir.join("bpfel-unknown-none/release").join(half.binary);
-    Ok(Built { object, warnings: warnings(&said) })
+    Ok(Built { object, warnings: warnings(&stderr) })
 }
 
 /// Each warning with its location: "unused variable: `a` (src/main.rs:3:9)".
-fn warnings(said: &str) -> Vec<String> {
-    let mut lines = said.lines().peekable();
+fn warnings(stderr: &str) -> Vec<String> {
+    let mut lines = stderr.lines().peekable();
     let mut found = Vec::new();
     while let Some(line) = lines.next() {
         if let Some(warning) = line.strip_prefix("warning: ") {
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn warnings_come_with_their_place() {
-        let said = "   Compiling a v0.1.0
+        let stderr = "   Compiling a v0.1.0
 warning: unused variable: `b`
  --> src/main.rs:3:9
   |
@@ -247,7 +247,7 @@ warning: `a` (bin \"a\") generated 1 warning
 ";
         let expected =
             ["unused variable: `b` (src/main.rs:3:9)", "`a` (bin \"a\") generated 1 warning"];
-        assert_eq!(warnings(said), expected);
+        assert_eq!(warnings(stderr), expected);
         assert_eq!(warnings("    Finished"), [""; 0]);
     }
 

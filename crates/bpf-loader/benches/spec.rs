@@ -5,20 +5,7 @@ use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use wingbeat_bpf_loader::{KernelTypes, spec::Spec};
-
-// The object writer of the parser's tests.
-#[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../tests/spec/support/btf.rs"]
-mod btf;
-#[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../tests/spec/support/code.rs"]
-mod code;
-#[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../tests/spec/support/elf.rs"]
-mod elf;
-#[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../tests/spec/support/sample.rs"]
-mod sample;
+use wingbeat_bpf_testing::object::{Object, btf, insns, sample::Sample};
 
 const PROGRAMS: [usize; 3] = [10, 100, 1_000];
 /// Maps shared by the programs of a generated object.
@@ -28,7 +15,7 @@ const REFERENCES: usize = 20;
 
 /// Objects from compilers, including one with CO-RE field relocations.
 fn objects(criterion: &mut Criterion) {
-    let sample = sample::Sample::new().bytes();
+    let sample = Sample::new().bytes();
     let objects = [
         ("fun-xdp", fun_xdp::OBJECT),
         ("fun-xdp-log", fun_xdp::OBJECT_WITH_LOG),
@@ -82,7 +69,7 @@ fn kernel_types(criterion: &mut Criterion) {
 
 /// An object without types: programs with repeated loads of map addresses.
 fn made(programs: usize) -> Vec<u8> {
-    let mut object = elf::Object::new();
+    let mut object = Object::new();
     let maps = object.data("maps", &btf::bytes(&[1, 4, 8, 16, 0, 0, 1]).repeat(MAPS));
     let maps: Vec<_> = (0..MAPS)
         .map(|at| object.variable(maps, &format!("map{at}"), 28 * at as u64, 28))
@@ -91,9 +78,9 @@ fn made(programs: usize) -> Vec<u8> {
         let section = object.code(&format!("xdp/{program}"));
         let mut insns = Vec::new();
         for _ in 0..REFERENCES {
-            insns.extend(code::address(1, 0));
+            insns.extend(insns::address(1, 0));
         }
-        insns.push(code::EXIT);
+        insns.push(insns::EXIT);
         object.function(section, &format!("program{program}"), &insns);
         for reference in 0..REFERENCES {
             let map = maps[(program + reference) % MAPS];

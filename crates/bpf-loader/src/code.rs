@@ -6,11 +6,10 @@
 mod context;
 pub mod disassemble;
 mod insn;
-mod registers;
 
 pub use context::context_bytes;
+pub use insn::Registers;
 pub use insn::{Insn, op};
-pub use registers::Registers;
 
 /// A linked program: the entry function first, then all reachable functions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -118,7 +118,7 @@ impl Launched {
             }
             (Err(error), Some(path)) if error.kind() == io::ErrorKind::NotFound => {
                 Err(interpreter(&path).map_or(error, |interpreter| {
-                    let text = format!("there is no {interpreter}, which is to run it");
+                    let text = format!("its interpreter {interpreter} does not exist");
                     io::Error::new(io::ErrorKind::NotFound, text)
                 }))
             }

@@ -12,8 +12,8 @@
 //! - [`owners`]: processes that hold programs. [`links`]: their attachments; [`interfaces`]:
 //!   attachments by netlink.
 //! - [`tail_calls`]: tail calls between programs.
-//! - [`ruler`]: the overhead of run-time statistics.
-//! - [`probed`]: functions of this program to attach probes to.
+//! - [`empty_baseline`]: the overhead of run-time statistics.
+//! - [`uprobe_targets`]: functions of this program to attach probes to.
 //! - [`probe`]: tests features, with one finding each. Printed by `wingbeat doctor`.
 //!
 //! Out of scope: printing (the binary), loading a profiler's or a benchmark's programs (their crates).
@@ -22,24 +22,21 @@ pub mod btf;
 pub mod caller;
 pub mod code;
 pub mod command;
-pub mod cpus;
+pub mod empty_baseline;
+pub mod fd_holders;
 pub mod helpers;
 pub mod interfaces;
 pub mod kernel_names;
 pub mod links;
 pub mod loader;
-mod numbers;
-pub mod owners;
 pub mod perf;
 pub mod probe;
-pub mod probed;
 pub mod program;
 pub mod program_type;
 pub mod rights;
-pub mod ruler;
 pub mod spec;
 mod sys;
-pub mod tail_calls;
+pub mod uprobe_targets;
 
 pub use btf::{BtfError, KernelTypes};
 pub use probe::{Finding, FindingStatus, Verb};

@@ -1,7 +1,7 @@
 //! Perf events on one CPU: the clock of a sampler, and the kernel's records of processes.
 
 use std::{
-    io,
+    fs, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
@@ -109,4 +109,47 @@ impl AsFd for ProcessRecords {
 
 fn number(cpu: u32) -> io::Result<libc::c_int> {
     libc::c_int::try_from(cpu).map_err(io::Error::other)
+}
+
+/// Numbers of the online CPUs, ascending. Fails if the kernel does not report them.
+pub fn online_cpus() -> io::Result<Vec<u32>> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
+    let cpus = cpu_list(text.trim()).filter(|cpus| !cpus.is_empty());
+    cpus.ok_or_else(|| io::Error::other(format!("no list of CPUs: {text:?}")))
+}
+
+/// Parses a list such as `0-3,8`, which may be empty; `None` if it is invalid.
+pub fn cpu_list(list: &str) -> Option<Vec<u32>> {
+    /// More than any kernel supports (`CONFIG_NR_CPUS`).
+    const CPUS_MAX: u32 = 1 << 16;
+    let mut all = Vec::new();
+    for range in list.split(',').filter(|_| !list.is_empty()) {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last >= CPUS_MAX || first > last {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        let check = |list, expected: Option<&[u32]>| {
+            assert_eq!(cpu_list(list).as_deref(), expected, "{list:?}");
+        };
+        check("0", Some(&[0]));
+        check("0-2,5,8-9", Some(&[0, 1, 2, 5, 8, 9]));
+        check("", Some(&[]));
+        check("a", None);
+        check("1-", None);
+        check("0,", None);
+        check("2-1", None);
+        check("0-4294967295", None);
+    }
 }

@@ -7,24 +7,21 @@
 mod expected;
 mod host;
 mod kernel;
-mod perf;
 mod programs;
-mod reading;
-#[cfg(test)]
-mod tests;
 
-use std::{fmt, io};
+use std::{fmt, fs, io};
 
 use serde::Serialize;
+
+use crate::{
+    btf::{BtfError, KernelTypes},
+    rights::{Capability, Rights, how_to_grant},
+};
 
 pub(crate) use self::expected::configuration;
 pub use self::{
     expected::{Denial, Expected, Kernel, denied},
     kernel::TooOld,
-};
-use crate::{
-    btf::{BtfError, KernelTypes},
-    rights::{Capability, Rights, how_to_grant},
 };
 
 /// How far a feature works here.
@@ -113,7 +110,7 @@ pub fn findings() -> Vec<Finding> {
         host::capabilities(&host),
         host::pid_namespace(),
         programs::ring_buffer(&host),
-        perf::cpu_clock(&host),
+        host::cpu_clock(&host),
         programs::perf_event(&host),
         programs::raw_tracepoint(&host),
         programs::btf_tracepoint(&host),
@@ -123,7 +120,7 @@ pub fn findings() -> Vec<Finding> {
         programs::uprobes(),
         programs::uprobe_multi(&host),
         programs::kprobes(),
-        perf::cycles(&host),
+        host::cycles(&host),
         host::kernel_symbols(&host),
         kernel::jit(),
         kernel::statistics(),
@@ -260,3 +257,37 @@ impl fmt::Display for Refusal {
         write!(f, "{} failed: {}", self.step, self.error)
     }
 }
+
+/// Trimmed content of a one-line file.
+fn line(path: &str) -> io::Result<String> {
+    fs::read_to_string(path).map(|text| text.trim().to_owned())
+}
+
+/// Major and minor version of a kernel release such as `6.1.0-44-cloud-amd64`.
+fn release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next()?.parse().ok();
+    Some((next()?, next()?))
+}
+
+/// The selected value in `none [integrity] confidentiality`.
+fn chosen(text: &str) -> Option<&str> {
+    text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+}
+
+/// Whether a file system of type `kind` is listed in the text of `/proc/self/mounts`.
+fn is_mounted(mounts: &str, kind: &str) -> bool {
+    mounts.lines().any(|line| line.split(' ').nth(2) == Some(kind))
+}
+
+/// Whether any line of `/proc/kallsyms` has an address. Without the privilege all are 0.
+fn has_addresses(symbols: &str) -> bool {
+    symbols.lines().any(|line| {
+        line.split(' ').next().is_some_and(|address| {
+            address.len() == 16 && address.bytes().any(|digit| digit != b'0')
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,29 @@
 //! Program types: numbers, names, and support by `BPF_PROG_TEST_RUN`.
 
-use crate::numbers::kernel_numbers;
+/// Defines a type with a constant for each number. Displays like bpftool: the kernel's name in
+/// lower case, `type 99` for unknown numbers.
+macro_rules! kernel_numbers {
+    ($(#[$doc:meta])* $name:ident { $($number:literal = $constant:ident $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            $(pub const $constant: Self = Self($number);)*
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self.0 {
+                    $($number => f.pad($text),)*
+                    other => f.pad(&format!("type {other}")),
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use kernel_numbers;
 
 kernel_numbers! {
     /// A program type (`enum bpf_prog_type`, include/uapi/linux/bpf.h, Linux 6.18).

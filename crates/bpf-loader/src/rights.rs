@@ -2,17 +2,11 @@
 //!
 //! The purpose of each was verified by trying every operation with each set; docs/doctor.md has the table.
 
-mod advice;
-mod capability;
-#[cfg(test)]
-mod tests;
+use std::{env, fmt, fs, io, os::unix::fs::MetadataExt as _};
 
-use std::{env, fs, io, os::unix::fs::MetadataExt as _};
-
+use rustix::process::geteuid;
+use serde::{Serialize, Serializer};
 use wingbeat_text::shell_word;
-
-pub use advice::how_to_get;
-pub use capability::{Capability, CapabilitySet};
 
 /// Inode of `/proc/self/ns/user` in the initial user namespace (`PROC_USER_INIT_INO` of
 /// include/uapi/linux/nsfs.h, include/linux/proc_ns.h before Linux 6.18).
@@ -176,4 +170,218 @@ fn names(capabilities: &[Capability]) -> String {
     let names: Vec<_> = capabilities.iter().map(ToString::to_string).collect();
     let verb = if names.len() == 1 { "is" } else { "are" };
     format!("{} {verb}", names.join(" and "))
+}
+
+// Advice after a denied operation: `sudo` does not help root.
+
+/// How this thread can get the capabilities that it `lacks` of those `needed`, or other possible
+/// causes of a denial; an instruction for the end of a sentence, without a full stop.
+pub fn how_to_get(needed: &[Capability]) -> String {
+    match Rights::current() {
+        Ok(rights) => advice(&rights, needed, geteuid().is_root()),
+        Err(_) => "run it with sudo".to_owned(),
+    }
+}
+
+fn advice(rights: &Rights, needed: &[Capability], is_root: bool) -> String {
+    let missing: Vec<_> = needed.iter().filter(|&&needed| !rights.allow(needed)).collect();
+    if missing.is_empty() {
+        return "this process has the rights, so something else forbids it: a seccomp filter (a \
+                container?), a security module, or the kernel's lockdown"
+            .to_owned();
+    }
+    if !rights.count() {
+        return "this process runs in a user namespace (a rootless container?), whose capabilities \
+                do not apply to eBPF: run it outside"
+            .to_owned();
+    }
+    if !is_root {
+        return "run it with sudo".to_owned();
+    }
+    let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    format!(
+        "this process is root, but has no {}: start its container or service with these \
+         capabilities, for example with `docker run --cap-add`",
+        names.join(" and no ")
+    )
+}
+
+/// A capability; the number is that of include/uapi/linux/capability.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Capability {
+    /// Read files regardless of permissions: executables that only others may read.
+    DacReadSearch = 2,
+    /// Load and attach network programs: XDP, tc.
+    NetAdmin = 12,
+    /// Inspect processes of other users: `/proc/PID/exe`, `/proc/PID/root`.
+    SysPtrace = 19,
+    /// Nearly everything; includes the three at the end of this list.
+    SysAdmin = 21,
+    /// See kernel addresses in `/proc/kallsyms`.
+    Syslog = 34,
+    /// Observe all processes with perf events; load tracing programs, together with `Bpf`.
+    Perfmon = 38,
+    /// Create maps and load programs.
+    Bpf = 39,
+    /// Open the files behind mappings, `/proc/PID/map_files`, including deleted ones.
+    CheckpointRestore = 40,
+}
+
+impl Capability {
+    /// The name for `setcap`, e.g. `cap_bpf`.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// What it is needed for, in a few words.
+    pub fn purpose(self) -> &'static str {
+        self.row().1
+    }
+
+    fn row(self) -> (&'static str, &'static str) {
+        match self {
+            Self::DacReadSearch => {
+                ("cap_dac_read_search", "symbols of files that this user may not read")
+            }
+            Self::NetAdmin => ("cap_net_admin", "XDP and tc programs"),
+            Self::SysPtrace => ("cap_sys_ptrace", "processes of other users"),
+            Self::SysAdmin => ("cap_sys_admin", "nearly everything"),
+            Self::Syslog => ("cap_syslog", "names of kernel functions"),
+            Self::Perfmon => ("cap_perfmon", "sampling all processes"),
+            Self::Bpf => ("cap_bpf", "eBPF programs and maps"),
+            Self::CheckpointRestore => ("cap_checkpoint_restore", "symbols of deleted files"),
+        }
+    }
+
+    /// Whether `CAP_SYS_ADMIN` grants it too, as the kernel does for those split from it in Linux
+    /// 5.8 and 5.9 (`bpf_capable`, `perfmon_capable`, `checkpoint_restore_ns_capable` in
+    /// include/linux/capability.h).
+    fn is_part_of_sys_admin(self) -> bool {
+        matches!(self, Self::Bpf | Self::Perfmon | Self::CheckpointRestore)
+    }
+}
+
+impl fmt::Display for Capability {
+    /// In capitals, as in manual pages: `CAP_BPF`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name().to_ascii_uppercase())
+    }
+}
+
+impl Serialize for Capability {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A set of capabilities, one bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CapabilitySet(u64);
+
+impl CapabilitySet {
+    /// Parses the effective set in `/proc/PID/status`; `None` if it is missing.
+    pub fn from_status(status: &str) -> Option<Self> {
+        let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok().map(Self)
+    }
+
+    /// Whether `capability` itself is in the set.
+    pub fn has(self, capability: Capability) -> bool {
+        self.0 >> (capability as u8) & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use Capability::{Bpf, CheckpointRestore, DacReadSearch, Perfmon, SysAdmin, SysPtrace, Syslog};
+
+    use super::*;
+
+    fn rights(mask: &str, is_initial_user_namespace: bool) -> Rights {
+        Rights { is_initial_user_namespace, ..Rights::with(mask) }
+    }
+
+    #[test]
+    fn reads_the_effective_set() {
+        fn check(status: &str, expected: Option<&[Capability]>) {
+            let all = [SysAdmin, Syslog, Perfmon, Bpf];
+            let found = CapabilitySet::from_status(status).map(|set| {
+                all.into_iter().filter(|&capability| set.has(capability)).collect::<Vec<_>>()
+            });
+            assert_eq!(found.as_deref(), expected, "{status:?}");
+        }
+        check("CapPrm:\tffff\nCapEff:\t0000000000000000\n", Some(&[]));
+        check("CapEff:\t000000c000000000\n", Some(&[Perfmon, Bpf]));
+        check("CapEff:\t0000000400200000\n", Some(&[SysAdmin, Syslog]));
+        check("CapEff:\tlots\n", None);
+        check("CapPrm:\tffff\n", None);
+        check("", None);
+    }
+
+    #[test]
+    fn tells_what_profiling_lacks() {
+        fn check(rights: Rights, missing: &[Capability], extras: &[Capability]) {
+            assert_eq!(rights.missing_for_profile(), missing);
+            assert_eq!(rights.missing_extras_for_profile(), extras);
+        }
+        let extras = [SysPtrace, CheckpointRestore, DacReadSearch, Syslog];
+        check(rights("000001ffffffffff", true), &[], &[]);
+        check(rights("0", true), &[Bpf, Perfmon], &extras);
+        check(rights("8000000000", true), &[Perfmon], &extras);
+        check(rights("c000000000", true), &[], &extras);
+        // CAP_SYS_ADMIN alone.
+        check(rights("200000", true), &[], &[SysPtrace, DacReadSearch, Syslog]);
+        check(rights("000001ffffffffff", false), &[Bpf, Perfmon], &extras);
+    }
+
+    #[test]
+    fn whose_numbers_proc_shows() {
+        fn check(status: &str, expected: bool) {
+            assert_eq!(is_proc_own(status), expected, "{status:?}");
+        }
+        check("Name:\ta\nNSpid:\t4711\nNSpgid:\t1\t2\n", true);
+        check("Name:\ta\nNSpid:\t4711\t2\n", false);
+        check("Name:\ta\n", true);
+        let rights = Rights { is_proc_own: false, ..Rights::with("c000000000") };
+        assert_eq!(rights.check_for_profile(), Err(MissingRights::ForeignProc));
+    }
+
+    #[test]
+    fn tells_how_to_run() {
+        fn check(rights: Rights, expected: &[&str]) {
+            let error = rights.check_for_profile().unwrap_err().to_string();
+            for part in expected {
+                assert!(error.contains(part), "{error}");
+            }
+        }
+        check(
+            rights("0", true),
+            &["CAP_BPF and CAP_PERFMON are missing", "`sudo`", "sudo setcap cap_bpf,cap_perfmon,"],
+        );
+        check(rights("8000000000", true), &["CAP_PERFMON is missing; run it with"]);
+        check(rights("000001ffffffffff", false), &["rootless container"]);
+        assert_eq!(rights("c000000000", true).check_for_profile(), Ok(()));
+    }
+
+    #[test]
+    fn reads_this_process() {
+        let rights = Rights::current().unwrap();
+        assert_eq!(rights.missing_for_profile().is_empty(), rights.check_for_profile().is_ok());
+    }
+
+    #[test]
+    fn advice_for_everybody() {
+        let check = |mask, is_initial, is_root, expected: &str| {
+            let rights = Rights { is_initial_user_namespace: is_initial, ..Rights::with(mask) };
+            let found = advice(&rights, &[Bpf, Capability::NetAdmin], is_root);
+            assert!(found.starts_with(expected), "{found}");
+        };
+        check("0", true, false, "run it with sudo");
+        check("0", true, true, "this process is root, but has no CAP_BPF and no CAP_NET_ADMIN: ");
+        check("1000", true, true, "this process is root, but has no CAP_BPF: ");
+        check("1ffffffffff", true, true, "this process has the rights, so something else");
+        check("8000001000", true, false, "this process has the rights, so something else");
+        check("1ffffffffff", false, true, "this process runs in a user namespace");
+    }
 }

@@ -6,7 +6,7 @@
 //! [`Spec::externs`]; the loader replaces these by descriptors and ids.
 //!
 //! A file passes through stages, each of which relies on the checks of previous ones: identify (is
-//! it an object?) → survey (sections, symbols, relocations) → table and extension (types, lines) →
+//! it an object?) → elf (sections, symbols, relocations) → table and btf_ext (types, lines) →
 //! externs, functions, maps, programs. Linking follows references, and relocates accesses to kernel
 //! structures.
 //!
@@ -15,20 +15,17 @@
 //! section or access, links the wrong function if two sections have one at the same offset, and
 //! does not support kernel functions. The tests compare with it where it is correct.
 
-mod accesses;
-mod alone;
+mod btf_ext;
+mod core_relocations;
+mod elf;
 mod error;
-mod extension;
 mod externs;
 mod functions;
 mod globals;
-mod identify;
 mod link;
 mod map;
 mod references;
 mod section;
-mod struct_ops;
-mod survey;
 mod types;
 
 use std::{
@@ -39,7 +36,7 @@ use std::{
     path::Path,
 };
 
-pub(crate) use accesses::UNRESOLVED;
+pub(crate) use core_relocations::UNRESOLVED;
 pub use error::{SpecError, nearest};
 pub use externs::{Extern, ExternKind, Setting, SettingForm};
 pub(crate) use globals::whole_number;
@@ -51,14 +48,14 @@ pub use section::{Attachment, OtherCode, ProgramSpec, SectionType, SectionTypeEr
 pub use types::ObjectTypes;
 
 use crate::btf::table::TypeTable;
+use btf_ext::BtfExt;
+use elf::identify;
+use elf::{Elf, Role};
 use error::Flaw;
-use extension::Extension;
 use externs::Externs;
 use functions::Functions;
 use globals::Globals;
-use identify::identify;
 use map::Maps;
-use survey::{Role, Survey};
 
 /// Maximum file size in bytes; objects have some hundred thousand.
 const FILE_LEN_MAX: u64 = 256 << 20;
@@ -144,25 +141,25 @@ impl Spec {
     }
 
     fn understand(file: &str, bytes: &[u8], given: &[SectionType]) -> Result<Self, Flaw> {
-        let survey = Survey::read(bytes)?;
-        let (types, extension) = types(&survey)?;
-        let externs = Externs::find(&survey, types.as_ref());
-        let functions = Functions::find(&survey, &extension, &externs)?;
-        let maps = Maps::find(&survey, types.as_ref(), &externs)?;
+        let elf = Elf::read(bytes)?;
+        let (types, btf_ext) = types(&elf)?;
+        let externs = Externs::find(&elf, types.as_ref());
+        let functions = Functions::find(&elf, &btf_ext, &externs)?;
+        let maps = Maps::find(&elf, types.as_ref(), &externs)?;
         let (mut programs, other_code) =
-            section::programs(&survey, &functions, given, &maps.in_tables());
-        struct_ops::attach(&mut programs, &survey, types.as_ref(), &functions);
+            section::programs(&elf, &functions, given, &maps.in_tables());
+        functions::attach(&mut programs, &elf, types.as_ref(), &functions);
         let kernel_types =
-            types.as_ref().map(|types| types::prepare(types, &survey, &functions, &externs));
+            types.as_ref().map(|types| types::prepare(types, &elf, &functions, &externs));
         Ok(Self {
             file: file.to_owned(),
-            license: license(&survey)?,
-            kernel_version: kernel_version(&survey)?,
+            license: license(&elf)?,
+            kernel_version: kernel_version(&elf)?,
             entries: programs.iter().map(|(spec, number)| (spec.name.clone(), *number)).collect(),
             programs: programs.into_iter().map(|(spec, _)| spec).collect(),
             other_code,
-            globals: Globals::find(&survey),
-            sections: survey
+            globals: Globals::find(&elf),
+            sections: elf
                 .sections
                 .iter()
                 .map(|section| (section.name.to_owned(), section.role))
@@ -251,18 +248,18 @@ impl Spec {
 }
 
 /// The types, and the metadata about code that uses them.
-fn types(survey: &Survey<'_>) -> Result<(Option<TypeTable>, Extension), Flaw> {
-    let Some(bytes) = survey.only(Role::Types)? else { return Ok((None, Extension::new())) };
+fn types(elf: &Elf<'_>) -> Result<(Option<TypeTable>, BtfExt), Flaw> {
+    let Some(bytes) = elf.only(Role::Types)? else { return Ok((None, BtfExt::new())) };
     let types = TypeTable::parse(bytes).map_err(|reason| Flaw::damaged(".BTF", reason))?;
-    let extension = match survey.only(Role::Extension)? {
-        Some(bytes) => extension::parse(bytes, &types)?,
-        None => Extension::new(),
+    let btf_ext = match elf.only(Role::BtfExt)? {
+        Some(bytes) => btf_ext::parse(bytes, &types)?,
+        None => BtfExt::new(),
     };
-    Ok((Some(types), extension))
+    Ok((Some(types), btf_ext))
 }
 
-fn license(survey: &Survey<'_>) -> Result<Option<CString>, Flaw> {
-    let Some(bytes) = survey.only(Role::License)? else { return Ok(None) };
+fn license(elf: &Elf<'_>) -> Result<Option<CString>, Flaw> {
+    let Some(bytes) = elf.only(Role::License)? else { return Ok(None) };
     match CStr::from_bytes_until_nul(bytes) {
         Ok(text) => Ok(Some(text.to_owned())),
         Err(_) => Err(Flaw::damaged("license", "its text has no terminator")),
@@ -272,8 +269,8 @@ fn license(survey: &Survey<'_>) -> Result<Option<CString>, Flaw> {
 /// `KERNEL_VERSION_ANY` of old loaders (gobpf): any version.
 const ANY_VERSION: u32 = 0xffff_fffe;
 
-fn kernel_version(survey: &Survey<'_>) -> Result<Option<u32>, Flaw> {
-    let Some(bytes) = survey.only(Role::Version)? else { return Ok(None) };
+fn kernel_version(elf: &Elf<'_>) -> Result<Option<u32>, Flaw> {
+    let Some(bytes) = elf.only(Role::Version)? else { return Ok(None) };
     let bytes: [u8; 4] = bytes.try_into().map_err(|_| {
         Flaw::damaged("version", format!("a version has 4 bytes, and it has {}", bytes.len()))
     })?;

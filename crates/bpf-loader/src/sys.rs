@@ -4,31 +4,28 @@
 //! bpf_attr` (include/uapi/linux/bpf.h, Linux 6.18); the kernel accepts a shorter one and treats
 //! the rest as zero. Padding is explicit, because the kernel requires it to be zero.
 
-mod child;
 mod info;
 mod link;
 mod map;
 mod mapping;
 mod perf;
-mod probed;
+mod process;
 mod program;
-mod signals;
-mod stop;
-mod types;
-mod user;
 
 use std::{
     io,
-    os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
 };
 
-pub(crate) use child::{Child, Shared};
+use info::{ProgramInfo, info_by_fd};
+
 pub(crate) use info::{
     LoadedObject, enable_statistics, ids, link_info, map_info, open_id, open_pinned, program_info,
     program_maps,
 };
 pub(crate) use link::{
-    link_iterator, link_perf_event, link_uprobes, open_iterator, open_raw_tracepoint,
+    emulated, link_iterator, link_perf_event, link_uprobes, open_iterator, open_raw_tracepoint,
+    stepped,
 };
 pub(crate) use map::{
     MapCreate, create_map, delete_element, freeze_map, kernel_name, lookup_and_delete,
@@ -38,15 +35,12 @@ pub(crate) use mapping::Mapping;
 pub(crate) use perf::{
     open_clock, open_counter, open_page_faults, open_process_records, set_program, switch,
 };
-pub(crate) use probed::{emulated, stepped};
+pub(crate) use process::{Child, Shared, run_as};
+pub(crate) use process::{accept_alarm_only, let_go, ring, stop_at_exec, wait_for_stop};
 pub(crate) use program::{
     LoadRequest, ProgramKind, RETURN_ZERO, TestRun, TestRunOutcome, load_program, load_verified,
     test_run,
 };
-pub(crate) use signals::{accept_alarm_only, ring};
-pub(crate) use stop::{let_go, stop_at_exec, wait_for_stop};
-pub(crate) use types::{btf_bytes, load_btf, program_function};
-pub(crate) use user::run_as;
 
 /// `ENOTSUPP`, which has neither name nor message in user space (include/linux/errno.h).
 pub(crate) const ENOTSUPP: i32 = 524;
@@ -104,4 +98,84 @@ fn address_mut(bytes: &mut [u8]) -> u64 {
 /// A length in the kernel's type.
 fn length(bytes: &[u8]) -> io::Result<u32> {
     u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+// `bpf(2)` for type information: loading it, and reading that of a loaded program.
+
+const BPF_BTF_LOAD: libc::c_long = 18;
+
+/// Maximum size of type information that is read; that of a whole kernel has some 5 MB.
+const BTF_LEN_MAX: u32 = 64 << 20;
+
+/// `struct bpf_btf_info` (include/uapi/linux/bpf.h, Linux 6.18).
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+struct BtfInfo {
+    btf: u64,
+    btf_size: u32,
+    id: u32,
+    name: u64,
+    name_len: u32,
+    kernel_btf: u32,
+}
+
+const _: () = assert!(size_of::<BtfInfo>() == 32);
+
+/// Id of the program's type information and type id of its entry function; `None` for a program without.
+pub(crate) fn program_function(program: BorrowedFd<'_>) -> io::Result<Option<(u32, u32)>> {
+    let found = program_info(program)?;
+    if found.btf_id == 0 || found.nr_func_info == 0 {
+        return Ok(None);
+    }
+    // Instruction and type.
+    let mut first = [0_u32; 2];
+    let mut info = ProgramInfo {
+        nr_func_info: 1,
+        func_info_rec_size: size_of_val(&first) as u32,
+        func_info: first.as_mut_ptr().addr() as u64,
+        ..Default::default()
+    };
+    // SAFETY: the one requested list has room for as many records of that size as it says.
+    unsafe { info_by_fd(program, &mut info) }?;
+    let [_, type_id] = first;
+    Ok((type_id != 0).then_some((found.btf_id, type_id)))
+}
+
+/// Loads type information.
+pub(crate) fn load_btf(bytes: &[u8]) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    #[derive(Default)]
+    struct BtfLoad {
+        btf: u64,
+        btf_log_buf: u64,
+        btf_size: u32,
+        btf_log_size: u32,
+        btf_log_level: u32,
+        padding: u32,
+    }
+    let attr = BtfLoad { btf: address(bytes), btf_size: length(bytes)?, ..Default::default() };
+    // SAFETY: the structure has the command's layout; its pointers are null or to a slice that
+    // outlives the call, with its length.
+    unsafe { bpf_fd(BPF_BTF_LOAD, attr) }
+}
+
+/// Type information by id, as loaded.
+pub(crate) fn btf_bytes(id: u32) -> io::Result<Vec<u8>> {
+    let btf = open_id(LoadedObject::TYPES, id)?;
+    let btf = btf.as_fd();
+    let mut size = BtfInfo::default();
+    // SAFETY: the structure holds plain numbers, its lists are null with a length of 0.
+    unsafe { info_by_fd(btf, &mut size) }?;
+    if size.btf_size > BTF_LEN_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "the type information is too large",
+        ));
+    }
+    let mut bytes = vec![0_u8; size.btf_size as usize];
+    let mut info =
+        BtfInfo { btf: address_mut(&mut bytes), btf_size: size.btf_size, ..Default::default() };
+    // SAFETY: the one requested list has room for as many bytes as it says.
+    unsafe { info_by_fd(btf, &mut info) }?;
+    Ok(bytes)
 }

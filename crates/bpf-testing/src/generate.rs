@@ -5,7 +5,6 @@
 //! everything computed.
 
 mod compile;
-mod reach;
 
 use proptest::prelude::*;
 use wingbeat_bpf_loader::code::{Code, op};

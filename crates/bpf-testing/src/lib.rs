@@ -11,7 +11,7 @@
 //! - [`model`]: environment of generated programs: a packet, and the value of one map.
 //! - [`world`]: environment of real objects: packets and their contexts, maps, kernel helpers.
 //!
-//! - [`assemble`], [`generate`]: programs written by hand, and random ones.
+//! - [`assemble`], [`generate`]: programs written by hand, and random ones. [`object`]: object files.
 //!
 //! Nothing here calls the kernel. Map contents come from a [`Contents`](world::Contents).
 
@@ -22,6 +22,8 @@ pub mod generate;
 pub mod machine;
 pub mod memory;
 pub mod model;
+#[expect(clippy::new_without_default, reason = "test objects are written step by step")]
+pub mod object;
 pub mod world;
 
 use std::borrow::Cow;

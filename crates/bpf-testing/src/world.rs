@@ -6,12 +6,10 @@
 //! Maps are shadows: the first access fetches an entry from the [`Contents`], and writes stay here. Hash tables never
 //! fill up, and LRU tables evict nothing.
 
+mod contexts;
 mod helpers;
 mod maps;
 mod packet;
-mod queues;
-mod skb;
-mod xdp;
 
 use wingbeat_bpf_loader::{
     ProgramType,
@@ -141,7 +139,7 @@ impl Host for World<'_> {
     fn packet(&self, memory: &Memory, offset: u64, size: usize) -> Step<Option<u64>> {
         // Offsets beyond 2 GiB are ancillary data of classic BPF.
         if offset > i32::MAX as u64 {
-            return Err("a classic load of what is no packet".into());
+            return Err("a classic load without a packet".into());
         }
         let bytes = self.packet.bytes(memory);
         let start = offset as usize;

@@ -12,7 +12,7 @@ use wingbeat_bpf_bench::{
 use wingbeat_bpf_loader::spec::Spec;
 
 use crate::{
-    bench::{InputArgs, told, with_progress},
+    bench::{InputArgs, with_log, with_progress},
     output::PendingFile,
     shell::{message, print_by, stdout_has_colours, warning, width_of},
     values::{Format, FormatArgs},
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
     let counted = with_progress(quiet, |watcher| {
         measure::count_program(&spec, &program, &plan, watcher.stop)
     });
-    let counted = told(counted, verbose)?;
+    let counted = with_log(counted, verbose)?;
     let mut files = SourceFiles::default();
     let found = Annotation::new(
         spec.file(),

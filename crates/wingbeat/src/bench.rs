@@ -1,9 +1,14 @@
 //! `wingbeat bench`: parses flags, calls the library, prints text.
 
 mod args;
-mod profiles;
 
-use std::{io, path::Path, process::ExitCode, time::Duration};
+use std::{
+    collections::HashSet,
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,9 +18,10 @@ use wingbeat_bpf_bench::{
     measure::{self, BenchError, Progress, Watcher},
     plan::Plan,
     report::{self, Style, veristat},
-    result::{BenchReport, Comparison, Failure, SCHEMA_VERSION},
+    result::{BenchReport, Case, Comparison, Failure, SCHEMA_VERSION},
 };
 use wingbeat_bpf_loader::{loader::LoadError, spec::Spec};
+use wingbeat_track::run::left_profiles::{VARIABLE, file_name};
 
 pub(crate) use self::args::{BenchArgs, InputArgs};
 use crate::{
@@ -36,19 +42,20 @@ const ALL_OF_THE_LOG: &str = "-v prints all of the verifier's log";
 pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let spec = args.inputs.spec(&args.object)?;
-    let folder = profiles::folder(args)?;
+    let folder = profile_folder(args)?;
     let (plan, warnings) = plan(args, folder.is_some())?;
     let style = style(args.output.is_some(), verbose);
     let done = match &args.against {
         None => {
             let report = with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher));
-            let report = told(report, verbose)?;
+            let report = with_log(report, verbose)?;
             Done { report, text: None, is_compared: false, is_worse: false }
         }
         Some(csv) if csv.extension().is_some_and(|extension| extension == "csv") => {
             let rows = veristat_rows(csv)?;
             let report = with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher));
-            let found = against_veristat(told(report, verbose)?, &rows, csv, args.thresholds())?;
+            let found =
+                against_veristat(with_log(report, verbose)?, &rows, csv, args.thresholds())?;
             compared(found, args.format(), style)?
         }
         Some(other) => {
@@ -58,7 +65,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             let found = with_progress(quiet, |watcher| {
                 measure::against(&spec, &other, &plan, thresholds, watcher)
             });
-            compared(told(found, verbose)?, args.format(), style)?
+            compared(with_log(found, verbose)?, args.format(), style)?
         }
     };
     if verbose {
@@ -75,7 +82,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         None => report::write(args.format(), &done.report, style)?,
     };
     if let Some(folder) = folder {
-        profiles::write(&folder, &done.report.cases)?;
+        write_profiles(&folder, &done.report.cases)?;
     }
     // A table without rows adds nothing to the errors.
     let is_empty = done.report.cases.is_empty() && done.report.verified.is_empty();
@@ -194,7 +201,7 @@ impl InputArgs {
 }
 
 /// With `-v`, prints the full verifier log before the error.
-pub(crate) fn told<T>(found: Result<T, BenchError>, verbose: bool) -> anyhow::Result<T> {
+pub(crate) fn with_log<T>(found: Result<T, BenchError>, verbose: bool) -> anyhow::Result<T> {
     if let Err(error @ BenchError::Load(LoadError::Rejected { rejection, .. })) = &found {
         // After the end of the log, the kernel's bare "permission denied" would be misleading.
         if !verbose {
@@ -258,4 +265,34 @@ fn exit_code(done: &Done, is_strict: bool) -> ExitCode {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }
+}
+
+/// Folder of `--profiles`, or of the variable set by `wingbeat run`. Creates it.
+fn profile_folder(args: &BenchArgs) -> anyhow::Result<Option<PathBuf>> {
+    let variable = || env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let Some(folder) = args.profiles.clone().or_else(variable) else { return Ok(None) };
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create the folder {} for profiles", folder.display()))?;
+    Ok(Some(folder))
+}
+
+/// Writes one file per case with a profile, named after its benchmark, where `wingbeat run` looks for it.
+fn write_profiles(folder: &Path, cases: &[Case]) -> anyhow::Result<()> {
+    let mut names = HashSet::new();
+    for case in cases {
+        // Numbers cases of the same name like the adapters.
+        let numbered = |number: usize| match number {
+            1 => case.name.clone(),
+            _ => format!("{}#{number}", case.name),
+        };
+        let name = (1..).map(numbered).find(|name| names.insert(name.clone()));
+        let Some((name, profile)) = name.zip(case.profile.as_ref()) else { continue };
+        let Some(file) = file_name(&name) else {
+            warning!("no profile of {name}: its name is too long for that of a file");
+            continue;
+        };
+        let path = folder.join(file);
+        fs::write(&path, profile).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }

@@ -10,7 +10,7 @@ use wingbeat_bpf_bench::{
     input::DEFAULT_PACKET,
     instrument::wrapper::{
         self,
-        alternate::{Turns, VALUE_SIZE, neighbours},
+        alternate::{BurstPlan, VALUE_SIZE, neighbours},
     },
 };
 use wingbeat_bpf_loader::{
@@ -64,7 +64,7 @@ pub(crate) fn made(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
 /// Two codes in the kernel, at a random address.
 pub(crate) struct Image {
     program: Loaded,
-    notebook: LoadedMap,
+    results: LoadedMap,
 }
 
 impl Image {
@@ -84,16 +84,16 @@ impl Image {
         };
         let place = random.below(PLACES);
         let both = wrapper::alternate(codes, first_maps, home, XDP_PASS, place, options)?;
-        let notebook = LoadedMap::notebook(VALUE_SIZE as u32)?;
-        let maps: Vec<_> = first.into_iter().chain(second).chain([notebook.as_fd()]).collect();
+        let results = LoadedMap::results(VALUE_SIZE as u32)?;
+        let maps: Vec<_> = first.into_iter().chain(second).chain([results.as_fd()]).collect();
         let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
         let program = loader.load_image(program, &both.code, &both.called, &maps, effort)?;
-        Ok(Self { program, notebook })
+        Ok(Self { program, results })
     }
 
     /// Calls per burst of each, derived from a first run.
     pub(crate) fn burst_calls(&self, random: &mut Random) -> Result<[u32; 2]> {
-        let trial = self.take_turns([100; 2], 10, random)?;
+        let trial = self.run_bursts([100; 2], 10, random)?;
         Ok([0, 1].map(|side| {
             let ns = median(trial.iter().map(|pair| pair[side]).collect()).max(1.0);
             (BURST_NS / ns).clamp(1.0, 10_000.0) as u32
@@ -101,7 +101,7 @@ impl Image {
     }
 
     /// Alternates both: times per call of neighbouring bursts, first code first.
-    pub(crate) fn take_turns(
+    pub(crate) fn run_bursts(
         &self,
         calls: [u32; 2],
         pairs: usize,
@@ -109,12 +109,12 @@ impl Image {
     ) -> Result<Vec<[f64; 2]>> {
         let firsts: Vec<u8> = (0..pairs).map(|_| u8::from(random.coin())).collect();
         let order = firsts.iter().flat_map(|&side| [side, 1 - side]).collect();
-        let turns = Turns::of_two(calls, order);
-        self.notebook.write_notebook(&turns.to_value())?;
+        let plan = BurstPlan::of_two(calls, order);
+        self.results.write_results(&plan.to_value())?;
         let input = RunInput { data: &DEFAULT_PACKET, context: &[] };
         run(self.program.as_fd(), ProgramType::XDP, input, 1)?;
-        let value = self.notebook.read_notebook()?;
-        let times: Vec<(u8, f64)> = turns.read(&value).collect();
+        let value = self.results.read_results()?;
+        let times: Vec<(u8, f64)> = plan.read(&value).collect();
         Ok(neighbours(&times).collect())
     }
 }

@@ -48,7 +48,7 @@ fn later_return_value(case: &RawCase) -> Option<u32> {
 }
 
 /// Results of runs that get the output packet of previous runs; `None` if they do not differ.
-/// `net_of` subtracts the ruler from a median.
+/// `net_of` subtracts the baseline from a median.
 pub(super) fn own_output(case: &RawCase, net_of: &dyn Fn(f64) -> Option<f64>) -> Option<OwnOutput> {
     let found = case.own_output?;
     let times = Sample::new(case.run.own_output_ns.clone()).ok();

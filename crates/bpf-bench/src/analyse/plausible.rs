@@ -45,12 +45,12 @@ fn least_ns(instructions: u64, calls: &[Calls]) -> f64 {
     others as f64 / INSTRUCTIONS_PER_NS_MAX + calls as f64 * CALL_NS_MIN
 }
 
-/// What contradicts itself in a case, in words. `ruler_ns` is what the kernel reports of an empty program of
+/// What contradicts itself in a case, in words. `baseline_ns` is what the kernel reports of an empty program of
 /// its type.
-pub(super) fn contradictions(case: &Case, ruler_ns: Option<u32>) -> Vec<String> {
+pub(super) fn contradictions(case: &Case, baseline_ns: Option<u32>) -> Vec<String> {
     let latency = case.latency.measured();
     let mut found: Vec<_> = too_fast(case, latency).into_iter().collect();
-    found.extend(latency.zip(ruler_ns).and_then(|it| slower_by_kernel(case, it)));
+    found.extend(latency.zip(baseline_ns).and_then(|it| slower_by_kernel(case, it)));
     if let Some(own) = &case.own_output
         && let Some((instructions, median_ns)) = own.instructions.zip(own.median_ns)
     {
@@ -71,7 +71,7 @@ pub(super) fn contradictions(case: &Case, ruler_ns: Option<u32>) -> Vec<String> 
 const BY_KERNEL: (f64, f64) = (4.0, 30.0);
 
 /// The kernel begins each run it repeats with an empty result; calls of a burst share one.
-fn slower_by_kernel(case: &Case, (latency, ruler_ns): (&Latency, u32)) -> Option<String> {
+fn slower_by_kernel(case: &Case, (latency, baseline_ns): (&Latency, u32)) -> Option<String> {
     let is_alike = case
         .counts
         .measured()
@@ -81,7 +81,7 @@ fn slower_by_kernel(case: &Case, (latency, ruler_ns): (&Latency, u32)) -> Option
         return None;
     }
     let net_ns = latency.net_ns?;
-    let by_kernel_ns = f64::from(latency.kernel_ns.saturating_sub(ruler_ns));
+    let by_kernel_ns = f64::from(latency.kernel_ns.saturating_sub(baseline_ns));
     is_another_path(net_ns, by_kernel_ns).then(|| {
         format!(
             "{} takes net {} ns in bursts and {} ns when the kernel repeats it",

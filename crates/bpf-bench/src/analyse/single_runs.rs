@@ -15,11 +15,11 @@ use crate::{
 /// Minimum clocked batches for an interval of their medians.
 const CLOCKINGS_MIN: usize = 6;
 
-/// Statistics of a program's single runs and those of its ruler, which may be the same. Without a
+/// Statistics of a program's single runs and those of its baseline, which may be the same. Without a
 /// clock around the program, the reason.
 pub(super) fn of(
     run: &RawRun,
-    ruler: &RawRun,
+    baseline: &RawRun,
     (step, seed): (Option<f64>, u64),
     no_clock: Option<&str>,
 ) -> Part<Distribution> {
@@ -39,10 +39,10 @@ pub(super) fn of(
     let mean_ns = recorded.sum_ns as f64 / recorded.count as f64;
     let plain_ns = Sample::new(run.samples_ns.clone()).map_or(0.0, |sample| sample.median());
     let median_ns = |recorded: &Recorded| Some(Quantiles::new(recorded, step).ok()?.of(0.5));
-    let clock_ns = ruler.recorded.as_ref().and_then(median_ns);
+    let clock_ns = baseline.recorded.as_ref().and_then(median_ns);
     let medians =
         |run: &RawRun| -> Vec<f64> { run.clockings.iter().filter_map(median_ns).collect() };
-    let (own, empty) = (medians(run), medians(ruler));
+    let (own, empty) = (medians(run), medians(baseline));
     let without_clock: Vec<f64> = own.iter().zip(&empty).map(|(own, empty)| own - empty).collect();
     let (p50, net) = (median_with_interval(own, seed), median_with_interval(without_clock, seed));
     let net_p50_ns = match net {

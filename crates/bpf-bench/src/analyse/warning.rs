@@ -9,14 +9,14 @@ use super::{
 use crate::{
     Warning, conditions,
     counts::TailCalls,
-    result::{Case, Latency, Ruler},
+    result::{Baseline, Case, Latency},
 };
 
 /// Maximum instructions of a run that is called short: XDP_ABORTED, or input rejected at once.
 const SHORT_INSTRUCTIONS: u64 = 12;
 
 /// All warnings of a measurement. Cases are identified by name.
-pub(super) fn warnings(raw: &Raw, rulers: &[Ruler], cases: &[Case]) -> Vec<Warning> {
+pub(super) fn warnings(raw: &Raw, baselines: &[Baseline], cases: &[Case]) -> Vec<Warning> {
     let mut warnings = remarks(&raw.remarks);
     // Nothing was run, so nothing was disturbed.
     if cases.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn warnings(raw: &Raw, rulers: &[Ruler], cases: &[Case]) -> Vec<Warni
     let contexts =
         raw.measured.cases.iter().map(|case| (&*case.name, case.made_up_context.as_deref()));
     let found = [
-        disagreeing(raw, rulers, cases),
+        disagreeing(raw, baselines, cases),
         feeding(cases),
         varying(cases),
         aborted(cases),
@@ -47,16 +47,16 @@ pub(super) fn warnings(raw: &Raw, rulers: &[Ruler], cases: &[Case]) -> Vec<Warni
 }
 
 /// Figures that contradict each other.
-fn disagreeing(raw: &Raw, rulers: &[Ruler], cases: &[Case]) -> Option<Warning> {
-    let ruler_ns = |case: &RawCase| {
-        let ruler = rulers.iter().find(|ruler| ruler.r#type == case.r#type.name())?;
-        Some(ruler.latency.measured()?.kernel_ns)
+fn disagreeing(raw: &Raw, baselines: &[Baseline], cases: &[Case]) -> Option<Warning> {
+    let baseline_ns = |case: &RawCase| {
+        let baseline = baselines.iter().find(|baseline| baseline.r#type == case.r#type.name())?;
+        Some(baseline.latency.measured()?.kernel_ns)
     };
-    let rulers_ns = raw.measured.cases.iter().map(ruler_ns);
+    let baselines_ns = raw.measured.cases.iter().map(baseline_ns);
     let those: Vec<String> = cases
         .iter()
-        .zip(rulers_ns)
-        .flat_map(|(case, ruler_ns)| plausible::contradictions(case, ruler_ns))
+        .zip(baselines_ns)
+        .flat_map(|(case, baseline_ns)| plausible::contradictions(case, baseline_ns))
         .collect();
     warning(
         FIGURES_DISAGREE,
@@ -214,7 +214,7 @@ fn extensions(those: &[String]) -> Option<Warning> {
         "the program that it extends (freplace) is not there, so it is measured by itself, as a program \
          of the type of its argument",
         those,
-        "the figures are those of its own code; the verifier may judge it otherwise beside its target",
+        "the figures are those of its own code; the verifier may judge it differently together with its target",
         "name the program that it extends with --target, to have the verifier's figures of the two \
          together",
     )

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use wingbeat_text::{Paint, cut, fixed};
 
-use super::{AnnotatedFunction, AnnotatedLine, Annotation, Block, Style, path};
+use super::{AnnotatedFunction, AnnotatedLine, Annotation, Block, Style, model::shortened};
 
 /// Minimum share of all instructions of a hot line.
 const HOT_SHARE: f64 = 0.10;
@@ -96,7 +96,7 @@ impl Writer<'_> {
         for line in &function.lines {
             if line.file != file {
                 file = &line.file;
-                let shown = if self.style.has_full_paths { file } else { path::shortened(file) };
+                let shown = if self.style.has_full_paths { file } else { shortened(file) };
                 self.dim(&format!("  {shown}"));
             }
             self.source_line(line);

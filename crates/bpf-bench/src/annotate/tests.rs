@@ -212,7 +212,7 @@ fn a_profile_has_what_the_lines_executed() {
     let read = |bytes: io::Result<Vec<u8>>| {
         Side::read("later", &bytes.expect("bytes")).expect("a profile")
     };
-    let found = read(profile::of_counts(&code(), &ObjectTypes::default(), &counts));
+    let found = read(of_counts(&code(), &ObjectTypes::default(), &counts));
     assert_eq!((found.total(), found.is_exact()), (15.0, true));
     let annotation = Annotation::new(
         "a.o",
@@ -223,7 +223,7 @@ fn a_profile_has_what_the_lines_executed() {
         &counts,
         &mut |_, _| None,
     );
-    assert_eq!(read(profile::of_annotation(&annotation)), found);
+    assert_eq!(read(pprof(&annotation)), found);
 }
 
 proptest! {

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::param::clock_ticks_per_second;
 use serde::Serialize;
 
-use super::files::Files;
+use super::Files;
 
 /// Maximum number of CPU lines read.
 const CPUS_MAX: usize = 8192;

@@ -4,11 +4,8 @@
 //! Queues, stacks and Bloom filters take only a list of values, pushed in order. Per-CPU maps take
 //! `"value"` for all CPUs, or `"values"`, a list with one per CPU. `value.rs` describes the syntax
 //! of bytes. Program tables take `{"program": "NAME"}` as a value, map tables `{"map": "NAME"}`.
-//! JSON dumps of bpftool are accepted too (`dump.rs`).
+//! JSON dumps of bpftool are accepted too.
 
-mod dump;
-#[cfg(test)]
-mod tests;
 mod value;
 
 use std::{collections::HashMap, fmt};
@@ -247,8 +244,11 @@ impl Reader {
                 let values = values.iter().enumerate();
                 let bytes = values.map(|(cpu, value)| {
                     let part = Part::ValueOfCpu(cpu);
-                    let value = dump::value_of_cpu(value, cpu)
-                        .map_err(|error| MapError::Bytes { index: self.index, part, error })?;
+                    let value = value_of_cpu(value, cpu).map_err(|error| MapError::Bytes {
+                        index: self.index,
+                        part,
+                        error,
+                    })?;
                     self.bytes(value, part)
                 });
                 EntryValue::PerCpu(bytes.collect::<Result<_, _>>()?)
@@ -264,7 +264,7 @@ impl Reader {
 
     /// A value for all CPUs.
     fn value(&mut self, value: &Value) -> Result<EntryValue, MapError> {
-        let named = |what| dump::named(value, what).map_err(|error| self.wrong_value(error));
+        let named = |what| named(value, what).map_err(|error| self.wrong_value(error));
         match self.shape.kind {
             MapKind::ProgramTable => named("program").map(EntryValue::Program),
             MapKind::MapTable | MapKind::MapHash => named("map").map(EntryValue::Map),
@@ -289,12 +289,12 @@ impl Reader {
 
     fn check_members(&self, members: &Map<String, Value>) -> Result<(), MapError> {
         let kind = self.shape.kind;
-        if let Some(error) = dump::refusal(members) {
+        if let Some(error) = refusal(members) {
             return Err(self.wrong_value(error));
         }
         let unexpected = members.keys().find(|name| match name.as_str() {
             "key" => kind == MapKind::Queue,
-            "value" | dump::REPEATED => false,
+            "value" | REPEATED => false,
             "values" => !kind.is_per_cpu() || members.contains_key("value"),
             _ => true,
         });
@@ -334,3 +334,44 @@ impl Reader {
         }
     }
 }
+
+// Additions of `bpftool map dump -j` to plain bytes (tools/bpf/bpftool/map.c, Linux 6.12): a
+// readable copy (`formatted`), values by CPU, unreadable entries, and ids of maps and programs.
+
+/// Redundant member of an entry.
+const REPEATED: &str = "formatted";
+
+/// Why an entry is rejected, if it is from a dump that cannot be restored elsewhere.
+fn refusal(members: &Map<String, Value>) -> Option<EntryError> {
+    if members.contains_key("inner_map_id") {
+        return Some(EntryError::ForeignId { what: "map" });
+    }
+    let error = members.get("value")?.as_object()?.get("error")?.as_str()?;
+    Some(EntryError::Unread { message: error.chars().take(FOUND_MAX).collect() })
+}
+
+/// Characters of bpftool's message that are quoted.
+const FOUND_MAX: usize = 60;
+
+/// Value of one CPU: plain, or in bpftool's form `{"cpu": 0, "value": …}`.
+fn value_of_cpu(item: &Value, cpu: usize) -> Result<&Value, EntryError> {
+    let members = item.as_object().filter(|members| members.contains_key("cpu"));
+    let Some(members) = members else { return Ok(item) };
+    let number = members.get("cpu").and_then(Value::as_u64);
+    let is_next = number.and_then(|number| usize::try_from(number).ok()) == Some(cpu);
+    match members.get("value") {
+        Some(value) if is_next => Ok(value),
+        _ => Err(EntryError::Cpu { expected: cpu }),
+    }
+}
+
+/// The name in `{"program": "NAME"}`, or in the like for another kind.
+fn named(value: &Value, what: &'static str) -> Result<String, EntryError> {
+    let members = value.as_object().filter(|members| members.len() == 1);
+    let name = members.and_then(|members| members.get(what)).and_then(Value::as_str);
+    // Anything else is an id, which has another meaning on each machine.
+    name.map(str::to_owned).ok_or(EntryError::ForeignId { what })
+}
+
+#[cfg(test)]
+mod tests;

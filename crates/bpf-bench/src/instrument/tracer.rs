@@ -18,18 +18,16 @@
 //! running on the CPU (`__bpf_prog_enter_recur` in kernel/bpf/trampoline.c, Linux 6.18), and counts
 //! the skipped runs. The two programs may interrupt each other, and write to different locations.
 
-mod notebook;
+mod map_layout;
 
-pub use notebook::{CounterSums, Notebook, WrongLen, read_notebook};
+pub use map_layout::{CounterSums, RunRecords, WrongLen, read_results};
 
 use wingbeat_bpf_loader::code::{Insn, op};
 
 use super::wrapper::{
-    KTIME_GET_NS,
-    emit::{alu, alu_immediate, call_helper, exit, load, store},
-    record_at_r3,
+    KTIME_GET_NS, alu, alu_immediate, call_helper, exit, load, record_at_r3, store,
 };
-use notebook::Layout;
+use map_layout::Layout;
 
 /// Maximum concurrent runs on one CPU. More can be distinguished as long as the oldest is not evicted.
 pub const SLOTS: u16 = 8;

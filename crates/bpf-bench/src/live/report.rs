@@ -2,7 +2,7 @@
 //! docs/top.md describes its JSON.
 
 use serde::{Serialize, Serializer};
-use wingbeat_bpf_loader::{owners::Owner, program::ProgramInfo};
+use wingbeat_bpf_loader::{fd_holders::Owner, program::ProgramInfo};
 
 use super::{CounterReport, EmptyRuns, SingleRuns, change::Rates};
 use crate::Warning;

@@ -3,18 +3,24 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs, io,
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
 };
 
 use wingbeat_bpf_loader::{
+    empty_baseline::Baseline,
+    fd_holders::Owners,
     interfaces::{self, Attached, By},
     links::{self, Link},
-    owners::Owners,
     program::{self, ProgramInfo, StatisticsOn},
-    ruler::Ruler,
 };
 
-use super::{LiveError, change::Reading, choose::KERNEL_NAME_LEN_MAX, warning};
+use super::{
+    LiveError,
+    change::Reading,
+    choose::{KERNEL_NAME_LEN_MAX, Wanted, matching},
+    report::label,
+    warning,
+};
 use crate::Warning;
 
 /// Keeps run-time statistics enabled while it lives, and records the previous state.
@@ -24,7 +30,7 @@ pub(super) struct Statistics {
     /// Time per run that they report for an empty program.
     pub(super) empty_run_ns: Option<f64>,
     /// The empty program. It is already unloaded, unless another process holds it.
-    pub(super) ruler_id: Option<u32>,
+    pub(super) baseline_id: Option<u32>,
     pub(super) warnings: Vec<Warning>,
 }
 
@@ -32,11 +38,11 @@ impl Statistics {
     /// Records the current state, enables statistics, and measures their overhead. `owners` lists
     /// which processes already enabled them. Fails if the kernel refuses.
     pub(super) fn switch_on(owners: &Owners) -> Result<Self, LiveError> {
-        let ruler = Ruler::load();
+        let baseline = Baseline::load();
         let by_sysctl = is_sysctl_on();
-        let were_on = ruler.as_ref().map_err(|_| ()).and_then(|ruler| {
+        let were_on = baseline.as_ref().map_err(|_| ()).and_then(|baseline| {
             // On failure, such as a signal, fall back to the other sources.
-            ruler.are_statistics_on().map_err(drop)
+            baseline.are_statistics_on().map_err(drop)
         });
         let kept_on_by = &owners.keep_statistics_on;
         let mut warnings = Vec::new();
@@ -44,15 +50,15 @@ impl Statistics {
             warnings.push(warning::statistics_were_on(by_sysctl, kept_on_by));
         }
         let on = StatisticsOn::new().map_err(LiveError::system("switch run-time statistics on"))?;
-        let ruler_id = ruler.as_ref().ok().and_then(|ruler| ruler.id().ok());
-        let empty_run_ns = match ruler.and_then(|ruler| ruler.empty_run_ns(&on)) {
+        let baseline_id = baseline.as_ref().ok().and_then(|baseline| baseline.id().ok());
+        let empty_run_ns = match baseline.and_then(|baseline| baseline.empty_run_ns(&on)) {
             Ok(empty_run_ns) => Some(empty_run_ns),
             Err(error) => {
-                warnings.push(warning::no_ruler(&error.to_string()));
+                warnings.push(warning::no_baseline(&error.to_string()));
                 None
             }
         };
-        Ok(Self { _on: on, empty_run_ns, ruler_id, warnings })
+        Ok(Self { _on: on, empty_run_ns, baseline_id, warnings })
     }
 }
 
@@ -155,6 +161,58 @@ impl Attachments {
     /// Attachments of program `id`.
     pub(super) fn of(&self, id: u32) -> &[String] {
         self.by_program.get(&id).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A program kept loaded by this descriptor.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) descriptor: OwnedFd,
+    pub(super) info: ProgramInfo,
+    pub(super) name: String,
+}
+
+/// Opens the matching programs, once each, by ascending id.
+pub(super) fn hold(wanted: &[String]) -> Result<Vec<Held>, LiveError> {
+    let mut all = hold_all()?;
+    if all.is_empty() {
+        return Err(LiveError::NothingLoaded);
+    }
+    if wanted.is_empty() {
+        return Ok(all);
+    }
+    let loaded: Vec<_> = all.iter().map(|held| (held.name.as_str(), &held.info)).collect();
+    let mut ids = Vec::new();
+    for text in wanted {
+        match Wanted::from(text.as_str()) {
+            Wanted::Word(word) => ids.extend(matching(&word, &loaded)?),
+            Wanted::Pin(path) => {
+                let failed = |source| LiveError::Pin { path: path.clone(), source };
+                let descriptor = program::open_pinned(&path).map_err(failed)?;
+                ids.push(ProgramInfo::of(&descriptor).map_err(failed)?.id);
+            }
+        }
+    }
+    all.retain(|held| ids.contains(&held.info.id));
+    Ok(all)
+}
+
+fn hold_all() -> Result<Vec<Held>, LiveError> {
+    let ids = program::ids().map_err(LiveError::system("list the loaded programs"))?;
+    let held = ids.into_iter().filter_map(|id| {
+        // It may already be unloaded.
+        let descriptor = program::open(id).ok()?;
+        let info = ProgramInfo::of(&descriptor).ok()?;
+        let name = name_of(&info, &descriptor);
+        Some(Held { descriptor, info, name })
+    });
+    Ok(held.collect())
+}
+
+impl Held {
+    /// Name of the program in messages.
+    pub(super) fn label(&self) -> String {
+        label(self.info.id, &self.name)
     }
 }
 

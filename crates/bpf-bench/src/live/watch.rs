@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wingbeat_bpf_loader::owners::Owners;
+use wingbeat_bpf_loader::fd_holders::Owners;
 
 use super::{
     Attachments, LiveError, Sampler, Statistics,
@@ -35,7 +35,7 @@ impl Watch {
         check_rights()?;
         let holders = Holders::look()?;
         let statistics = Statistics::switch_on(&holders.owners)?;
-        let mut sampler = Sampler::new(statistics.ruler_id);
+        let mut sampler = Sampler::new(statistics.baseline_id);
         let last = sampler.read()?;
         Ok(Self { statistics, sampler, holders, last, cpus_online: cpus_online() })
     }

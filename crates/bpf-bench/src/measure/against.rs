@@ -17,18 +17,17 @@ use wingbeat_stats::sample::Sample;
 use super::{
     BenchError, Watcher,
     batch::{FixedPart, Length, estimate_ns, time_per_run_ns},
-    budget::Budget,
     contents::{Contents, contents},
-    counts_in_turns,
+    counts,
+    empty_baseline::baselines,
     feeding::Feeding,
     kernel::{self, Kernel},
-    link::link,
-    order::bench,
-    ruler::rulers,
     runner::{Alternation as _, Leaves, Runner, Subject as _},
-    session::Session,
+    schedule::bench,
+    session::{Budget, Session},
+    slot::calls_of,
+    subject::link,
     target,
-    turn::calls_of,
 };
 use crate::{
     analyse::compare::{self, Contested, Pair, Thresholds},
@@ -162,7 +161,7 @@ fn on_kernel(
     contest(
         session,
         &Contestants {
-            rulers: &rulers(programs.iter().map(|sides| sides[0])),
+            baselines: &baselines(programs.iter().map(|sides| sides[0])),
             programs: &programs,
             varying,
             sources: [(&loaders[0], &contents[0]), (&loaders[1], &contents[1])],
@@ -173,12 +172,12 @@ fn on_kernel(
 
 /// Alternating programs, each in two versions.
 pub(super) struct Contestants<'a, S> {
-    pub(super) rulers: &'a [Linked],
+    pub(super) baselines: &'a [Linked],
     pub(super) programs: &'a [[&'a Linked; 2]],
     /// Names of cases whose counts may vary.
     pub(super) varying: &'a [String],
     pub(super) sources: [S; 2],
-    /// Source of rulers, which belong to no object.
+    /// Source of baselines, which belong to no object.
     pub(super) no_source: S,
 }
 
@@ -200,9 +199,9 @@ pub(super) fn contest<'a, R: Runner<'a>>(
             }
         }
     }
-    for ruler in contestants.rulers {
-        match fixed_part(session.runner, ruler, contestants.no_source) {
-            Ok(fixed) => session.fixed.push((ruler.program.r#type, fixed)),
+    for baseline in contestants.baselines {
+        match fixed_part(session.runner, baseline, contestants.no_source) {
+            Ok(fixed) => session.fixed.push((baseline.program.r#type, fixed)),
             Err(_) if session.runner.is_over() => break,
             Err(error) => return Err(error),
         }
@@ -212,7 +211,7 @@ pub(super) fn contest<'a, R: Runner<'a>>(
     for it in matches.iter_mut().filter(is_varying) {
         it.count(&mut session, cases)?;
     }
-    take_turns(&mut session, &mut matches)?;
+    sample_pairs(&mut session, &mut matches)?;
     let contested = matches.into_iter().map(|it| Contested {
         name: it.name,
         method: match (&it.alternation, it.leaves) {
@@ -230,10 +229,10 @@ pub(super) fn contest<'a, R: Runner<'a>>(
 /// Fixed cost of a call, for the type of this empty program; 0 if it cannot be run.
 fn fixed_part<'a, R: Runner<'a>>(
     runner: R,
-    ruler: &'a Linked,
+    baseline: &'a Linked,
     source: R::Source,
 ) -> Result<FixedPart, BenchError> {
-    let mut subject = runner.load(ruler, source)?;
+    let mut subject = runner.load(baseline, source)?;
     let input = Input::default_packet();
     if subject.run_first((&input, &[])).is_err() {
         return Ok(FixedPart::default());
@@ -242,7 +241,7 @@ fn fixed_part<'a, R: Runner<'a>>(
     Ok(FixedPart::measure(subject.r#type(), run).unwrap_or_default())
 }
 
-fn take_turns<'a, R: Runner<'a>>(
+fn sample_pairs<'a, R: Runner<'a>>(
     session: &mut Session<'a, R>,
     matches: &mut [Match<'a, R>],
 ) -> Result<(), BenchError> {
@@ -320,7 +319,7 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
     fn count(&mut self, session: &mut Session<'a, R>, cases: usize) -> Result<(), BenchError> {
         session.show(&format!("{}: counting", self.name));
         let given = (self.input, self.sides[0].context(&session.plan.context));
-        match counts_in_turns::count(session, &mut self.sides, given, cases) {
+        match counts::count_alternately(session, &mut self.sides, given, cases) {
             Ok(counts) => self.counts = counts,
             Err(_) if session.runner.is_over() => {}
             Err(error) => return Err(error),
@@ -331,7 +330,7 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
     /// Loads both again and alternates their batches.
     fn pair(&mut self, session: &mut Session<'a, R>) -> Result<Option<Pair>, BenchError> {
         if let Ok(alternation) = &self.alternation {
-            return Ok(alternation.take_turns(&mut session.random)?.pair());
+            return Ok(alternation.run_bursts(&mut session.random)?.pair());
         }
         let first = usize::from(session.random.coin());
         for side in [first, 1 - first] {

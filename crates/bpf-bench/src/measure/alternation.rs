@@ -22,16 +22,16 @@ use super::{
     BenchError,
     bursts::Bursts,
     contents::{Contents, fill},
+    empty_baseline::harmless_value,
     error::short,
     kernel::Kernel,
-    ruler::harmless_value,
     runner::{Alternation, Given, Leaves, Pace},
 };
 use crate::{
     analyse::has_changed_packet,
     instrument::wrapper::{
         self, Restored,
-        alternate::{BURSTS_MAX, SIDES, Turns, VALUE_SIZE, last_returned},
+        alternate::{BURSTS_MAX, BurstPlan, SIDES, VALUE_SIZE, last_returned},
     },
 };
 
@@ -184,7 +184,7 @@ impl<'a> Image<'a> {
             true => (&self.sides[1], &self.sides[0]),
             false => (&self.sides[0], &self.sides[1]),
         };
-        // The program under test: the other may be a ruler, which has another licence and no object.
+        // The program under test: the other may be a baseline, which has another licence and no object.
         let wanted = &self.sides[1];
         let fresh = |side: &Side<'_>| side.fresh_maps(self.kernel.alarm);
         let first_maps = fresh(first).map_err(|error| error.to_string())?;
@@ -203,10 +203,10 @@ impl<'a> Image<'a> {
         let image = wrapper::alternate(codes, first_count, home, result, padding, options)
             .map_err(|error| error.to_string())?;
         let value_size = VALUE_SIZE + self.restored.map_or(0, Restored::value_size);
-        let notebook = LoadedMap::notebook(value_size as u32).map_err(|e| e.to_string())?;
+        let results = LoadedMap::results(value_size as u32).map_err(|e| e.to_string())?;
         let mut descriptors = first_maps.descriptors();
         descriptors.extend(second_maps.descriptors());
-        descriptors.push(notebook.as_fd());
+        descriptors.push(results.as_fd());
         let effort = self.kernel.little_effort();
         let (program, called) = (&wanted.linked.program, &image.called);
         let program = wanted
@@ -214,7 +214,7 @@ impl<'a> Image<'a> {
             .load_image(program, &image.code, called, &descriptors, effort)
             .map_err(|error| why_refused(&short(&error)))?;
         let _maps = [first_maps, second_maps];
-        Ok(Live { program, notebook, value_size, _maps, is_swapped })
+        Ok(Live { program, results, value_size, _maps, is_swapped })
     }
 
     /// Time per call of each burst, in nanoseconds, with its side; and the last return value of the
@@ -229,21 +229,21 @@ impl<'a> Image<'a> {
         }
         let [first, second, rest @ ..] = self.calls;
         let [first, second] = if live.is_swapped { [second, first] } else { [first, second] };
-        let turns = Turns { calls: [first, second, rest[0], rest[1]], order };
-        let mut value = turns.to_value();
+        let plan = BurstPlan { calls: [first, second, rest[0], rest[1]], order };
+        let mut value = plan.to_value();
         value.resize(live.value_size, 0);
-        live.notebook.write_notebook(&value)?;
+        live.results.write_results(&value)?;
         let r#type = self.sides[0].linked.program.r#type;
         let run = self.kernel.run(live.program.as_fd(), r#type, self.given, 1, Pace::Short)?;
         if self.restored.is_some() && has_changed_packet(r#type, &self.given.0.data, &run.data) {
             return Err(BenchError::NotMeasurable(CANNOT_UNDO.to_owned()));
         }
-        let value = live.notebook.read_notebook()?;
+        let value = live.results.read_results()?;
         let side = |position: u8| match position {
             0 | 1 if live.is_swapped => 1 - position,
             _ => position,
         };
-        let times = turns.read(&value).map(|(position, ns)| (side(position), ns)).collect();
+        let times = plan.read(&value).map(|(position, ns)| (side(position), ns)).collect();
         let returned = last_returned(&value, usize::from(side(1)));
         Ok((times, returned))
     }
@@ -260,7 +260,7 @@ fn restored(sides: &[Side<'_>; 2], (input, context): Given<'_>) -> Option<Restor
 }
 
 impl Alternation for Image<'_> {
-    fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError> {
+    fn run_bursts(&self, random: &mut Random) -> Result<Bursts, BenchError> {
         let live = self.load(random).map_err(BenchError::NotMeasurable)?;
         let (times, returned) = self.run(&live, random)?;
         Ok(match self.restored {
@@ -316,8 +316,8 @@ fn shares_a_result(linked: &Linked) -> bool {
 #[derive(Debug)]
 struct Live {
     program: Loaded,
-    notebook: LoadedMap,
-    /// Value size of the notebook.
+    results: LoadedMap,
+    /// Value size of the results.
     value_size: usize,
     _maps: [LoadedMaps; 2],
     /// Whether the second side comes first in the image.

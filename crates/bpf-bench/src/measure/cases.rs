@@ -13,15 +13,14 @@ use wingbeat_text::duration_of;
 use super::{
     BenchError,
     batch::{FixedPart, estimate_ns},
-    budget::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL},
-    case_counts::{INPUTS_MAX, count},
+    counts::{INPUTS_MAX, count},
     error::explained,
     feeding::Feeding,
-    forms::{add, pays, within},
     kernel::MAPS_TIME_OVER,
     runner::{Form, Given, Pace, Runner, Subject},
-    session::Session,
-    turn::Turn,
+    session::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL, Session},
+    slot::Slot,
+    subject::{add, pays, within},
 };
 use crate::{
     analyse::{RawCase, RawRun},
@@ -29,7 +28,7 @@ use crate::{
     result::{Failure, Verified},
 };
 
-/// Load time of other forms relative to the plain program: with counters, with a clock, with the ruler.
+/// Load time of other forms relative to the plain program: with counters, with a clock, with the baseline.
 const COUNTED_LOAD: f64 = 1.6;
 const OTHER_LOAD: f64 = 1.3;
 
@@ -42,17 +41,17 @@ const SHARE_MIN: Duration = Duration::from_millis(500);
 /// Prefix of timeout reasons.
 const TIME_OVER: &str = "the time ran out";
 
-/// Everything to measure: rulers first, then programs, and a turn for each case.
+/// Everything to measure: baselines first, then programs, and a slot for each case.
 pub(super) struct Cases<'a, R: Runner<'a>> {
     pub(super) subjects: Vec<R::Subject>,
-    pub(super) turns: Vec<Turn<R::Alternation>>,
+    pub(super) slots: Vec<Slot<R::Alternation>>,
     pub(super) raw: Vec<RawCase>,
     pub(super) failures: Vec<Failure>,
     /// Programs that were loaded and could not be run.
     pub(super) verified: Vec<Verified>,
-    /// Number of rulers among the subjects, and their turns.
-    rulers: usize,
-    pub(super) ruler_turns: Vec<Turn<R::Alternation>>,
+    /// Number of baselines among the subjects, and their slots.
+    baselines: usize,
+    pub(super) baseline_slots: Vec<Slot<R::Alternation>>,
     /// Total loading time of all programs.
     loading: Duration,
     /// Maximum time to create the maps of one program.
@@ -60,33 +59,33 @@ pub(super) struct Cases<'a, R: Runner<'a>> {
 }
 
 impl<'a, R: Runner<'a>> Cases<'a, R> {
-    /// Starts with rulers only. Earlier failures are in `failures`.
-    pub(super) fn new(rulers: Vec<R::Subject>, failures: Vec<Failure>) -> Self {
+    /// Starts with baselines only. Earlier failures are in `failures`.
+    pub(super) fn new(baselines: Vec<R::Subject>, failures: Vec<Failure>) -> Self {
         Self {
-            rulers: rulers.len(),
-            subjects: rulers,
-            turns: Vec::new(),
+            baselines: baselines.len(),
+            subjects: baselines,
+            slots: Vec::new(),
             raw: Vec::new(),
             failures,
             verified: Vec::new(),
-            ruler_turns: Vec::new(),
+            baseline_slots: Vec::new(),
             loading: Duration::ZERO,
             maps_time: Duration::ZERO,
         }
     }
 
     /// Measures the fixed cost of a call for each type of program.
-    pub(super) fn add_rulers(&mut self, session: &mut Session<'a, R>) {
+    pub(super) fn add_baselines(&mut self, session: &mut Session<'a, R>) {
         if session.plan.samples == Some(0) {
             return;
         }
         let input = Input::default_packet();
-        for (number, subject) in self.subjects[..self.rulers].iter_mut().enumerate() {
-            let given = (&input, session.ruler_context(subject.r#type()));
+        for (number, subject) in self.subjects[..self.baselines].iter_mut().enumerate() {
+            let given = (&input, session.baseline_context(subject.r#type()));
             if session.runner.is_over() {
                 break;
             }
-            // A required context may be missing: then there is no ruler.
+            // A required context may be missing: then there is no baseline.
             let Ok(first) = subject.run_first(given) else { continue };
             let r#type = subject.r#type();
             let fixed = FixedPart::measure(r#type, |runs| subject.run(given, runs));
@@ -94,7 +93,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             session.fixed.push((r#type, fixed));
             let run = || subject.run(given, 1);
             let Ok(run_ns) = estimate_ns(r#type, &first, subject.pace(), run) else { continue };
-            self.ruler_turns.push(Turn::new(number, 0, r#type, run_ns));
+            self.baseline_slots.push(Slot::new(number, 0, r#type, run_ns));
         }
     }
 
@@ -169,9 +168,9 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             }
             session.show(&format!("{name}: first run"));
             match self.begin(session, subject, (index, input), &name) {
-                Ok((case, turn)) => {
+                Ok((case, slot)) => {
                     self.raw.push(case);
-                    self.turns.push(turn);
+                    self.slots.push(slot);
                 }
                 Err(error) => self.failures.push(error.failure(&name)),
             }
@@ -185,103 +184,103 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         subject: &mut R::Subject,
         (index, input): (usize, &Input),
         name: &str,
-    ) -> Result<(RawCase, Turn<R::Alternation>), BenchError> {
+    ) -> Result<(RawCase, Slot<R::Alternation>), BenchError> {
         let plan = session.plan;
         let (case, run_ns) = begin(subject, (input, &plan.context), name)?;
-        let mut turn = Turn::new(self.subjects.len(), index, subject.r#type(), run_ns);
+        let mut slot = Slot::new(self.subjects.len(), index, subject.r#type(), run_ns);
         if subject.pace() == Pace::Long {
-            turn.keep(&case.first);
+            slot.keep(&case.first);
         } else if index == 0 && plan.samples != Some(0) {
             session.show(&format!("{name}: first batch"));
             let context = subject.context(&plan.context);
-            session.take_batch(subject, &mut turn, (input, context))?;
+            session.take_batch(subject, &mut slot, (input, context))?;
         }
-        Ok((case, turn))
+        Ok((case, slot))
     }
 
     /// Counts the instructions of each case, with a form that has counters.
     pub(super) fn count(&mut self, session: &mut Session<'a, R>) {
         let plan = session.plan;
         let mut is_loaded = vec![false; self.subjects.len()];
-        let mut cases: Vec<_> = self.raw.iter_mut().zip(&mut self.turns).collect();
+        let mut cases: Vec<_> = self.raw.iter_mut().zip(&mut self.slots).collect();
         // Long-running programs come last, so that they do not take the others' time.
-        cases.sort_by_key(|(_, turn)| self.subjects[turn.subject].pace() == Pace::Long);
+        cases.sort_by_key(|(_, slot)| self.subjects[slot.subject].pace() == Pace::Long);
         let mut had_short = false;
-        for (case, turn) in cases {
-            let subject = &mut self.subjects[turn.subject];
+        for (case, slot) in cases {
+            let subject = &mut self.subjects[slot.subject];
             if subject.pace() == Pace::Short {
                 had_short = true;
-            } else if let Err(reason) = fits_counted(session, turn.run_ns, had_short) {
+            } else if let Err(reason) = fits_counted(session, slot.run_ns, had_short) {
                 case.instructions = Err(reason);
                 continue;
             }
-            if !std::mem::replace(&mut is_loaded[turn.subject], true) {
+            if !std::mem::replace(&mut is_loaded[slot.subject], true) {
                 session.show(&format!("{}: loading with counters", case.program));
                 add(session, subject, Form::Counted, COUNTED_LOAD, COUNTING_UNTIL);
             }
             session.show(&format!("{}: counting", case.name));
-            let given = (&plan.inputs[turn.input], subject.context(&plan.context));
+            let given = (&plan.inputs[slot.input], subject.context(&plan.context));
             let over = session.why_over("its instructions were counted");
             case.instructions = match &over {
                 Some(reason) => Err(reason.clone()),
-                None => count(session, subject, given, case, turn.run_ns)
+                None => count(session, subject, given, case, slot.run_ns)
                     .unwrap_or_else(|error| Err(error.to_string())),
             };
             let feeding = match over {
                 None if plan.inputs.len() <= INPUTS_MAX => {
-                    Feeding::find(subject, given, &case.first, turn.run_ns).ok()
+                    Feeding::find(subject, given, &case.first, slot.run_ns).ok()
                 }
                 _ => None,
             };
             let feeding = feeding.unwrap_or_else(|| Feeding::of_first(subject, given, &case.first));
-            turn.leaves = feeding.leaves();
+            slot.leaves = feeding.leaves();
             (case.settled, case.own_output) = (feeding.settled, feeding.own_output);
             if plan.samples != Some(0) {
                 // The first batch ran on its own output; take one with the packet in case time runs out.
                 let fixed = session.fixed_part(subject.r#type());
-                _ = turn.take_calls(subject, given, fixed);
+                _ = slot.take_calls(subject, given, fixed);
             }
         }
     }
 
     /// Adds a clock to each program.
     pub(super) fn put_clocks(&mut self, session: &mut Session<'a, R>) {
-        for subject in &mut self.subjects[self.rulers..] {
+        for subject in &mut self.subjects[self.baselines..] {
             session.show(&format!("{}: loading with a clock", subject.name()));
             add(session, subject, Form::Clocked, OTHER_LOAD, CLOCKING_UNTIL);
         }
-        for (case, turn) in self.raw.iter_mut().zip(&self.turns) {
-            case.no_clock = self.subjects[turn.subject].missing(Form::Clocked).map(str::to_owned);
+        for (case, slot) in self.raw.iter_mut().zip(&self.slots) {
+            case.no_clock = self.subjects[slot.subject].missing(Form::Clocked).map(str::to_owned);
         }
     }
 
-    /// Alternates each case with the ruler of its type, where possible and worthwhile.
-    pub(super) fn pair_with_rulers(&mut self, session: &mut Session<'a, R>) {
-        let (rulers, programs) = self.subjects.split_at_mut(self.rulers);
+    /// Alternates each case with the baseline of its type, where possible and worthwhile.
+    pub(super) fn pair_with_baselines(&mut self, session: &mut Session<'a, R>) {
+        let (baselines, programs) = self.subjects.split_at_mut(self.baselines);
         let cases = self.raw.len();
         if session.plan.samples == Some(0) {
             return;
         }
-        for (done, turn) in self.turns.iter_mut().enumerate() {
-            let subject = &mut programs[turn.subject - rulers.len()];
-            let ruler = self
-                .ruler_turns
+        for (done, slot) in self.slots.iter_mut().enumerate() {
+            let subject = &mut programs[slot.subject - baselines.len()];
+            let baseline = self
+                .baseline_slots
                 .iter()
-                .map(|it| &rulers[it.subject])
-                .find(|ruler| ruler.r#type() == subject.r#type());
-            let Some(ruler) = ruler else { continue };
+                .map(|it| &baselines[it.subject])
+                .find(|baseline| baseline.r#type() == subject.r#type());
+            let Some(baseline) = baseline else { continue };
             let name = &subject.name();
             session.show(&format!("{name}: loading with the empty program"));
             let context = subject.context(&session.plan.context);
-            let given = (&session.plan.inputs[turn.input], context);
-            let (run, runner) = ((turn.run_ns, turn.leaves), session.runner);
+            let given = (&session.plan.inputs[slot.input], context);
+            let (run, runner) = ((slot.run_ns, slot.leaves), session.runner);
             let mut random = session.random.clone();
             let tried = within(session, subject, OTHER_LOAD, PAIRING_UNTIL, |subject| {
-                runner.alternate([ruler, subject], given, run, &mut random)
+                runner.alternate([baseline, subject], given, run, &mut random)
             });
             session.random = random;
             let left = session.budget.left(session.now()).div_f64((cases - done).max(1) as f64);
-            turn.alternate(tried.and_then(|found| found).and_then(|it| pays(it, left)));
+            slot.alternate(tried.and_then(|found| found).and_then(|it| pays(it, left)));
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{
     BenchError,
     contents::{Contents, contents, fill},
     count_program, kernel,
-    link::link_one,
+    subject::link_one,
 };
 use crate::{
     input::{EntryValue, Input},

@@ -1,6 +1,6 @@
 //! A program with counters, and its tail call targets with counters.
 //!
-//! It has its own tables, of programs with counters, each with a notebook: so executed instructions
+//! It has its own tables, of programs with counters, each with a results: so executed instructions
 //! are counted across tail calls. The counts themselves show whether a jump went to uncounted code:
 //! every tail call that did not return must have entered a program with counters.
 
@@ -32,7 +32,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Counted {
     pub(super) program: Loaded,
-    notebook: LoadedMap,
+    results: LoadedMap,
     instrumented: Instrumented,
     jumps: Vec<Jump>,
     /// Its tail call targets, also with counters.
@@ -71,14 +71,14 @@ impl Counted {
         };
         let instrumented = counters::instrument(&linked.code, &options)
             .map_err(|error| format!("it cannot be given counters: {error}"))?;
-        let notebook =
-            LoadedMap::notebook(instrumented.plan.value_size_bytes()).map_err(|e| e.to_string())?;
-        let descriptors = [maps.as_slice(), &[notebook.as_fd()]].concat();
+        let results =
+            LoadedMap::results(instrumented.plan.value_size_bytes()).map_err(|e| e.to_string())?;
+        let descriptors = [maps.as_slice(), &[results.as_fd()]].concat();
         let program = loader
             .load_with(&linked.program, &instrumented.program.code, &descriptors, effort)
             .map_err(|error| format!("the kernel refuses it with counters: {}", short(&error)))?;
         let jumps = jumps(&linked.code).unwrap_or_default();
-        Ok(Self { program, notebook, instrumented, jumps, targets: CountedTargets::default() })
+        Ok(Self { program, results, instrumented, jumps, targets: CountedTargets::default() })
     }
 }
 
@@ -156,9 +156,9 @@ impl CountedTargets {
 impl Counted {
     /// Clears all counters.
     pub(super) fn clear(&self) -> Result<(), BenchError> {
-        self.notebook.clear_notebook()?;
+        self.results.clear_results()?;
         for (_, counted) in &self.targets.programs {
-            counted.notebook.clear_notebook()?;
+            counted.results.clear_results()?;
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ impl Counted {
 
     fn reading(&self) -> Result<Reading<'_>, BenchError> {
         let plan = &self.instrumented.plan;
-        let counters = plan.counters(&self.notebook.read_notebook()?);
+        let counters = plan.counters(&self.results.read_results()?);
         let edges = plan.edge_counts(&counters);
         let graph = plan.graph();
         let enter = graph.functions.first().and_then(|it| edges.get(it.edges.start));

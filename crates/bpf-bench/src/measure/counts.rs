@@ -1,25 +1,26 @@
 //! Exact counts: one run of the program with counters, and its result.
 
-use std::sync::atomic::AtomicBool;
+use std::{sync::atomic::AtomicBool, time::Duration};
 
 use wingbeat_bpf_loader::{
-    loader::{Loader, LoaderOptions},
+    loader::{Loader, LoaderOptions, ProgramRun},
     spec::{Linked, ObjectTypes, Spec},
 };
 
 use super::{
     BenchError,
-    case_counts::{INPUTS_MAX, RUNS, RUNS_UNPREDICTABLE, TIME_MAX},
     contents::contents,
     error::explained,
     kernel,
-    link::link_one,
     runner::{Form, Given, Runner, Subject},
+    schedule::NOT_RUN,
+    session::{COUNTING_UNTIL, Session},
+    subject::link_one,
     target,
-    verified::NOT_RUN,
 };
 use crate::{
-    Warning, analyse,
+    Warning,
+    analyse::{self, RawCase},
     counts::{Counts, Variation},
     plan::{Plan, find},
     result::Failure,
@@ -108,15 +109,162 @@ fn again<'a, R: Runner<'a>>(
     first: u64,
 ) -> Option<String> {
     let calls = subject.unpredictable_calls();
-    let wanted = if calls.is_empty() { RUNS } else { RUNS_UNPREDICTABLE };
-    let begun = runner.now();
-    let mut instructions = vec![first];
-    while instructions.len() < wanted
-        && runner.now().saturating_duration_since(begun) < TIME_MAX
-        && !runner.is_over()
-    {
-        subject.reset().ok()?;
-        instructions.push(subject.first_counts(given).ok()?.1.instructions());
+    let wanted = if calls.is_empty() { RUNS } else { RUNS_UNPREDICTABLE } - 1;
+    let again = FreshRuns { runner, wanted, limit: TIME_MAX, next: Duration::ZERO };
+    let further = again.each(subject, |subject| subject.first_counts(given)).ok()?;
+    let further = further.iter().map(|(_, counts)| counts.instructions());
+    Some(Variation::of(&[first].into_iter().chain(further).collect::<Vec<_>>())?.text(&calls))
+}
+
+/// Maximum inputs of a program for which more than the first run is counted.
+pub(super) const INPUTS_MAX: usize = 100;
+
+/// Counted runs from a fresh start: of any program, and of one with calls whose results may differ on every run.
+const RUNS: usize = 6;
+const RUNS_UNPREDICTABLE: usize = 64;
+
+/// Maximum time for these, per case.
+const TIME_MAX: Duration = Duration::from_millis(100);
+
+/// Counts the first run of a case, and more fresh starts. The inner error is the reason why there are no counts.
+pub(super) fn count<'a, R: Runner<'a>>(
+    session: &Session<'a, R>,
+    subject: &mut R::Subject,
+    given: Given<'_>,
+    case: &mut RawCase,
+    run_ns: f64,
+) -> Result<Result<u64, String>, BenchError> {
+    if let Some(reason) = subject.missing(Form::Counted) {
+        return Ok(Err(reason.to_owned()));
     }
-    Some(Variation::of(&instructions)?.text(&calls))
+    subject.reset()?;
+    let (run, counts) = subject.first_counts(given)?;
+    case.unpredictable_calls = subject.unpredictable_calls();
+    let is_unpredictable = !case.unpredictable_calls.is_empty();
+    if !is_unpredictable && !is_same(&run, &case.first) {
+        let again = FreshRuns::of_case(session, run_ns, RUNS);
+        let plain = again.each(subject, |subject| subject.run(given, 1))?;
+        if plain.iter().all(|plain| is_same(plain, &case.first)) {
+            return Ok(Err(format!(
+                "with counters it returned {} instead of {}, or wrote another packet, while without them \
+                 it did the same {} times: this may be a defect of wingbeat, please report it",
+                run.return_value,
+                case.first.return_value,
+                plain.len() + 1
+            )));
+        }
+    }
+    let has_few = session.plan.inputs.len() <= INPUTS_MAX;
+    let mut instructions = vec![counts.instructions()];
+    let mut return_values = vec![run.return_value];
+    if has_few || is_unpredictable {
+        let wanted = if has_few && is_unpredictable { RUNS_UNPREDICTABLE } else { RUNS } - 1;
+        let again = FreshRuns::of_case(session, run_ns, wanted);
+        for (run, counts) in again.each(subject, |subject| subject.first_counts(given))? {
+            instructions.push(counts.instructions());
+            return_values.push(run.return_value);
+        }
+    }
+    case.variation = Variation::of(&instructions);
+    return_values.sort_unstable();
+    return_values.dedup();
+    return_values.retain(|value| *value != case.first.return_value);
+    case.other_return_values = return_values;
+    let linked = subject.linked();
+    let kfunc = |index| linked.kfunc_at(index).map(|kfunc| kfunc.name.clone());
+    case.calls = counts.calls(&linked.code, kfunc);
+    case.tail_calls = subject.tail_calls(Some(&counts));
+    let counts = counts.exact();
+    let is_profiled = session.plan.profiles && case.variation.is_none();
+    case.profile = counts.as_ref().ok().filter(|_| is_profiled).and_then(|it| subject.profile(it));
+    Ok(counts.map(|counts| counts.instructions()))
+}
+
+fn is_same(run: &ProgramRun, other: &ProgramRun) -> bool {
+    (run.return_value, &run.data) == (other.return_value, &other.data)
+}
+
+/// More runs, each from a fresh start, as many as fit into the time.
+struct FreshRuns<R> {
+    runner: R,
+    wanted: usize,
+    limit: Duration,
+    /// Expected time of the next run.
+    next: Duration,
+}
+
+impl<'a, R: Runner<'a>> FreshRuns<R> {
+    fn of_case(session: &Session<'a, R>, run_ns: f64, wanted: usize) -> Self {
+        let left = session.budget.left_until(session.now(), COUNTING_UNTIL);
+        let inputs = u32::try_from(session.plan.inputs.len()).unwrap_or(u32::MAX);
+        let limit = TIME_MAX.min(left / inputs.max(1));
+        Self { runner: session.runner, wanted, limit, next: Duration::from_nanos(run_ns as u64) }
+    }
+
+    fn each<T>(
+        mut self,
+        subject: &mut R::Subject,
+        run: impl Fn(&R::Subject) -> Result<T, BenchError>,
+    ) -> Result<Vec<T>, BenchError> {
+        let begun = self.runner.now();
+        let mut found = Vec::with_capacity(self.wanted);
+        while found.len() < self.wanted {
+            let before = self.runner.now();
+            if before.saturating_duration_since(begun) + self.next > self.limit {
+                break;
+            }
+            match subject.reset().and_then(|()| run(subject)) {
+                Ok(it) => found.push(it),
+                Err(_) if self.runner.is_over() => break,
+                Err(error) => return Err(error),
+            }
+            self.next = self.runner.now().saturating_duration_since(before);
+        }
+        Ok(found)
+    }
+}
+
+/// Runs of each from fresh starts: runs are short, and few runs say little about rare paths.
+const PAIRS: usize = 200;
+
+/// Maximum time for these per case, including loading, as a share of the total and absolute.
+const PAIRS_SHARE: f64 = 0.1;
+const PAIRS_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Counts two programs alternately, so that effects of clock and machine are the same for both. Returns the instruction
+/// counts of each side's runs, first side first; few or none if the time is too short,
+/// or a side cannot be counted. `cases` share the time.
+pub(super) fn count_alternately<'a, R: Runner<'a>>(
+    session: &mut Session<'a, R>,
+    sides: &mut [R::Subject; 2],
+    given: Given<'_>,
+    cases: usize,
+) -> Result<[Vec<u64>; 2], BenchError> {
+    let begun = session.now();
+    let share = session.budget.total().mul_f64(PAIRS_SHARE / cases.max(1) as f64);
+    let limit = share.min(PAIRS_TIME_MAX);
+    let runner = session.runner;
+    for side in sides.iter_mut() {
+        runner.within(limit, || side.add(Form::Counted));
+    }
+    let is_counted = sides.iter().all(|side| side.missing(Form::Counted).is_none());
+    let mut found = [Vec::new(), Vec::new()];
+    while is_counted && found[1].len() < PAIRS && !runner.is_over() {
+        if session.now().saturating_duration_since(begun) > limit {
+            break;
+        }
+        let first = usize::from(session.random.coin());
+        let mut pair = [0; 2];
+        for side in [first, 1 - first] {
+            sides[side].reset()?;
+            let (_, counts) = sides[side].first_counts(given)?;
+            let Ok(counts) = counts.exact() else { return Ok(found) };
+            pair[side] = counts.instructions();
+        }
+        found.iter_mut().zip(pair).for_each(|(counts, count)| counts.push(count));
+    }
+    for side in sides {
+        side.leave_out(Form::Counted, "it has been counted".to_owned());
+    }
+    Ok(found)
 }

@@ -65,8 +65,8 @@ impl BenchError {
     pub(super) fn failure(&self, name: &str) -> Failure {
         let failure = Failure::new(name, self.to_string());
         let Self::Load(LoadError::Rejected { rejection, .. }) = self else { return failure };
-        let told = VerifierStatistics::parse(&rejection.log);
-        let (verifier, log) = (Some(Verifier::from(&told)), Some(rejection.log.clone()));
+        let statistics = VerifierStatistics::parse(&rejection.log);
+        let (verifier, log) = (Some(Verifier::from(&statistics)), Some(rejection.log.clone()));
         Failure { is_rejected: true, verifier, log, ..failure }
     }
 }
@@ -103,7 +103,7 @@ fn no_programs(file: &str, other_code: &[OtherCode]) -> String {
         OtherCode::UnknownType { section, .. } => Some(section),
         OtherCode::NoFunctions { .. } => None,
     });
-    let told = listed(other_code.iter().map(|code| match code {
+    let sections = listed(other_code.iter().map(|code| match code {
         OtherCode::UnknownType { section, functions } if functions.is_empty() => {
             format!("section {section:?} (static functions)")
         }
@@ -118,9 +118,9 @@ fn no_programs(file: &str, other_code: &[OtherCode]) -> String {
         ([], _) => format!(
             "{file} has no programs: it was compiled, but nothing in it is in a program section such as \"xdp\""
         ),
-        (_, None) => format!("{file} has no programs: its code is in {told}"),
+        (_, None) => format!("{file} has no programs: its code is in {sections}"),
         (_, Some(section)) => format!(
-            "{file} has no programs of a known type: its code is in {told}. Set the type, as \
+            "{file} has no programs of a known type: its code is in {sections}. Set the type, as \
              bpftool names it or by a section name of libbpf: --type {section}=xdp"
         ),
     }
@@ -142,7 +142,7 @@ mod tests {
         let check = |other_code: &[OtherCode], expected: &str| {
             assert_eq!(no_programs("a.o", other_code), expected);
         };
-        let odd = |section: &str, functions: &[&str]| OtherCode::UnknownType {
+        let unknown = |section: &str, functions: &[&str]| OtherCode::UnknownType {
             section: section.to_owned(),
             functions: functions.iter().map(ToString::to_string).collect(),
         };
@@ -151,7 +151,7 @@ mod tests {
             "a.o has no programs: it was compiled, but nothing in it is in a program section such as \"xdp\"",
         );
         check(
-            &[odd("prog", &["f", "g"]), odd("1/0x1010", &["h"])],
+            &[unknown("prog", &["f", "g"]), unknown("1/0x1010", &["h"])],
             "a.o has no programs of a known type: its code is in section \"prog\" (f, g), section \
              \"1/0x1010\" (h). Set the type, as bpftool names it or by a section name of \
              libbpf: --type prog=xdp",

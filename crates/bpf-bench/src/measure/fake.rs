@@ -17,8 +17,8 @@ use wingbeat_stats::random::Random;
 use super::{
     BenchError,
     bursts::Bursts,
+    empty_baseline::BASELINE,
     feeding::Row,
-    ruler::RULER,
     runner::{Alternation, Facts, Form, Given, Leaves, Pace, Runner, Subject},
 };
 use crate::{
@@ -79,8 +79,8 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(programs: &[(&str, Behaviour)]) -> Self {
-        let ruler = Behaviour { run_ns: 1, ..Behaviour::default() };
-        let programs = programs.iter().copied().chain([(RULER, ruler)]);
+        let baseline = Behaviour { run_ns: 1, ..Behaviour::default() };
+        let programs = programs.iter().copied().chain([(BASELINE, baseline)]);
         let programs = programs.map(|(name, behaviour)| (name.to_owned(), behaviour));
         Self {
             behaviours: programs.collect(),
@@ -386,8 +386,8 @@ pub(super) struct FakeAlternation<'a> {
 }
 
 impl Alternation for FakeAlternation<'_> {
-    fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError> {
-        self.world.note("turns", self.name);
+    fn run_bursts(&self, random: &mut Random) -> Result<Bursts, BenchError> {
+        self.world.note("bursts", self.name);
         if !self.world.pass(self.sample_time()) {
             return Err(time_over());
         }

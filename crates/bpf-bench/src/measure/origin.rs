@@ -53,7 +53,7 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Clocked {
     pub(super) program: Loaded,
-    pub(super) notebook: LoadedMap,
+    pub(super) results: LoadedMap,
 }
 
 impl Origin<'_> {
@@ -128,14 +128,14 @@ impl Origin<'_> {
             return Err("it throws exceptions, which would skip the second clock read".to_owned());
         }
         let wrapped = wrapper::wrap(&linked.code, options).map_err(|error| error.to_string())?;
-        let notebook = LoadedMap::notebook(VALUE_SIZE_BYTES).map_err(|e| e.to_string())?;
+        let results = LoadedMap::results(VALUE_SIZE_BYTES).map_err(|e| e.to_string())?;
         let mut descriptors = state.maps.descriptors();
-        descriptors.push(notebook.as_fd());
+        descriptors.push(results.as_fd());
         let effort = kernel.little_effort();
         let program =
             loader.load_with(&linked.program, &wrapped, &descriptors, effort).map_err(|error| {
                 format!("the kernel refuses it with a clock around it: {}", short(&error))
             })?;
-        Ok(Clocked { program, notebook })
+        Ok(Clocked { program, results })
     }
 }

@@ -1,5 +1,5 @@
 //! Interface of a measurement to what runs programs: the kernel, or in tests a fake with its own
-//! clock. Order, budget and turns are the same for both.
+//! clock. Schedule, budget and slots are the same for both.
 
 use std::time::{Duration, Instant};
 
@@ -194,7 +194,7 @@ pub(super) trait Subject<'a> {
 /// Two programs that alternate within one run.
 pub(super) trait Alternation {
     /// Loads both again, at another address, and alternates them.
-    fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError>;
+    fn run_bursts(&self, random: &mut Random) -> Result<Bursts, BenchError>;
 
     /// Calls in a burst of one side.
     fn calls(&self, side: usize) -> u32;

@@ -8,13 +8,15 @@ use std::{
 };
 
 use wingbeat_bpf_loader::{
+    KernelTypes,
     code::op,
     helpers,
     loader::{Loader, ProgramRun, RawContext, ResetError},
     program::ProgramInfo,
-    spec::Linked,
+    spec::{Linked, ProgramSpec, Spec, SpecError},
 };
 use wingbeat_stats::random::Random;
+use wingbeat_text::duration_of;
 
 use super::{
     BenchError,
@@ -24,12 +26,14 @@ use super::{
     feeding::Row,
     kernel::Kernel,
     origin::{Origin, State},
-    runner::{Facts, Form, Given, Leaves, Pace, Runner, Subject},
+    runner::{Alternation, Facts, Form, Given, Leaves, Pace, Runner, Subject},
+    session::Session,
 };
 use crate::{
-    annotate::profile,
+    annotate,
     counts::{Counts, TailCalls, helper_name},
     instrument::wrapper::{Recorded, read_histogram},
+    result::Failure,
 };
 
 /// Time to create maps from which on they are shared by all loads of an image.
@@ -195,7 +199,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
 
     fn profile(&self, counts: &Counts) -> Option<Vec<u8>> {
         let Origin { linked, loader, .. } = self.origin;
-        profile::of_counts(&linked.code, loader.types(), counts).ok()
+        annotate::of_counts(&linked.code, loader.types(), counts).ok()
     }
 
     /// In place if possible, else by creating the maps again and reloading the program.
@@ -331,7 +335,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         leaves: Leaves,
     ) -> Result<Option<Recorded>, BenchError> {
         let Ok(clocked) = &self.state.clocked else { return Ok(None) };
-        clocked.notebook.clear_notebook()?;
+        clocked.results.clear_results()?;
         let (calls, runs) = match leaves {
             Leaves::AsItWas => (1, runs),
             Leaves::Changed { .. } => (runs, 1),
@@ -339,9 +343,119 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         for _ in 0..calls {
             self.run_form(clocked.program.as_fd(), given, runs)?;
         }
-        let value = clocked.notebook.read_notebook()?;
+        let value = clocked.results.read_results()?;
         let found =
             read_histogram(&value).map_err(|error| BenchError::NotMeasurable(error.to_string()))?;
         Ok(Some(found))
+    }
+}
+
+/// Links the programs of an object that can be linked. Fails if the object needs the kernel's types
+/// and they are unavailable.
+pub(super) fn link(spec: &Spec) -> Result<Vec<Linked>, BenchError> {
+    Ok(spec.link_each(types(spec)?.as_ref()).into_iter().filter_map(Result::ok).collect())
+}
+
+/// Links one program. Fails if there is none of that name, or it cannot be linked.
+pub(super) fn link_one(spec: &Spec, name: &str) -> Result<Linked, BenchError> {
+    Ok(spec.link_program(name, types(spec)?.as_ref())?)
+}
+
+/// Programs of `chosen` that are not among the `linked`, with reasons.
+pub(super) fn unlinked(spec: &Spec, chosen: &[&ProgramSpec], linked: &[Linked]) -> Vec<Failure> {
+    let missing =
+        |program: &&&ProgramSpec| !linked.iter().any(|linked| linked.program.name == program.name);
+    let failures = chosen.iter().filter(missing).filter_map(|program| {
+        let reason = match link_one(spec, &program.name).err()? {
+            BenchError::Spec(SpecError::Link { reason, .. }) => {
+                format!("it cannot be linked: {reason}")
+            }
+            other => other.to_string(),
+        };
+        Some(Failure::new(&program.name, reason))
+    });
+    failures.collect()
+}
+
+/// Types of the running kernel, if the object needs them.
+fn types(spec: &Spec) -> Result<Option<KernelTypes>, BenchError> {
+    if !spec.needs_target_types() {
+        return Ok(None);
+    }
+    let types = KernelTypes::from_kernel().map_err(|error| BenchError::Target {
+        file: spec.file().to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(Some(types))
+}
+
+/// Maximum load time relative to that of the plain program.
+const LOAD_PATIENCE: f64 = 4.0;
+
+/// Time granted to every load and its preparation: maps, the first runs.
+const LOAD_MIN: Duration = Duration::from_millis(40);
+
+/// Minimum number of samples from bursts; with fewer, batches are better.
+const BURST_SAMPLES_MIN: f64 = 6.0;
+
+/// Adds another form of a program under the rules of [`within`], or keeps the reason why that is impossible.
+pub(super) fn add<'a, R: Runner<'a>>(
+    session: &Session<'a, R>,
+    subject: &mut R::Subject,
+    form: Form,
+    factor: f64,
+    share: f64,
+) {
+    if let Err(reason) = within(session, subject, factor, share, |subject| subject.add(form)) {
+        subject.leave_out(form, reason);
+    }
+}
+
+/// Runs a task that loads the program again, at `factor` times the size, if it ends before `share`
+/// of the time has passed; else returns why not.
+pub(super) fn within<'a, R: Runner<'a>, T>(
+    session: &Session<'a, R>,
+    subject: &mut R::Subject,
+    factor: f64,
+    share: f64,
+    job: impl FnOnce(&mut R::Subject) -> T,
+) -> Result<T, String> {
+    let estimate = subject.load_time().mul_f64(factor);
+    if session.runner.is_stopped() {
+        return Err("interrupted before".to_owned());
+    }
+    // Quick tasks are allowed while there is any time.
+    let share = if estimate < LOAD_MIN { 1.0 } else { share };
+    let begun = session.now();
+    if !session.budget.allows(begun, estimate, share) {
+        return Err(format!(
+            "loading it for that takes about {}, for which the time is too short; increase --time",
+            duration_of(estimate)
+        ));
+    }
+    let maps_time = subject.whole_load_time().saturating_sub(subject.load_time());
+    let limit = (subject.load_time().mul_f64(LOAD_PATIENCE) + LOAD_MIN + maps_time)
+        .min(session.budget.left_until(begun, share).max(estimate));
+    let done = session.runner.within(limit, || job(subject));
+    match session.now().saturating_duration_since(begun) > limit {
+        true => Err(format!(
+            "it takes more than {}, several times as long as the program alone",
+            duration_of(limit)
+        )),
+        false => Ok(done),
+    }
+}
+
+/// Whether there is time for enough samples.
+pub(super) fn pays<A: Alternation>(alternation: A, left: Duration) -> Result<A, String> {
+    let sample = alternation.sample_time();
+    let samples = left.as_secs_f64() / sample.as_secs_f64().max(1e-6);
+    match samples >= BURST_SAMPLES_MIN {
+        true => Ok(alternation),
+        false => Err(format!(
+            "loading and running it with the empty program takes {}, of which too few fit into the \
+             time",
+            duration_of(sample)
+        )),
     }
 }

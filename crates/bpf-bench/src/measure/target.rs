@@ -19,7 +19,7 @@ use wingbeat_bpf_loader::{
     spec::{Attachment, Linked, ProgramSpec, Spec},
 };
 
-use super::{BenchError, link::link};
+use super::{BenchError, subject::link};
 use crate::plan::Plan;
 
 /// `BPF_FS_MAGIC` (include/uapi/linux/magic.h, Linux 6.18).

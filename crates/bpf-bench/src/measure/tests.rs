@@ -8,12 +8,11 @@ use wingbeat_bpf_testing::linked;
 use super::{
     BenchError, Watcher,
     against::{Contestants, contest},
-    budget::Budget,
+    empty_baseline::{BASELINE, baselines},
     fake::{Behaviour, World},
-    order::Programs,
-    ruler::rulers,
     runner::Runner as _,
-    session::Session,
+    schedule::Programs,
+    session::{Budget, Session},
 };
 use crate::{
     analyse::{Later, Measured, RawCase, compare::Contested},
@@ -31,12 +30,12 @@ fn try_measure(world: &World, plan: &Plan, names: &[&str]) -> Result<Measured, B
     let wanted = World::linked(names);
     let wanted: Vec<&Linked> = wanted.iter().collect();
     let other = linked("on_event", ProgramType::KPROBE, Code::default());
-    let rulers = rulers(wanted.iter().copied());
+    let baselines = baselines(wanted.iter().copied());
     let stop = AtomicBool::new(false);
     let watcher = Watcher { show: &|_| {}, stop: &stop };
     let budget = Budget::new(world.now(), plan.time_for(names.len(), 1));
     Session::new(plan, &watcher, world, budget).measure(&Programs {
-        rulers: &rulers,
+        baselines: &baselines,
         wanted: &wanted,
         others: &[&other],
         source: "",
@@ -49,18 +48,18 @@ fn measure(world: &World, plan: &Plan, names: &[&str]) -> Measured {
     try_measure(world, plan, names).expect("it is measured")
 }
 
-/// Checks the total time, not counting a run of the ruler at the end.
+/// Checks the total time, not counting a run of the baseline at the end.
 #[track_caller]
 fn assert_took(measured: &Measured, expected: Duration) {
     let more = measured.duration.checked_sub(expected);
     assert!(more.is_some_and(|more| more < Duration::from_micros(10)), "{:?}", measured.duration);
 }
 
-/// The log of actions, without rulers.
+/// The log of actions, without baselines.
 fn log(world: &World) -> Vec<String> {
     let log = world.log.borrow();
     let mut log: Vec<String> =
-        log.iter().filter(|line| !line.ends_with("ruler")).cloned().collect();
+        log.iter().filter(|line| !line.ends_with(BASELINE)).cloned().collect();
     // Counted several times, to see whether the count is constant.
     log.dedup_by(|line, before| line == before && line.starts_with("count"));
     log
@@ -98,13 +97,13 @@ fn what_matters_most_comes_first() {
         "pair q",
     ];
     assert_eq!(log[..expected.len()], expected);
-    let mut turns = log[expected.len()..].to_vec();
-    turns.retain(|line| line.starts_with("turns"));
-    turns.sort();
-    assert_eq!(turns, ["turns p", "turns q"]);
+    let mut bursts = log[expected.len()..].to_vec();
+    bursts.retain(|line| line.starts_with("bursts"));
+    bursts.sort();
+    assert_eq!(bursts, ["bursts p", "bursts q"]);
     assert_eq!(failures(&measured), []);
     assert_eq!((&*measured.skipped[0].name, measured.verified.len()), ("on_event", 1));
-    assert_eq!(measured.rulers.len(), 1);
+    assert_eq!(measured.baselines.len(), 1);
 }
 
 #[test]
@@ -123,8 +122,8 @@ fn figures_are_those_of_the_clock() {
     assert!(quick.net_ns.iter().all(|&ns| ns == 39.0), "{quick:?}");
     assert_eq!(quick.recorded.as_ref().map(|it| (it.min_ns, it.max_ns)), Some((40, 40)));
     assert_eq!(case(&measured, "slow").instructions, Ok(7));
-    let ruler = &measured.rulers[0].1;
-    assert!(ruler.samples_ns.iter().all(|&ns| ns == 1.0), "{ruler:?}");
+    let baseline = &measured.baselines[0].1;
+    assert!(baseline.samples_ns.iter().all(|&ns| ns == 1.0), "{baseline:?}");
 }
 
 #[test]
@@ -162,12 +161,12 @@ fn turns_alternate_in_a_random_order() {
     let alternates = Behaviour { alternates: true, ..Behaviour::default() };
     let world = World::new(&[("p", alternates), ("q", alternates)]);
     let measured = measure(&world, &plan(Some(60 * SECOND), Some(30)), &["p", "q"]);
-    let mut turns = log(&world);
-    turns.retain(|line| line.starts_with("turns"));
-    assert_eq!(turns.len(), 60);
-    let rounds: Vec<_> = turns.chunks(2).collect();
+    let mut bursts = log(&world);
+    bursts.retain(|line| line.starts_with("bursts"));
+    assert_eq!(bursts.len(), 60);
+    let rounds: Vec<_> = bursts.chunks(2).collect();
     assert!(rounds.iter().all(|round| round[0] != round[1]), "{rounds:?}");
-    let p_first = rounds.iter().filter(|round| round[0] == "turns p").count();
+    let p_first = rounds.iter().filter(|round| round[0] == "bursts p").count();
     assert!((5..=25).contains(&p_first), "{p_first}");
     assert_eq!(case(&measured, "p").run.samples_ns.len(), 30);
     assert!(measured.duration < 60 * SECOND);
@@ -225,11 +224,11 @@ fn ctrl_c_ends_it_between_any_two_steps() {
         world.stop_at = Some(Duration::from_millis(stop_at_ms));
         let measured = measure(&world, &plan(Some(60 * SECOND), None), &["p", "q"]);
         assert_took(&measured, Duration::from_millis(stop_at_ms));
-        let told = failures(&measured);
-        let is_told = |(name, part): &&(&str, &str)| {
-            told.iter().any(|(known, reason)| known == name && reason.contains(part))
+        let found = failures(&measured);
+        let is_reported = |(name, part): &&(&str, &str)| {
+            found.iter().any(|(known, reason)| known == name && reason.contains(part))
         };
-        assert_eq!(expected.iter().find(|it| !is_told(it)), None, "{stop_at_ms}: {told:?}");
+        assert_eq!(expected.iter().find(|it| !is_reported(it)), None, "{stop_at_ms}: {found:?}");
         let p = measured.cases.iter().find(|case| case.name == "p");
         let reason = p.and_then(|case| case.instructions.as_ref().err());
         assert_eq!(reason.map(String::as_str), instructions, "{stop_at_ms}");
@@ -347,7 +346,7 @@ fn compare(old: Behaviour, new: Behaviour) -> (World, Vec<Contested>) {
     let contested = contest(
         session,
         &Contestants {
-            rulers: &rulers(programs.iter()),
+            baselines: &baselines(programs.iter()),
             programs: &[[&programs[0], &programs[0]]],
             varying: &[],
             sources: ["old ", "new "],
@@ -359,7 +358,7 @@ fn compare(old: Behaviour, new: Behaviour) -> (World, Vec<Contested>) {
 }
 
 #[test]
-fn two_objects_take_turns_in_pairs_of_loads() {
+fn two_objects_alternate_in_pairs_of_loads() {
     let check = |alternates, part: &str| {
         let old = Behaviour { alternates, ..Behaviour::default() };
         let (world, contested) = compare(old, Behaviour { run_ns: 110, ..old });
@@ -373,7 +372,7 @@ fn two_objects_take_turns_in_pairs_of_loads() {
         let log = log(&world);
         assert!(log.iter().filter(|line| *line == part).count() > 20, "{log:?}");
     };
-    check(true, "turns p");
+    check(true, "bursts p");
     check(false, "reload p");
 }
 

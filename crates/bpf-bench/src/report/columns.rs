@@ -2,7 +2,7 @@
 
 use wingbeat_text::{Column, decimal, grouped, or_dash, printable};
 
-use crate::result::{Case, Distribution, Latency, Ruler, RunCounts, Size, Verified, Verifier};
+use crate::result::{Baseline, Case, Distribution, Latency, RunCounts, Size, Verified, Verifier};
 
 /// Placeholder for a missing figure; a line below the table explains it.
 pub(super) const UNAVAILABLE: &str = "–";
@@ -20,7 +20,7 @@ const BYTES: &str = "bytes";
 /// A row: an empty program, a case, or a program that was loaded but not run.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row<'a> {
-    Ruler(&'a Ruler),
+    Baseline(&'a Baseline),
     Case(&'a Case),
     Verified(&'a Verified),
 }
@@ -28,7 +28,7 @@ pub(super) enum Row<'a> {
 impl<'a> Row<'a> {
     pub(super) fn name(self) -> String {
         match self {
-            Self::Ruler(ruler) => format!("(empty {})", printable(&ruler.r#type)),
+            Self::Baseline(baseline) => format!("(empty {})", printable(&baseline.r#type)),
             Self::Case(case) => printable(case.name.trim_end()),
             Self::Verified(program) => printable(program.name.trim_end()),
         }
@@ -36,7 +36,7 @@ impl<'a> Row<'a> {
 
     pub(super) fn latency(self) -> Option<&'a Latency> {
         match self {
-            Self::Ruler(ruler) => ruler.latency.measured(),
+            Self::Baseline(baseline) => baseline.latency.measured(),
             Self::Case(case) => case.latency.measured(),
             Self::Verified(_) => None,
         }
@@ -44,7 +44,7 @@ impl<'a> Row<'a> {
 
     pub(super) fn distribution(self) -> Option<&'a Distribution> {
         match self {
-            Self::Ruler(ruler) => ruler.distribution.measured(),
+            Self::Baseline(baseline) => baseline.distribution.measured(),
             Self::Case(case) => case.distribution.measured(),
             Self::Verified(_) => None,
         }
@@ -58,7 +58,7 @@ impl<'a> Row<'a> {
     /// Verifier figures; not collected for empty programs.
     pub(super) fn verifier(self) -> Option<&'a Verifier> {
         match self {
-            Self::Ruler(_) => None,
+            Self::Baseline(_) => None,
             Self::Case(case) => Some(&case.verifier),
             Self::Verified(program) => Some(&program.verifier),
         }
@@ -66,7 +66,7 @@ impl<'a> Row<'a> {
 
     pub(super) fn size(self) -> Option<&'a Size> {
         match self {
-            Self::Ruler(_) => None,
+            Self::Baseline(_) => None,
             Self::Case(case) => Some(&case.size),
             Self::Verified(program) => Some(&program.size),
         }
@@ -79,7 +79,7 @@ impl<'a> Row<'a> {
 
     pub(super) fn case(self) -> Option<&'a Case> {
         match self {
-            Self::Ruler(_) | Self::Verified(_) => None,
+            Self::Baseline(_) | Self::Verified(_) => None,
             Self::Case(case) => Some(case),
         }
     }
@@ -212,16 +212,16 @@ fn sizes(rows: &[Row]) -> Vec<Column> {
     ]
 }
 
-/// Cells of figures known after loading. Empty for rulers, and for a program's further inputs, which would repeat them.
+/// Cells of figures known after loading. Empty for baselines, and for a program's further inputs, which would repeat them.
 fn of_loaded(rows: &[Row], figure: impl Fn(&Row) -> Option<u64>) -> Vec<String> {
     let programs: Vec<_> =
         rows.iter().map(|row| row.case().map(|case| case.program.as_str())).collect();
-    let is_told = |number: usize| {
+    let is_repeated = |number: usize| {
         number > 0 && programs[number].is_some() && programs[number] == programs[number - 1]
     };
     let cell = |(number, row): (usize, &Row)| match row {
-        Row::Ruler(_) => String::new(),
-        _ if is_told(number) => String::new(),
+        Row::Baseline(_) => String::new(),
+        _ if is_repeated(number) => String::new(),
         _ => or_dash(figure(row), grouped),
     };
     rows.iter().enumerate().map(cell).collect()

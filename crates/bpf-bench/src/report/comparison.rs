@@ -8,8 +8,8 @@ use wingbeat_text::{
 };
 
 use super::{
-    details, human,
-    notes::one_line,
+    details,
+    human::{self, one_line},
     verdict::{is_time, percent, verdict},
     width_of,
 };
@@ -107,8 +107,8 @@ fn rows<'a>(
 
 fn cells(measure: &MeasureComparison) -> [String; 4] {
     let (name, unit) = (printable(&measure.measure), printable(&measure.unit));
-    let is_told = name.contains(&unit);
-    let name = if is_told { name } else { format!("{name}, {unit}") };
+    let has_unit = name.contains(&unit);
+    let name = if has_unit { name } else { format!("{name}, {unit}") };
     let change = match measure.change {
         _ if matches!(
             measure.verdict,
@@ -168,12 +168,12 @@ fn written(row: &ComparisonRow, widths: &[usize; 4], paint: Paint, width: usize)
         PairedVerdict::Better => paint.good(line),
         _ => line.clone(),
     };
-    let beside = width.saturating_sub(self::width(&figures) + GAP);
-    let indent = if beside < VERDICT_MIN { 2 * INDENT } else { self::width(&figures) + GAP };
+    let room = width.saturating_sub(self::width(&figures) + GAP);
+    let indent = if room < VERDICT_MIN { 2 * INDENT } else { self::width(&figures) + GAP };
     let verdict = wrapped(&row.verdict, width.saturating_sub(indent));
     let verdict: Vec<_> = verdict.iter().map(paint).collect();
     let gap = format!("\n{:indent$}", "");
-    match beside < VERDICT_MIN {
+    match room < VERDICT_MIN {
         true => format!("{above}{gap}{}\n", verdict.join(&gap)),
         false => format!("{figures}{:GAP$}{}\n", "", verdict.join(&gap)),
     }

@@ -2,7 +2,7 @@
 
 use wingbeat_text::{Paint, broken, decimal, grouped, or_dash, paragraph, plural, printable};
 
-use super::{columns::Row, notes::one_line};
+use super::{columns::Row, human::one_line};
 use crate::{
     counts::TailCalls,
     result::{

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use thiserror::Error;
 
-use super::csv::file_name;
+use super::file_name;
 use crate::{
     analyse::compare::{JITED, LoadedMeasure, PROCESSED, STACK, STATES, exact_measure},
     result::{BenchReport, CaseComparison, Failure, MeasureComparison, Size, Verifier},

@@ -7,7 +7,7 @@ use std::{
 
 use wingbeat_bpf_bench::instrument::wrapper::{
     Options, alternate,
-    alternate::{BURSTS_MAX, Turns, VALUE_SIZE, neighbours},
+    alternate::{BURSTS_MAX, BurstPlan, VALUE_SIZE, neighbours},
 };
 use wingbeat_bpf_loader::{
     ProgramType,
@@ -65,25 +65,25 @@ fn multiplying(count: usize) -> Code {
 }
 
 fn map() -> LoadedMap {
-    LoadedMap::notebook(8).expect("a map")
+    LoadedMap::results(8).expect("a map")
 }
 
 fn number(map: &LoadedMap) -> u64 {
-    let value = map.read_notebook().expect("its value");
+    let value = map.read_results().expect("its value");
     u64::from_le_bytes(value.try_into().expect("eight bytes"))
 }
 
 /// Alternates two programs, each with its own maps, and returns the times.
-fn run_turns(programs: [&Code; 2], maps: [&[&LoadedMap]; 2], turns: &Turns) -> Vec<(u8, f64)> {
+fn run_bursts(programs: [&Code; 2], maps: [&[&LoadedMap]; 2], plan: &BurstPlan) -> Vec<(u8, f64)> {
     let counts = maps.map(|maps| i32::try_from(maps.len()).expect("a few"));
     let map_fd = counts[0] + counts[1];
     let options = Options { map_fd, program_type: ProgramType::XDP, restored: None };
-    let both = alternate(programs, counts[0], 1, RESULT, 3, options).expect("they take turns");
-    let notebook = LoadedMap::notebook(VALUE_SIZE as u32).expect("a map");
-    notebook.write_notebook(&turns.to_value()).expect("turns");
+    let both = alternate(programs, counts[0], 1, RESULT, 3, options).expect("they alternate");
+    let results = LoadedMap::results(VALUE_SIZE as u32).expect("a map");
+    results.write_results(&plan.to_value()).expect("a plan");
     let mut descriptors: Vec<BorrowedFd<'_>> =
         maps.iter().flat_map(|maps| maps.iter().map(|map| map.as_fd())).collect();
-    descriptors.push(notebook.as_fd());
+    descriptors.push(results.as_fd());
     let linked = linked("both", ProgramType::XDP, both.code);
     let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
     let program = Loader::without_object()
@@ -92,9 +92,9 @@ fn run_turns(programs: [&Code; 2], maps: [&[&LoadedMap]; 2], turns: &Turns) -> V
     let input = RunInput { data: &PACKET, context: &[] };
     let found = run(program.as_fd(), ProgramType::XDP, input, 1).expect("it runs");
     assert_eq!(found.return_value, RESULT as u32);
-    let value = notebook.read_notebook().expect("times");
+    let value = results.read_results().expect("times");
     assert_eq!(value.len(), VALUE_SIZE);
-    turns.read(&value).collect()
+    plan.read(&value).collect()
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn each_is_called_as_often_as_it_should_and_finds_its_own_map() {
     let Some(()) = can_alternate() else { return };
     let check = |calls: [u32; 2], order: &[u8]| {
         let maps = [map(), map()];
-        let turns = Turns::of_two(calls, order.to_vec());
+        let plan = BurstPlan::of_two(calls, order.to_vec());
         let code = counting(1);
-        let times = run_turns([&code, &code], [&[&maps[0]], &[&maps[1]]], &turns);
+        let times = run_bursts([&code, &code], [&[&maps[0]], &[&maps[1]]], &plan);
         let sides: Vec<u8> = times.iter().map(|time| time.0).collect();
         assert_eq!(sides, order, "{calls:?}");
         for side in [0, 1] {
@@ -124,10 +124,10 @@ fn each_is_called_as_often_as_it_should_and_finds_its_own_map() {
 fn the_order_is_kept() {
     let Some(()) = can_alternate() else { return };
     // Both write to one map here, so that its value shows the order of calls.
-    let turns = Turns::of_two([2, 3], vec![0, 1, 1, 0, 1, 0]);
+    let plan = BurstPlan::of_two([2, 3], vec![0, 1, 1, 0, 1, 0]);
     let map = map();
-    run_turns([&counting(3), &counting(5)], [&[&map], &[&map]], &turns);
-    let expected = turns.order.iter().fold(0_u64, |value, &side| {
+    run_bursts([&counting(3), &counting(5)], [&[&map], &[&map]], &plan);
+    let expected = plan.order.iter().fold(0_u64, |value, &side| {
         let (calls, factor) = [(2, 3), (3, 5)][usize::from(side)];
         (0..calls).fold(value, |value, _| value.wrapping_mul(factor).wrapping_add(1))
     });
@@ -136,9 +136,9 @@ fn the_order_is_kept() {
 
 /// Median ratio of neighbouring bursts.
 fn ratio(first: &Code, second: &Code, calls: [u32; 2]) -> f64 {
-    let turns = Turns::of_two(calls, [0, 1, 1, 0].repeat(BURSTS_MAX / 4));
+    let plan = BurstPlan::of_two(calls, [0, 1, 1, 0].repeat(BURSTS_MAX / 4));
     let maps = [map(), map()];
-    let times = run_turns([first, second], [&[&maps[0]], &[&maps[1]]], &turns);
+    let times = run_bursts([first, second], [&[&maps[0]], &[&maps[1]]], &plan);
     assert_eq!(times.len(), BURSTS_MAX);
     median(neighbours(&times).map(|[first, second]| second / first).collect())
 }
@@ -165,11 +165,11 @@ fn a_burst_that_the_kernel_ends_does_not_count() {
     ask_for_quiet();
     // The second would take more than a second: the kernel terminates a loop after a quarter of
     // that, or after eight million iterations.
-    let turns = Turns::of_two([10, 20_000_000], vec![0, 0, 1, 0]);
+    let plan = BurstPlan::of_two([10, 20_000_000], vec![0, 0, 1, 0]);
     let maps = [map(), map()];
     let begun = Instant::now();
     let times =
-        run_turns([&multiplying(10), &multiplying(100)], [&[&maps[0]], &[&maps[1]]], &turns);
+        run_bursts([&multiplying(10), &multiplying(100)], [&[&maps[0]], &[&maps[1]]], &plan);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!(times.iter().map(|time| time.0).collect::<Vec<_>>(), [0, 0]);
     assert!(times.iter().all(|&(_, ns)| ns > 0.0 && ns < 100_000.0), "{times:?}");

@@ -8,10 +8,9 @@ use wingbeat_bpf_bench::{
 use wingbeat_bpf_loader::{code::op, spec::Spec};
 use wingbeat_bpf_testing::assemble::assembled;
 
-use crate::{
-    object::Program,
-    support::{can_load, plan},
-};
+use wingbeat_bpf_testing::object::typed::Program;
+
+use crate::support::{can_load, plan};
 
 /// Confirms a program on all inputs; returns executed instructions of each.
 fn confirmed(spec: &Spec, program: &str, plan: &Plan) -> Vec<u64> {

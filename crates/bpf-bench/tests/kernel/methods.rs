@@ -13,10 +13,9 @@ use wingbeat_bpf_loader::{
 };
 use wingbeat_bpf_testing::assemble::{Assembler, assembled, load, store_immediate};
 
-use crate::{
-    object::Program,
-    support::{can_load, giving, has_may_goto, is_at_least, watched},
-};
+use wingbeat_bpf_testing::object::typed::Program;
+
+use crate::support::{can_load, giving, has_may_goto, is_at_least, watched};
 
 /// A frame without Ethernet header, for types that begin with IP.
 const NETFILTER: &str = "netfilter";
@@ -49,7 +48,7 @@ fn measured(section: &str, insns: &[Insn]) -> BenchReport {
 const NO_MAY_GOTO: &str = "needs the instruction may_goto (Linux 6.9)";
 
 #[test]
-fn types_that_take_turns_with_the_ruler() {
+fn types_that_take_turns_with_the_baseline() {
     let Some(()) = can_load() else { return };
     let has_turns = has_may_goto();
     let check = |section: &str| {
@@ -62,14 +61,14 @@ fn types_that_take_turns_with_the_ruler() {
         assert!(latency.floor_ns > 0.1, "{section}: {latency:?}");
         assert!(latency.floor_ns <= latency.median_ns, "{section}: {latency:?}");
         assert!(!report.cases[0].outcome.has_changed_packet, "{section}");
-        let ruler = report.rulers[0].latency.measured().expect("a ruler");
+        let baseline = report.baselines[0].latency.measured().expect("a baseline");
         if has_turns {
             assert!(latency.floor_ns < 1_000.0, "{section}: {latency:?}");
             assert_eq!((latency.method, &latency.reason), (Method::Bursts, &None), "{section}");
             assert!(latency.net_ns.is_some(), "{section}: {latency:?}");
-            assert_eq!((ruler.method, ruler.batches), (Method::Bursts, 2), "{section}");
+            assert_eq!((baseline.method, baseline.batches), (Method::Bursts, 2), "{section}");
         } else {
-            assert_eq!((latency.method, ruler.method), (Method::Batches, Method::Batches));
+            assert_eq!((latency.method, baseline.method), (Method::Batches, Method::Batches));
             let reason = latency.reason.as_deref().expect("a reason");
             assert!(reason.contains(NO_MAY_GOTO), "{section}: {reason}");
         }

@@ -21,7 +21,7 @@ use wingbeat_bpf_loader::{
 };
 use wingbeat_bpf_testing::{assemble::assembled, generate::Entry};
 
-use crate::object::Program;
+use wingbeat_bpf_testing::object::typed::Program;
 
 /// Maximum functions of a generated program besides its entry.
 const STATICS: u32 = 4;
@@ -138,15 +138,15 @@ impl Kernel {
             ..counters::Options::default()
         };
         let instrumented = counters::instrument(&code, &options).expect("counters");
-        let notebook = LoadedMap::notebook(instrumented.plan.value_size_bytes()).expect("a map");
+        let results = LoadedMap::results(instrumented.plan.value_size_bytes()).expect("a map");
         let counted =
-            self.loader.load(&self.program, &instrumented.program.code, &[notebook.as_fd()]);
+            self.loader.load(&self.program, &instrumented.program.code, &[results.as_fd()]);
         let counted = match counted {
             Ok(counted) => counted,
             Err(error) if error.to_string().contains(REMOVED_CALLBACK) => return None,
             Err(error) => panic!("with counters: {error}"),
         };
-        Some(Pair { program: self.program.clone(), plain, counted, notebook, instrumented })
+        Some(Pair { program: self.program.clone(), plain, counted, results, instrumented })
     }
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct Pair {
     program: ProgramSpec,
     plain: Loaded,
     counted: Loaded,
-    notebook: LoadedMap,
+    results: LoadedMap,
     instrumented: Instrumented,
 }
 
@@ -166,10 +166,10 @@ impl Pair {
 
     /// Runs it with counters, and returns the executions of each original instruction.
     pub(crate) fn run_counted(&self, packet: &[u8]) -> (ProgramRun, Vec<u64>) {
-        self.notebook.clear_notebook().expect("cleared");
+        self.results.clear_results().expect("cleared");
         let run = self.run(&self.counted, packet);
         let plan = &self.instrumented.plan;
-        let counters = plan.counters(&self.notebook.read_notebook().expect("read"));
+        let counters = plan.counters(&self.results.read_results().expect("read"));
         (run, plan.insn_counts(&counters))
     }
 

@@ -15,11 +15,12 @@ use wingbeat_bpf_loader::{
 };
 use wingbeat_bpf_testing::assemble::Assembler;
 
-use crate::{
+use wingbeat_bpf_testing::object::{
+    Object,
     btf::{self, Extension, GLOBAL, STATIC, Types},
-    elf::Object,
-    support::{can_load, giving, watched},
 };
+
+use crate::support::{can_load, giving, watched};
 
 /// A program: type, name, slot in the table (by a tag), code. The first load of an address refers to the table.
 pub(crate) type Program<'a> = (&'a str, &'a str, Option<u32>, Vec<Insn>);

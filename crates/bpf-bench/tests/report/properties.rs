@@ -92,7 +92,7 @@ proptest! {
             prop_assert!(!line.chars().any(char::is_control), "{line:?}");
         }
         if style.is_verbose || report.cases.len() <= 20 {
-            let lines = report.cases.len() + report.rulers.len();
+            let lines = report.cases.len() + report.baselines.len();
             let lines = if report.cases.is_empty() { 1 } else { lines };
             prop_assert!(text.lines().count() >= lines);
         }

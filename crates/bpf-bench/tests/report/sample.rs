@@ -6,9 +6,9 @@ use wingbeat_bpf_bench::{
     conditions::Conditions,
     counts::{Calls, TailCalls},
     result::{
-        BenchReport, Case, CaseComparison, ChangeInterval, Circumstances, Comparison, Distribution,
-        Failure, Latency, MeasureComparison, Method, Outliers, OwnOutput, PacketSource,
-        PairedVerdict, Part, Ruler, RunCounts, RunOutcome, SCHEMA_VERSION, Size, Verified,
+        Baseline, BenchReport, Case, CaseComparison, ChangeInterval, Circumstances, Comparison,
+        Distribution, Failure, Latency, MeasureComparison, Method, Outliers, OwnOutput,
+        PacketSource, PairedVerdict, Part, RunCounts, RunOutcome, SCHEMA_VERSION, Size, Verified,
         Verifier,
     },
 };
@@ -58,8 +58,8 @@ pub(crate) fn distribution(p50_ns: f64) -> Distribution {
     }
 }
 
-pub(crate) fn ruler() -> Ruler {
-    Ruler {
+pub(crate) fn baseline() -> Baseline {
+    Baseline {
         r#type: "xdp".to_owned(),
         latency: Part::Measured(latency(10.12, 0.0)),
         distribution: Part::Measured(distribution(21.0)),
@@ -142,7 +142,7 @@ pub(crate) fn report(cases: Vec<Case>) -> BenchReport {
         clock_step_ns: Some(10.0),
         duration_ns: 12_300_000_000,
         is_interrupted: false,
-        rulers: vec![ruler()],
+        baselines: vec![baseline()],
         cases,
         failures: Vec::new(),
         skipped: Vec::new(),
@@ -251,13 +251,13 @@ pub(crate) fn unavailable() -> BenchReport {
     };
     let mut b = missing("b");
     b.distribution = Part::Unavailable("time was up before its turn".to_owned());
-    let ruler = Ruler {
+    let baseline = Baseline {
         r#type: "xdp".to_owned(),
         latency: Part::Unavailable("time was up before its turn".to_owned()),
         distribution: Part::Unavailable("the kernel\nrefused\tit".to_owned()),
     };
     let report = report(vec![missing("a"), b, missing("c")]);
-    BenchReport { rulers: vec![ruler], is_interrupted: true, ..report }
+    BenchReport { baselines: vec![baseline], is_interrupted: true, ..report }
 }
 
 /// One program on `count` packets of a capture; every tenth takes a longer path.

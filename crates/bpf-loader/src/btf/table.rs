@@ -4,8 +4,6 @@
 //! whole table: every id refers to a type and every name to a string, so that users need no further
 //! checks.
 
-mod vet;
-
 use std::io::{Cursor, Read, Seek, SeekFrom};
 
 /// A `BTF_KIND_*` number.
@@ -174,7 +172,7 @@ impl TypeTable {
         let [len, types_at, types_len, strings_at, strings_len] =
             [4, 8, 12, 16, 20].map(|at| word_at(&header, at).unwrap_or(0) as usize);
         if len < HEADER_LEN {
-            return Err(format!("its header says to have {len} bytes, fewer than it has"));
+            return Err(format!("its header gives its length as {len} bytes, which is too short"));
         }
         let beyond = |what: &str| format!("its {what} reach beyond its end");
         let types_at = len.saturating_add(types_at);
@@ -190,7 +188,7 @@ impl TypeTable {
         }
         let starts = starts(&words)?;
         let table = Self { words, starts, strings };
-        vet::check(&table)?;
+        check(&table)?;
         Ok(table)
     }
 
@@ -443,5 +441,164 @@ fn starts(words: &[u32]) -> Result<Vec<u32>, String> {
     Ok(starts)
 }
 
+// Validates a type table: ids and names refer to something, numbers are in range.
+
+/// Checks every type; the error is a reason.
+fn check(table: &TypeTable) -> Result<(), String> {
+    table.all().try_for_each(|found| {
+        Checked { table, found }.check().map_err(|reason| format!("type {}: {reason}", found.id))
+    })
+}
+
+struct Checked<'a> {
+    table: &'a TypeTable,
+    found: Type<'a>,
+}
+
+impl Checked<'_> {
+    fn check(&self) -> Result<(), String> {
+        let Self { found, .. } = self;
+        self.name(found.name)?;
+        let named = |&[name, id]: &[u32; 2]| self.name(name).and_then(|()| self.type_id(id));
+        match found.kind {
+            TypeKind::PTR | TypeKind::DECL_TAG => self.type_id(found.link),
+            kind if kind.is_modifier() => self.type_id(found.link),
+            TypeKind::VAR => self.type_id(found.link).and_then(|()| self.linkage()),
+            TypeKind::FUNC => {
+                self.linkage()?;
+                self.kind_of(found.link, &[TypeKind::FUNC_PROTO])
+            }
+            TypeKind::FUNC_PROTO => {
+                self.type_id(found.link)?;
+                found.pairs().try_for_each(named)
+            }
+            TypeKind::ARRAY => found.tail.iter().take(2).try_for_each(|&id| self.type_id(id)),
+            TypeKind::STRUCT | TypeKind::UNION => {
+                found.triples().try_for_each(|&[name, id, _]| named(&[name, id]))
+            }
+            TypeKind::ENUM => found.pairs().try_for_each(|&[name, _]| self.name(name)),
+            TypeKind::ENUM64 => found.triples().try_for_each(|&[name, ..]| self.name(name)),
+            TypeKind::DATASEC => found
+                .triples()
+                .try_for_each(|&[id, ..]| self.kind_of(id, &[TypeKind::VAR, TypeKind::FUNC])),
+            _ => Ok(()),
+        }
+    }
+
+    fn name(&self, offset: u32) -> Result<(), String> {
+        // The strings end with a terminator, so that any offset within them is valid.
+        match (offset as usize) < self.table.strings.len() {
+            true => Ok(()),
+            false => Err(format!("its name, at {offset}, is not in the strings")),
+        }
+    }
+
+    fn type_id(&self, id: u32) -> Result<(), String> {
+        match id <= self.table.len() {
+            true => Ok(()),
+            false => Err(format!("it refers to type {id}, of {}", self.table.len())),
+        }
+    }
+
+    fn kind_of(&self, id: u32, kinds: &[TypeKind]) -> Result<(), String> {
+        match self.table.get(id) {
+            Some(other) if kinds.contains(&other.kind) => Ok(()),
+            _ => Err(format!("it refers to type {id}, which is of the wrong kind")),
+        }
+    }
+
+    fn linkage(&self) -> Result<(), String> {
+        match self.found.linkage() {
+            ..=EXTERN => Ok(()),
+            other => Err(format!("its linkage is {other}, which does not exist")),
+        }
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Serializes a table with these words and strings.
+    fn table(words: &[u32], strings: &[u8]) -> Vec<u8> {
+        TypeTable { words: words.to_vec(), starts: Vec::new(), strings: strings.to_vec() }
+            .to_bytes()
+    }
+
+    const INT: [u32; 4] = [1, 1 << 24, 4, 0x20];
+    const STRINGS: &[u8] = b"\0int\0x\0";
+
+    #[test]
+    fn types_are_found_by_id_and_name() {
+        // 1: int; 2: array of 3 int; 3: array of 2 of those; 4: typedef of 3 "x"; 5: pointer to 4
+        let words = [
+            INT.as_slice(),
+            &[0, 3 << 24, 0, 1, 1, 3],
+            &[0, 3 << 24, 0, 2, 1, 2],
+            &[5, 8 << 24, 3],
+            &[0, 2 << 24, 4],
+        ]
+        .concat();
+        let table = TypeTable::parse(&table(&words, STRINGS)).unwrap();
+        assert_eq!(table.len(), 5);
+        assert_eq!(table.find(TypeKind::INT, "int").map(|found| found.id), Some(1));
+        assert_eq!(table.find(TypeKind::PTR, "int").map(|found| found.id), None);
+        assert_eq!(table.resolve(4).map(|found| found.id), Some(3));
+        let check = |id, expected| assert_eq!(table.size(id), expected, "{id}");
+        check(0, None);
+        check(1, Some(4));
+        check(3, Some(24));
+        check(4, Some(24));
+        check(5, Some(8));
+        check(6, None);
+    }
+
+    #[test]
+    fn what_is_changed_is_read_again() {
+        let mut table = TypeTable::parse(&table(&INT, STRINGS)).unwrap();
+        let name = table.add_text("data");
+        let variable = table.add(TypeKind::VAR, name, 0, 1, &[EXTERN]);
+        table.set_linkage(variable, GLOBAL);
+        let section = table.add(TypeKind::DATASEC, name, 1, 8, &[variable, 0, 4]);
+        table.set_tail(section, &[variable, 4, 4]);
+        table.set_name(1, 5);
+        let again = TypeTable::parse(&table.to_bytes()).unwrap();
+        assert_eq!(again, table);
+        assert_eq!(again.find(TypeKind::INT, "x").map(|found| found.id), Some(1));
+        assert_eq!(again.get(variable).map(|found| found.linkage()), Some(GLOBAL));
+        assert_eq!(again.get(section).map(|found| found.tail.to_vec()), Some(vec![variable, 4, 4]));
+    }
+
+    #[test]
+    fn strings_may_be_in_any_encoding() {
+        let table = TypeTable::parse(&table(&INT, b"\0\xff\0")).unwrap();
+        assert_eq!(table.text_bytes(1), Some([0xff].as_slice()));
+        assert_eq!(table.text(1), None);
+        assert_eq!(table.text_bytes(2), Some([].as_slice()));
+        assert_eq!(table.text_bytes(3), None);
+    }
+
+    #[test]
+    fn types_that_go_round_in_circles_have_no_size() {
+        // 1: array of itself; 2: const of itself
+        let table =
+            TypeTable::parse(&table(&[0, 3 << 24, 0, 1, 1, 1, 0, 10 << 24, 2], STRINGS)).unwrap();
+        assert_eq!(table.size(1), None);
+        assert_eq!(table.size(2), None);
+        assert!(table.resolve(2).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_too_much(words in prop::collection::vec(any::<u32>(), 0..64), strings: Vec<u8>) {
+            if let Ok(table) = TypeTable::parse(&table(&words, &strings)) {
+                for found in table.all() {
+                    _ = (table.size(found.id), table.name(found));
+                }
+                prop_assert_eq!(TypeTable::parse(&table.to_bytes()), Ok(table));
+            }
+        }
+    }
+}

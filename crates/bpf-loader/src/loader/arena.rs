@@ -95,7 +95,7 @@ impl LoadedMap {
             set(0, 0),
             Insn::new(op::EXIT, 0, 0, 0, 0),
         ];
-        super::records::put_descriptors(&mut insns, &[self.fd.as_fd()]);
+        super::load::put_descriptors(&mut insns, &[self.fd.as_fd()]);
         let request = LoadRequest {
             prog_type: ProgramType::SYSCALL.0,
             flags: SLEEPABLE,

@@ -1,8 +1,5 @@
 //! Maps of an object, created for this process alone.
 
-mod needed;
-pub(crate) mod sizes;
-
 use std::{
     collections::BTreeSet,
     io,
@@ -12,12 +9,10 @@ use std::{
 
 use super::{Alarm, ResetError, arena::Arena, refused_map};
 use crate::{
+    code::{Code, op},
     spec::{MapSpec, MapType, ObjectTypes, RDONLY_PROG, Slot},
     sys::{self, MapCreate},
 };
-
-pub(super) use needed::used;
-use sizes::{complete, possible_cpus, value_len};
 
 /// A map could not be created, filled or read.
 #[derive(Debug, thiserror::Error)]
@@ -73,10 +68,10 @@ impl LoadedMaps {
         let create = |(number, spec): (usize, &MapSpec)| {
             // If the stand-in is rejected too, the reason is not specific to the map.
             let stand_in = || {
-                LoadedMap::create(&needed::stand_in(), None)
+                LoadedMap::create(&stand_in(), None)
                     .map_err(|refused| error(spec, refused_map::CREATE, refused.source))
             };
-            if !is_needed(number) && needed::is_bulky(spec) {
+            if !is_needed(number) && is_bulky(spec) {
                 return stand_in();
             }
             let is_unwritten = unwritten.contains(&number);
@@ -199,15 +194,15 @@ impl LoadedMap {
         }
     }
 
-    /// A map with one zeroed value of `len` bytes: the notebook of an instrumented program.
-    pub fn notebook(len: u32) -> Result<Self, MapError> {
-        let spec = MapSpec::plain("notebook", MapType::ARRAY, (4, len), 1);
+    /// A map with one zeroed value of `len` bytes: the results of an instrumented program.
+    pub fn results(len: u32) -> Result<Self, MapError> {
+        let spec = MapSpec::plain("results", MapType::ARRAY, (4, len), 1);
         Self::create(&spec, None)
     }
 
-    /// A notebook with a value for each possible CPU.
-    pub fn notebook_per_cpu(len: u32) -> Result<Self, MapError> {
-        let spec = MapSpec::plain("notebook", MapType::PERCPU_ARRAY, (4, len), 1);
+    /// A results with a value for each possible CPU.
+    pub fn results_per_cpu(len: u32) -> Result<Self, MapError> {
+        let spec = MapSpec::plain("results", MapType::PERCPU_ARRAY, (4, len), 1);
         Self::create(&spec, None)
     }
 
@@ -249,18 +244,18 @@ impl LoadedMap {
         self.set(&slot.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
     }
 
-    /// The value of a notebook; for one per CPU, the concatenated values of all CPUs, each padded to 8 bytes.
-    pub fn read_notebook(&self) -> Result<Vec<u8>, MapError> {
+    /// The value of a results; for one per CPU, the concatenated values of all CPUs, each padded to 8 bytes.
+    pub fn read_results(&self) -> Result<Vec<u8>, MapError> {
         Ok(self.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default())
     }
 
-    /// Sets the value of a notebook. Fails if the kernel rejects it, or the value has another length.
-    pub fn write_notebook(&self, value: &[u8]) -> Result<(), MapError> {
+    /// Sets the value of a results. Fails if the kernel rejects it, or the value has another length.
+    pub fn write_results(&self, value: &[u8]) -> Result<(), MapError> {
         self.set(&[0; 4], value)
     }
 
-    /// Clears the value of a notebook.
-    pub fn clear_notebook(&self) -> Result<(), MapError> {
+    /// Clears the value of a results.
+    pub fn clear_results(&self) -> Result<(), MapError> {
         self.set(&0_u32.to_ne_bytes(), &vec![0; self.value_len])
     }
 
@@ -423,4 +418,206 @@ fn entries(spec: &MapSpec) -> u32 {
 fn charged_bytes(map: &OwnedFd) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", map.as_raw_fd())).ok()?;
     text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok())
+}
+
+// Determines used maps, and replaces unused ones that the kernel rejects: a program must not fail
+// because of another program's map.
+
+/// Size of keys and values from which on an unused map is not created.
+const BULKY_BYTES: u64 = 1 << 20;
+
+/// The smallest valid map, to replace an unused one.
+fn stand_in() -> MapSpec {
+    MapSpec::plain("missing", MapType::ARRAY, (4, 4), 1)
+}
+
+/// Whether creating it takes noticeable time and memory: some objects have gigabytes of maps, of
+/// which each program uses a few.
+fn is_bulky(spec: &MapSpec) -> bool {
+    let copies = if spec.r#type.is_per_cpu() { possible_cpus() as u64 } else { 1 };
+    let entry = u64::from(spec.key_size) + copies * u64::from(spec.value_size);
+    u64::from(spec.entries_max).saturating_mul(entry) > BULKY_BYTES
+}
+
+/// Numbers of the maps that code refers to, and of their inner maps.
+pub(in crate::loader) fn used(specs: &[MapSpec], codes: &[&Code]) -> BTreeSet<usize> {
+    let mut used = BTreeSet::new();
+    for code in codes {
+        let mut insns = code.insns.iter();
+        while let Some(insn) = insns.next() {
+            if !insn.is_ldimm64() {
+                continue;
+            }
+            if matches!(insn.src(), op::PSEUDO_MAP_FD | op::PSEUDO_MAP_VALUE) {
+                used.extend(usize::try_from(insn.immediate));
+            }
+            // The second half.
+            insns.next();
+        }
+    }
+    let tables = || used.iter().filter_map(|number| specs.get(*number));
+    let slots = tables().flat_map(|map| &map.slots).filter_map(|(_, slot)| match slot {
+        Slot::Map(name) => Some(name),
+        Slot::Program(_) => None,
+    });
+    let put_in = tables().flat_map(|map| &map.put_in).map(|(_, name)| name);
+    let position = |name: &String| specs.iter().position(|map| map.name == *name);
+    let inner: Vec<usize> = slots.chain(put_in).filter_map(position).collect();
+    used.extend(inner);
+    used
+}
+
+// Sizes of maps, and defaults for sizes that a definition leaves to its loader.
+//
+// The kernel requires some sizes to be zero, or a certain number, although the object has a type
+// there for documentation. Other sizes are set by the object's own loader once it knows the
+// machine, so a default is chosen here; veristat chooses one entry.
+
+/// Maximum size of a map that is reset entry by entry; above, reloading is faster.
+pub(crate) const RESET_BYTES_MAX: u64 = 1 << 20;
+
+/// Maximum entries of a map whose size is open.
+const ENTRIES_MAX: u32 = 1024;
+
+/// `PERF_MAX_STACK_DEPTH` (include/uapi/linux/perf_event.h, Linux 6.18) addresses of 8 bytes.
+const STACK_BYTES: u32 = 127 * 8;
+
+/// Storage of cgroups, sockets, inodes and tasks, which grows as needed.
+const STORAGE: [MapType; 6] = [
+    MapType::CGROUP_STORAGE,
+    MapType::PERCPU_CGROUP_STORAGE,
+    MapType::SK_STORAGE,
+    MapType::INODE_STORAGE,
+    MapType::TASK_STORAGE,
+    MapType::CGRP_STORAGE,
+];
+
+/// Completes a definition for the kernel.
+fn complete(spec: &MapSpec) -> MapSpec {
+    let mut spec = spec.clone();
+    match spec.r#type {
+        MapType::RINGBUF | MapType::USER_RINGBUF => (spec.key_size, spec.value_size) = (0, 0),
+        MapType::PERF_EVENT_ARRAY => (spec.key_size, spec.value_size) = (4, 4),
+        MapType::STACK_TRACE if spec.value_size == 0 => spec.value_size = STACK_BYTES,
+        // The id of a map.
+        kind if kind.has_maps() && spec.value_size == 0 => spec.value_size = 4,
+        _ => {}
+    }
+    if has_open_size(&spec) {
+        spec.entries_max = chosen_entries(&spec);
+    }
+    spec
+}
+
+/// Whether the object leaves the number of entries to its loader.
+fn has_open_size(spec: &MapSpec) -> bool {
+    let decides_itself = matches!(
+        spec.r#type,
+        MapType::PERF_EVENT_ARRAY | MapType::RINGBUF | MapType::USER_RINGBUF | MapType::STRUCT_OPS
+    );
+    spec.entries_max == 0 && !decides_itself && !STORAGE.contains(&spec.r#type)
+}
+
+/// Enough for a measurement, and few enough to reset between samples.
+fn chosen_entries(spec: &MapSpec) -> u32 {
+    let entry = u64::from(spec.key_size) + u64::from(spec.value_size);
+    let most = match spec.r#type {
+        // The kernel accepts at most the number of possible CPUs.
+        MapType::CPUMAP => u32::try_from(possible_cpus()).unwrap_or(1),
+        _ => ENTRIES_MAX,
+    };
+    let entries = RESET_BYTES_MAX / entry.max(1);
+    u32::try_from(entries).unwrap_or(most).clamp(1, most.max(1))
+}
+
+/// Whether resetting it takes noticeable time, and programs may write to it according to its definition.
+pub(crate) fn is_large(spec: &MapSpec) -> bool {
+    let kind = spec.r#type;
+    let has_many = (kind.is_hash() || kind.is_queue()) && spec.entries_max > ENTRIES_MAX;
+    has_many || kind.is_array() && !spec.is_constant && array_bytes(spec) > RESET_BYTES_MAX
+}
+
+/// Size of all values of an array in user space, in bytes.
+pub(crate) fn array_bytes(spec: &MapSpec) -> u64 {
+    u64::from(spec.entries_max).saturating_mul(value_len(spec) as u64)
+}
+
+/// Size of a value in user space, in bytes: for per-CPU maps, those of all CPUs.
+pub(crate) fn value_len(spec: &MapSpec) -> usize {
+    let len = spec.value_size as usize;
+    if spec.r#type.is_per_cpu() {
+        len.next_multiple_of(8).saturating_mul(possible_cpus())
+    } else {
+        len
+    }
+}
+
+/// Number of possible CPUs, which per-CPU maps have values for.
+pub(crate) fn possible_cpus() -> usize {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
+    last.map_or_else(|| std::thread::available_parallelism().map_or(1, Into::into), |last| last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::Insn;
+
+    #[test]
+    fn bulky_maps() {
+        let check = |entries, expected| {
+            let spec = MapSpec::plain("m", MapType::HASH, (8, 8), entries);
+            assert_eq!(is_bulky(&spec), expected, "{entries}");
+        };
+        check(1 << 16, false);
+        check((1 << 16) + 1, true);
+        check(u32::MAX, true);
+    }
+
+    #[test]
+    fn maps_that_code_uses() {
+        let load = |source: u8, number: i32| {
+            [Insn::new(op::LDIMM64, 1, source, 0, number), Insn::default()]
+        };
+        let plain = |name: &str| MapSpec::plain(name, MapType::ARRAY, (4, 4), 1);
+        let outer = MapSpec { slots: vec![(0, Slot::Map("c".into()))], ..plain("b") };
+        let filled = MapSpec { put_in: vec![(vec![7], "a".into())], ..plain("d") };
+        let specs = [plain("a"), outer, plain("c"), filled];
+        let check = |insns: &[Insn], expected: &[usize]| {
+            let code = Code { insns: insns.to_vec(), ..Code::default() };
+            assert_eq!(used(&specs, &[&code]), expected.iter().copied().collect(), "{insns:?}");
+        };
+        check(&[], &[]);
+        check(&load(op::PSEUDO_MAP_FD, 0), &[0]);
+        check(&load(op::PSEUDO_MAP_VALUE, 2), &[2]);
+        check(&load(op::PSEUDO_MAP_FD, 1), &[1, 2]);
+        check(&load(0, 1), &[]);
+        check(&load(op::PSEUDO_MAP_FD, 3), &[0, 3]);
+        // The verifier will reject half an instruction.
+        check(&load(op::PSEUDO_MAP_FD, 0)[..1], &[0]);
+    }
+
+    #[test]
+    fn sizes_that_the_kernel_takes() {
+        #[track_caller]
+        fn check(r#type: MapType, sizes: (u32, u32), entries: u32, expected: (u32, u32, u32)) {
+            let found = complete(&MapSpec::plain("m", r#type, sizes, entries));
+            let found = (found.key_size, found.value_size, found.entries_max);
+            assert_eq!(found, expected, "{type} {sizes:?} {entries}", r#type = r#type);
+        }
+        check(MapType::HASH, (4, 8), 3, (4, 8, 3));
+        check(MapType::HASH, (4, 8), 0, (4, 8, 1024));
+        check(MapType::ARRAY, (4, 65_536), 0, (4, 65_536, 15));
+        check(MapType::ARRAY, (4, u32::MAX), 0, (4, u32::MAX, 1));
+        check(MapType::RINGBUF, (0, 40), 4096, (0, 0, 4096));
+        check(MapType::RINGBUF, (0, 0), 0, (0, 0, 0));
+        check(MapType::PERF_EVENT_ARRAY, (4, 24), 0, (4, 4, 0));
+        check(MapType::STACK_TRACE, (4, 0), 0, (4, 1016, 1024));
+        check(MapType::STACK_TRACE, (4, 80), 5, (4, 80, 5));
+        check(MapType::SK_STORAGE, (4, 8), 0, (4, 8, 0));
+        check(MapType::CGROUP_STORAGE, (8, 8), 0, (8, 8, 0));
+        check(MapType::ARRAY_OF_MAPS, (4, 0), 2, (4, 4, 2));
+        check(MapType::ARENA, (0, 0), 0, (0, 0, 1024));
+    }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{LoadedMap, MapError};
-use crate::{cpus, sys};
+use crate::{perf, sys};
 
 /// `PERF_TYPE_HARDWARE` and `PERF_TYPE_SOFTWARE` (include/uapi/linux/perf_event.h, Linux 6.18).
 const HARDWARE: u32 = 0;
@@ -75,7 +75,7 @@ impl PerfCounter {
     pub fn open(event: CounterEvent) -> io::Result<Self> {
         let map = LoadedMap::per_cpu_events().map_err(io::Error::other)?;
         let mut opened = Vec::new();
-        for cpu in cpus::online()? {
+        for cpu in perf::online_cpus()? {
             let number = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
             let counter = sys::open_counter(event.codes(), number, true)?;
             map.set(&cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes())

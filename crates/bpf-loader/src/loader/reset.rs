@@ -4,10 +4,7 @@ use std::{io, os::fd::AsFd as _};
 
 use super::{
     Alarm, MapError,
-    maps::{
-        LoadedMap, LoadedMaps,
-        sizes::{RESET_BYTES_MAX, array_bytes, possible_cpus},
-    },
+    maps::{LoadedMap, LoadedMaps, RESET_BYTES_MAX, array_bytes, possible_cpus},
     refused_map, ring,
 };
 use crate::{spec::MapType, sys};

@@ -1,6 +1,16 @@
 //! Parses the verifier log: statistics, and location and reason of a rejection. Pure.
 
-use std::fmt;
+use std::{
+    fmt, io,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+
+use super::{Alarm, LoadError, externs::MISSING_KFUNC};
+use crate::{
+    spec::{Extern, UNRESOLVED},
+    sys::{self, LoadRequest},
+};
 
 /// Statistics printed by the verifier with `BPF_LOG_STATS` (kernel/bpf/verifier.c,
 /// `print_verification_stats`, Linux 6.18).
@@ -177,12 +187,12 @@ impl Rejection {
     pub fn reason(&self) -> Option<&str> {
         let is_state =
             |line: &str| line.starts_with("cur state:") || line.starts_with("old state:");
-        let told = self.told().filter(|line| !is_state(line)).last();
+        let messages = self.messages().filter(|line| !is_state(line)).last();
         let report = || self.log.lines().find_map(|line| line.strip_prefix(REPORT_START));
-        let line = match told {
+        let line = match messages {
             Some(line) if insn_index(line).is_none() || line.contains(ENDLESS) => line,
             // Without other lines, use the report.
-            told => report().or(told)?,
+            messages => report().or(messages)?,
         };
         Some(line.find(ENDLESS).map_or(line, |at| &line[at..]))
     }
@@ -195,19 +205,19 @@ impl Rejection {
 
     /// The end of the log, without summary and report.
     pub fn tail(&self) -> String {
-        let lines: Vec<_> = self.told().collect();
+        let lines: Vec<_> = self.messages().collect();
         lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }
 
-    fn told(&self) -> impl Iterator<Item = &str> {
+    fn messages(&self) -> impl Iterator<Item = &str> {
         let summary = self.log.rfind(&format!("\n{SUMMARY_START}"));
-        let told = match summary {
+        let messages = match summary {
             Some(end) => &self.log[..end],
             None if self.log.starts_with(SUMMARY_START) => "",
             None => &self.log,
         };
         let mut is_report = false;
-        told.lines().filter(move |line| {
+        messages.lines().filter(move |line| {
             // Sections of the report are indented below their headings.
             is_report = line.starts_with(REPORT_START)
                 || is_report && (line.is_empty() || line.starts_with("  ") || line.ends_with(':'));
@@ -239,6 +249,148 @@ fn is_below_stack(reason: &str) -> bool {
     let offset = reason.split_once("off=").and_then(|(_, rest)| rest.split(' ').next());
     let offset = offset.and_then(|offset| offset.parse::<i64>().ok());
     is_of_stack && offset.is_some_and(|offset| offset < -STACK_MAX)
+}
+
+/// `BPF_LOG_LEVEL1` and `BPF_LOG_STATS` (include/linux/bpf_verifier.h, Linux 6.18).
+const LOG_INSTRUCTIONS: u32 = 1;
+const LOG_STATISTICS: u32 = 4;
+
+/// Buffer for the verifier's statistics and its reason, in bytes. Large programs produce more; a
+/// log that does not fit makes an otherwise accepted load fail. Unused pages are never touched.
+const SHORT_LOG: usize = 4 << 20;
+
+/// Maximum duration of a rejected load that is repeated for the whole log, which takes longer.
+const EXPLAINED_MAX: Duration = Duration::from_millis(500);
+
+/// Buffer for the log of a rejection in bytes: the maximum worth keeping.
+const LONG_LOG_MAX: usize = 64 << 20;
+
+/// Number of attempts if the kernel returns `EAGAIN`, as in libbpf.
+const TRIES: u32 = 5;
+
+/// Effort spent on a load.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort<'a> {
+    /// Aborts the load when the time is over.
+    pub alarm: &'a Alarm<'a>,
+    pub explained: Explained,
+}
+
+/// How much of the verifier log a rejection contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Explained {
+    /// Only the verifier's reason, without the preceding instructions.
+    Reason,
+    /// The whole log, by verifying the program again, unless that takes long.
+    Quickly,
+    /// The whole log, however long it takes.
+    Whole,
+}
+
+/// Loads, and returns the verifier's output.
+pub(super) fn verify(
+    program: &str,
+    request: LoadRequest<'_>,
+    effort: Effort<'_>,
+    externs: &[Extern],
+) -> Result<(OwnedFd, VerifierStatistics), LoadError> {
+    let request = LoadRequest { log_level: LOG_STATISTICS, ..request };
+    let mut log = vec![0; SHORT_LOG];
+    let begun = Instant::now();
+    let error = match load_patiently(request, &mut log, effort.alarm) {
+        Ok(fd) => return Ok((fd, VerifierStatistics::parse(&text(&log)))),
+        Err(error) => error,
+    };
+    let program = program.to_owned();
+    if effort.alarm.is_over() {
+        return Err(LoadError::TimeOver { program, after: begun.elapsed() });
+    }
+    let is_whole = match effort.explained {
+        Explained::Reason => false,
+        Explained::Quickly => begun.elapsed() < EXPLAINED_MAX,
+        Explained::Whole => true,
+    };
+    let log = if is_whole { whole_log(request, effort.alarm) } else { Some(text(&log)) };
+    Err(explain(program, log, error, externs))
+}
+
+/// Loads, even if the log does not fit.
+fn load_patiently(
+    request: LoadRequest<'_>,
+    log: &mut [u8],
+    alarm: &Alarm<'_>,
+) -> io::Result<OwnedFd> {
+    match load_again(request, log, alarm) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+            load_again(LoadRequest { log_level: 0, ..request }, &mut [], alarm)
+        }
+        other => other,
+    }
+}
+
+/// Retries if the kernel was interrupted (`EAGAIN`, since Linux 5.0), unless by the alarm.
+fn load_again(request: LoadRequest<'_>, log: &mut [u8], alarm: &Alarm<'_>) -> io::Result<OwnedFd> {
+    let mut result = sys::load_verified(request, log);
+    for _ in 1..TRIES {
+        match &result {
+            Err(error)
+                if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
+                    && !alarm.is_over() =>
+            {
+                result = sys::load_verified(request, log);
+            }
+            _ => break,
+        }
+    }
+    result
+}
+
+/// Loads again with the whole log, for location and reason; `None` if the log is empty this time.
+fn whole_log(request: LoadRequest<'_>, alarm: &Alarm<'_>) -> Option<String> {
+    // Verifying again takes longer than before, so there is only one attempt, with the full buffer.
+    // Unused pages are never touched. The kernel keeps the end of a longer log (since Linux 6.4).
+    let mut log = vec![0; LONG_LOG_MAX];
+    let request = LoadRequest { log_level: LOG_INSTRUCTIONS | LOG_STATISTICS, ..request };
+    let is_taken_now = load_again(request, &mut log, alarm).is_ok();
+    (!is_taken_now).then(|| text(&log))
+}
+
+fn explain(
+    program: String,
+    log: Option<String>,
+    error: io::Error,
+    externs: &[Extern],
+) -> LoadError {
+    let Some(log) = log.filter(|log| !log.trim().is_empty()) else {
+        return match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => {
+                LoadError::Refused { program, source: error, advice: super::error::advice() }
+            }
+            _ => LoadError::Failed { program, source: error },
+        };
+    };
+    let mut rejection = Rejection::parse(log);
+    rejection.missing = missing(&rejection, externs);
+    LoadError::Rejected { program, rejection: Box::new(rejection), source: error }
+}
+
+/// What the kernel lacks, if the verifier rejected the placeholder for it.
+fn missing(rejection: &Rejection, externs: &[Extern]) -> Option<String> {
+    let number = rejection.unknown_helper()?;
+    if number == UNRESOLVED {
+        return Some(
+            "the program accesses a type or a member that this kernel does not have (CO-RE)".into(),
+        );
+    }
+    let found = usize::try_from(number.checked_sub(MISSING_KFUNC)?).ok();
+    let found = found.and_then(|number| externs.get(number))?;
+    Some(format!("the program calls {}, which this kernel does not have", found.name))
+}
+
+/// Text of a log buffer up to its terminator.
+pub(super) fn text(log: &[u8]) -> String {
+    let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+    String::from_utf8_lossy(&log[..end]).into_owned()
 }
 
 #[cfg(test)]
@@ -296,8 +448,8 @@ mod tests {
     #[test]
     fn the_reason_is_found_whatever_summary_follows() {
         let check = |summary: &str| {
-            for told in ["R0 !read_ok", "0: (95) exit\nR0 !read_ok\n"] {
-                let rejection = Rejection::parse(format!("{told}\n{summary}"));
+            for messages in ["R0 !read_ok", "0: (95) exit\nR0 !read_ok\n"] {
+                let rejection = Rejection::parse(format!("{messages}\n{summary}"));
                 assert_eq!(rejection.reason(), Some("R0 !read_ok"), "{summary}");
                 assert!(rejection.tail().ends_with("R0 !read_ok"), "{}", rejection.tail());
             }

@@ -12,7 +12,7 @@ use std::{
 use flate2::read::GzDecoder;
 use serde::Serialize;
 
-use super::{Finding, FindingStatus, findings, reading};
+use super::{Finding, FindingStatus, findings};
 
 /// Expected state of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -84,14 +84,14 @@ impl Kernel {
 
     /// Whether it has at least this version (major, minor); false if its release cannot be parsed.
     pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
-        reading::release(&self.release).is_some_and(|version| version >= (major, minor))
+        super::release(&self.release).is_some_and(|version| version >= (major, minor))
     }
 
     /// Expected state of the feature with this [`Finding`] id; `None` if unknown: because it is not
     /// a kernel feature, or the kernel has no version.
     pub fn expects(&self, id: &str) -> Option<Expected> {
         let feature = FEATURES.iter().find(|feature| feature.id == id)?;
-        let version = reading::release(&self.release)?;
+        let version = super::release(&self.release)?;
         if version < feature.since {
             return Some(Expected::Missing);
         }
@@ -148,8 +148,8 @@ pub(crate) fn configuration(release: &str) -> io::Result<String> {
     /// Maximum size of a configuration in bytes; they have some 300,000.
     const LEN_MAX: u64 = 16 << 20;
     let at = |path: String| fs::read_to_string(path);
-    let beside = at(format!("/boot/config-{release}"));
-    beside.or_else(|_| at(format!("/lib/modules/{release}/config"))).or_else(|_| {
+    let in_boot = at(format!("/boot/config-{release}"));
+    in_boot.or_else(|_| at(format!("/lib/modules/{release}/config"))).or_else(|_| {
         let mut text = String::new();
         let packed = GzDecoder::new(File::open("/proc/config.gz")?);
         packed.take(LEN_MAX).read_to_string(&mut text).map(|_| text)

@@ -3,20 +3,25 @@
 use std::{
     fs::{self, File},
     io::{self, Read as _},
-    os::unix::fs::MetadataExt as _,
+    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
 };
 
 use rustix::process::{Resource, getrlimit};
 use wingbeat_bpf_build::Toolchain;
 
 use super::{
-    Finding, Host, Subject,
-    Verb::{Bench, Build, Heap, Live, Profile, Top},
-    advice, command, reading,
+    Finding, Host, Refusal, Subject,
+    Verb::{Annotate, Bench, Build, Heap, Live, Profile, Top},
+    advice, command,
 };
 use crate::{
-    cpus,
-    rights::{Capability, INITIAL_PID_NAMESPACE, is_proc_own},
+    loader::CounterEvent,
+    perf,
+    rights::{
+        Capability::{self, Perfmon},
+        INITIAL_PID_NAMESPACE, is_proc_own,
+    },
+    sys,
 };
 
 /// Bytes read of `/proc/kallsyms`: some thousand symbols.
@@ -77,10 +82,10 @@ pub(super) fn pid_namespace() -> Finding {
 /// Whether the addresses of kernel functions are visible, without which their frames have no names.
 pub(super) fn kernel_symbols(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("kernel_symbols", "kernel symbols", &[], &[Profile]);
-    let restrict = reading::line("/proc/sys/kernel/kptr_restrict");
+    let restrict = super::line("/proc/sys/kernel/kptr_restrict");
     let restrict = restrict.unwrap_or_else(|error| format!("unknown ({error})"));
     match kallsyms_head() {
-        Ok(head) if reading::has_addresses(&head) => {
+        Ok(head) if super::has_addresses(&head) => {
             SUBJECT.works(format!("visible; kptr_restrict={restrict}"))
         }
         Ok(_) if restrict == "2" => SUBJECT.missing(
@@ -101,7 +106,7 @@ pub(super) fn kernel_symbols(host: &Host) -> Finding {
 /// Limit of open files: two per CPU, and one per executable.
 pub(super) fn open_files() -> Finding {
     const SUBJECT: Subject = Subject::new("open_files", "open files", &[], &[Profile, Heap]);
-    let wanted = 2 * cpus::online().map_or(1, |online| online.len() as u64) + 512;
+    let wanted = 2 * perf::online_cpus().map_or(1, |online| online.len() as u64) + 512;
     let limit = getrlimit(Resource::Nofile);
     // `None` means unlimited.
     match limit.current {
@@ -142,4 +147,55 @@ fn joined(capabilities: &[Capability], text: impl Fn(Capability) -> String) -> S
         [] => "none".to_owned(),
         _ => capabilities.iter().map(|&one| text(one)).collect::<Vec<_>>().join(", "),
     }
+}
+
+/// The clock that triggers samples, for all processes on one CPU.
+pub(super) fn cpu_clock(host: &Host) -> Finding {
+    const SUBJECT: Subject = Subject::new("cpu_clock", "cpu-clock event", &[Profile, Heap], &[]);
+    let paranoid = super::line("/proc/sys/kernel/perf_event_paranoid");
+    let paranoid = paranoid.unwrap_or_else(|error| format!("unknown ({error})"));
+    let opened = open_perf_event(CounterEvent::CpuClock);
+    let mut finding = match opened.map_err(Refusal::at("perf_event_open")) {
+        Ok(_) => SUBJECT.works("opened for all processes"),
+        Err(refusal) => SUBJECT.refused(
+            host,
+            &[Perfmon],
+            refusal,
+            advice("see whether seccomp (a container?) forbids perf_event_open"),
+        ),
+    };
+    finding.detail.push_str(&format!("; perf_event_paranoid={paranoid}"));
+    finding
+}
+
+/// A hardware counter. Virtual machines often have none.
+pub(super) fn cycles(host: &Host) -> Finding {
+    const SUBJECT: Subject =
+        Subject::new("hardware_counters", "hardware counters", &[], &[Bench, Annotate]);
+    match open_perf_event(CounterEvent::Cycles) {
+        Ok(_) => SUBJECT.works("cycles can be counted"),
+        Err(error) if is_absent(&error) => SUBJECT.missing(
+            "no counter of cycles; `profile` samples by cpu-clock instead",
+            advice(
+                "in a virtual machine: let the host pass its PMU through (QEMU: -cpu host,pmu=on)",
+            ),
+        ),
+        Err(error) => SUBJECT.refused(
+            host,
+            &[Perfmon],
+            Refusal::at("perf_event_open")(error),
+            advice("no verb requires it"),
+        ),
+    }
+}
+
+/// Opens an event on the first online CPU, nearly always 0, without enabling it.
+pub(super) fn open_perf_event(event: CounterEvent) -> io::Result<OwnedFd> {
+    let first =
+        perf::online_cpus().ok().and_then(|online| online.first()?.to_owned().try_into().ok());
+    sys::open_counter(event.codes(), first.unwrap_or(0), false)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use super::{
     Finding, Host, Subject,
     Verb::{Annotate, Bench, Heap, Live, Profile, Top},
-    advice, command, reading,
+    advice, command,
 };
 
 /// Minimum supported kernel: the first with links for perf events.
@@ -25,7 +25,7 @@ impl TooOld {
     }
 
     fn check_release(release: &str) -> Result<(), Self> {
-        match reading::release(release) {
+        match super::release(release) {
             Some(version) if version < KERNEL_MIN => Err(Self { release: release.to_owned() }),
             _ => Ok(()),
         }
@@ -38,7 +38,7 @@ pub(super) fn version() -> Finding {
         Subject::new("kernel", "kernel", &[Profile, Heap, Bench, Annotate, Live, Top], &[]);
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy();
-    match reading::release(&release) {
+    match super::release(&release) {
         Some(found) if found >= KERNEL_MIN => SUBJECT.works(format!("Linux {release}")),
         Some(_) => SUBJECT.missing(
             format!("Linux {release} is older than 5.15"),
@@ -86,7 +86,7 @@ pub(super) fn btf(host: &Host) -> Finding {
 /// Whether programs are compiled to machine code.
 pub(super) fn jit() -> Finding {
     const SUBJECT: Subject = Subject::new("jit", "JIT", &[], &[Profile, Bench, Top]);
-    match reading::line("/proc/sys/net/core/bpf_jit_enable").as_deref() {
+    match super::line("/proc/sys/net/core/bpf_jit_enable").as_deref() {
         Ok("0") => SUBJECT.limited(
             "off: programs are interpreted, many times slower than where they will run",
             command("sudo sysctl net.core.bpf_jit_enable=1"),
@@ -103,7 +103,7 @@ pub(super) fn jit() -> Finding {
 /// The switch that makes the kernel time every program.
 pub(super) fn statistics() -> Finding {
     const SUBJECT: Subject = Subject::new("bpf_stats", "BPF statistics", &[], &[Bench, Top]);
-    match reading::line("/proc/sys/kernel/bpf_stats_enabled").as_deref() {
+    match super::line("/proc/sys/kernel/bpf_stats_enabled").as_deref() {
         Ok("0") => SUBJECT.works("off (switched on while a verb needs it)"),
         Ok(value) => SUBJECT.limited(
             format!(
@@ -122,7 +122,7 @@ pub(super) fn statistics() -> Finding {
 pub(super) fn unprivileged_bpf() -> Finding {
     const SUBJECT: Subject =
         Subject::new("unprivileged_bpf", "unprivileged eBPF", &[], &[Profile, Bench]);
-    SUBJECT.works(match reading::line("/proc/sys/kernel/unprivileged_bpf_disabled").as_deref() {
+    SUBJECT.works(match super::line("/proc/sys/kernel/unprivileged_bpf_disabled").as_deref() {
         Ok("0") => "on; wingbeat needs CAP_BPF anyway".to_owned(),
         Ok("1") => "off until reboot; CAP_BPF suffices".to_owned(),
         Ok(value) => format!("off ({value}); CAP_BPF suffices"),
@@ -133,9 +133,9 @@ pub(super) fn unprivileged_bpf() -> Finding {
 /// Lockdown: only its strictest mode hides kernel memory from programs.
 pub(super) fn lockdown() -> Finding {
     const SUBJECT: Subject = Subject::new("lockdown", "lockdown", &[Profile, Heap], &[Bench]);
-    let is_mounted = mounts().is_some_and(|mounts| reading::is_mounted(&mounts, "securityfs"));
-    let text = reading::line("/sys/kernel/security/lockdown");
-    match (text.as_deref().map(reading::chosen), is_mounted) {
+    let is_mounted = mounts().is_some_and(|mounts| super::is_mounted(&mounts, "securityfs"));
+    let text = super::line("/sys/kernel/security/lockdown");
+    match (text.as_deref().map(super::chosen), is_mounted) {
         (Ok(Some("confidentiality")), _) => SUBJECT.missing(
             "confidentiality: programs may not read kernel memory",
             advice("boot with `lockdown=integrity`, or without Secure Boot"),
@@ -157,7 +157,7 @@ pub(super) fn lockdown() -> Finding {
 pub(super) fn tracefs() -> Finding {
     const SUBJECT: Subject = Subject::new("tracefs", "tracefs", &[], &[Bench]);
     match mounts() {
-        Some(mounts) if reading::is_mounted(&mounts, "tracefs") => SUBJECT.works("mounted"),
+        Some(mounts) if super::is_mounted(&mounts, "tracefs") => SUBJECT.works("mounted"),
         _ => SUBJECT.missing(
             "not mounted; `profile` does not need it",
             command("sudo mount -t tracefs tracefs /sys/kernel/tracing"),

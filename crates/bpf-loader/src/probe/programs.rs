@@ -5,15 +5,16 @@ use std::{ffi::CStr, io, os::fd::AsFd as _, path::Path};
 use super::{
     Finding, Host, NextStep, Refusal, Subject,
     Verb::{Bench, Heap, Live, Profile, Top},
-    advice, perf,
+    advice,
+    host::open_perf_event,
 };
 use crate::{
     loader::CounterEvent,
-    probed,
     program::{self, StatisticsOn},
     rights::Capability::{self, Bpf, Perfmon, SysAdmin},
     spec::MapType,
     sys::{self, MapCreate, ProgramKind},
+    uprobe_targets,
 };
 
 /// Capabilities for loading a tracing program.
@@ -46,7 +47,7 @@ pub(super) fn perf_event(host: &Host) -> Finding {
         Subject::new("perf_event", "perf_event programs", &[Profile, Heap], &[]);
     let attempt = || {
         let program = sys::load_program(ProgramKind::PerfEvent).map_err(Refusal::at("loading"))?;
-        let event = perf::open(CounterEvent::CpuClock)
+        let event = open_perf_event(CounterEvent::CpuClock)
             .map_err(Refusal::at("opening an event to attach to"))?;
         sys::link_perf_event(program.as_fd(), event).map_err(Refusal::at("attaching"))
     };
@@ -138,7 +139,7 @@ pub(super) fn uprobes() -> Finding {
 pub(super) fn uprobe_multi(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("uprobe_multi", "uprobe links", &[Heap], &[]);
     let otherwise = advice("boot Linux 6.6 or newer, built with CONFIG_UPROBE_EVENTS=y");
-    match probed::try_link().map_err(Refusal::at("attaching")) {
+    match uprobe_targets::try_link().map_err(Refusal::at("attaching")) {
         Ok(()) => SUBJECT.works("attached to a function of this process"),
         Err(refusal) => SUBJECT.refused(host, &FOR_TRACING, refusal, otherwise),
     }

@@ -8,7 +8,7 @@ use crate::sys::{self, ProgramKind};
 #[test]
 fn reads_releases() {
     fn check(text: &str, expected: Option<(u32, u32)>) {
-        assert_eq!(reading::release(text), expected, "{text:?}");
+        assert_eq!(release(text), expected, "{text:?}");
     }
     check("6.18.44-fc-v595", Some((6, 18)));
     check("6.1.0-44-cloud-amd64", Some((6, 1)));
@@ -22,7 +22,7 @@ fn reads_releases() {
 #[test]
 fn reads_lockdown() {
     fn check(text: &str, expected: Option<&str>) {
-        assert_eq!(reading::chosen(text), expected, "{text:?}");
+        assert_eq!(chosen(text), expected, "{text:?}");
     }
     check("none [integrity] confidentiality", Some("integrity"));
     check("[none] integrity confidentiality\n", Some("none"));
@@ -34,9 +34,9 @@ fn reads_lockdown() {
 #[test]
 fn reads_mounts() {
     let mounts = "proc /proc proc rw 0 0\nnone /sys/kernel/tracing tracefs rw 0 0\n";
-    assert!(reading::is_mounted(mounts, "tracefs"));
-    assert!(!reading::is_mounted(mounts, "securityfs"));
-    assert!(!reading::is_mounted("tracefs\n", "tracefs"));
+    assert!(is_mounted(mounts, "tracefs"));
+    assert!(!is_mounted(mounts, "securityfs"));
+    assert!(!is_mounted("tracefs\n", "tracefs"));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn heap_needs_links_of_uprobes() {
 #[test]
 fn sees_whether_symbols_have_addresses() {
     fn check(symbols: &str, expected: bool) {
-        assert_eq!(reading::has_addresses(symbols), expected, "{symbols:?}");
+        assert_eq!(has_addresses(symbols), expected, "{symbols:?}");
     }
     check("ffffffff81000000 T _text\n", true);
     check("0000000000000000 A fixed_percpu_data\n0000000000001000 A cpu_debug_store\n", true);

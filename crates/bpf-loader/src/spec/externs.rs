@@ -4,7 +4,7 @@
 //! 6.12): externs are undefined symbols that the object's BTF lists in a data section, `.ksyms` or
 //! `.kconfig`. Linked bytecode refers to them by their number here, which the loader replaces.
 
-use super::survey::{Place, Survey};
+use super::elf::{Definition, Elf};
 use crate::btf::table::{BOOL, EXTERN, SIGNED, Type, TypeKind, TypeTable};
 
 /// Data sections of externs, which are not sections of the file, and the map of the second.
@@ -73,11 +73,14 @@ pub(super) struct Externs {
 
 impl Externs {
     /// Finds them among the symbols.
-    pub(super) fn find(survey: &Survey<'_>, types: Option<&TypeTable>) -> Self {
+    pub(super) fn find(elf: &Elf<'_>, types: Option<&TypeTable>) -> Self {
         let mut found = Self::default();
         let lists = types.map(Lists::of).unwrap_or_default();
-        for (index, symbol) in survey.symbols.iter().enumerate() {
-            if symbol.place != Place::Undefined || symbol.name.is_empty() || symbol.is_local {
+        for (index, symbol) in elf.symbols.iter().enumerate() {
+            if symbol.definition != Definition::Undefined
+                || symbol.name.is_empty()
+                || symbol.is_local
+            {
                 continue;
             }
             let kind = match types {

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use super::{
     Spec,
+    elf::Role,
     externs::ExternKind,
     functions::{Function, Target},
-    survey::Role,
 };
 use crate::code::{Insn, op};
 
@@ -107,7 +107,7 @@ impl Spec {
     /// A call with a relocation: its distance is from the symbol.
     fn called(&self, insn: &Insn, target: &Target) -> Result<Reference, String> {
         match target {
-            Target::Place { section, offset, .. } => {
+            Target::Address { section, offset, .. } => {
                 let distance = (i64::from(insn.immediate) + 1) * 8;
                 self.function(*section, offset.checked_add_signed(distance), target)
             }
@@ -138,7 +138,7 @@ impl Spec {
     ) -> Result<Reference, String> {
         let next = i64::try_from(at).unwrap_or(i64::MAX / 16) + 1;
         let distance = (next + i64::from(insn.immediate)) * 8;
-        let target = Target::Place {
+        let target = Target::Address {
             section: function.section,
             offset: function.start,
             symbol: String::new(),
@@ -149,7 +149,7 @@ impl Spec {
     /// A load of an address.
     fn loaded(&self, insn: &Insn, target: &Target) -> Result<Reference, String> {
         let (section, offset) = match target {
-            Target::Place { section, offset, .. } => {
+            Target::Address { section, offset, .. } => {
                 (*section, offset.checked_add_signed(insn.immediate.into()))
             }
             &Target::Extern(number) => return self.loaded_extern(number),
@@ -232,8 +232,8 @@ impl Spec {
 
 fn name_of(target: &Target) -> String {
     match target {
-        Target::Place { symbol, .. } if symbol.is_empty() => "something".into(),
-        Target::Place { symbol, .. } => symbol.clone(),
+        Target::Address { symbol, .. } if symbol.is_empty() => "something".into(),
+        Target::Address { symbol, .. } => symbol.clone(),
         Target::Extern(number) => format!("extern {number}"),
         Target::Nowhere(name) | Target::Common(name) => name.clone(),
     }

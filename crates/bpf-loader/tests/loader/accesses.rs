@@ -1,10 +1,10 @@
 //! Relocates accesses to kernel structures (CO-RE) for the running kernel.
 
 use wingbeat_bpf_loader::{KernelTypes, loader::LoadError};
+use wingbeat_bpf_testing::object::typed::ObjectFile;
 
 use crate::{
     bytecode::give,
-    object::ObjectFile,
     support::{can_load, load_linked, value},
 };
 

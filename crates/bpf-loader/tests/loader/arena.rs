@@ -4,10 +4,10 @@ use wingbeat_bpf_loader::{
     loader::{Alarm, LoadedMaps, Loader, LoaderOptions},
     spec::{MapSpec, MapType, Spec},
 };
+use wingbeat_bpf_testing::object::typed::{Function, ObjectFile};
 
 use crate::{
     bytecode::asm,
-    object::{Function, ObjectFile},
     support::{can_load, has_memory_without_locks, load_linked, since, value},
 };
 

@@ -8,11 +8,13 @@ use wingbeat_bpf_loader::{
     probe::{self, FindingStatus},
     spec::Spec,
 };
+use wingbeat_bpf_testing::object::{
+    btf::GLOBAL,
+    typed::{Function, ObjectFile},
+};
 
 use crate::{
-    btf::GLOBAL,
     bytecode::{asm, give},
-    object::{Function, ObjectFile},
     support::{can_load, load as load_program, program},
 };
 

@@ -12,11 +12,13 @@ use wingbeat_bpf_loader::{
     loader::{Alarm, Loaded},
     spec::Spec,
 };
+use wingbeat_bpf_testing::object::{
+    btf::{GLOBAL, STATIC},
+    typed::{Function, ObjectFile},
+};
 
 use crate::{
-    btf::{GLOBAL, STATIC},
     bytecode::{asm, give},
-    object::{Function, ObjectFile},
     raw::RawMap,
     rejected::rejection,
     support::{can_load, has_memory_without_locks, load_linked, run, value},

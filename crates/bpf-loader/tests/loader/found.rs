@@ -7,10 +7,10 @@ use wingbeat_bpf_loader::{
     loader::{Loaded, LoadedMap},
     program::{self, ProgramInfo},
 };
+use wingbeat_bpf_testing::object::typed::ObjectFile;
 
 use crate::{
     bytecode::{asm, give},
-    object::ObjectFile,
     pins::PrivateBpffs,
     raw,
     support::{can_load, load as load_program, load_linked, program as program_spec},
@@ -63,7 +63,7 @@ fn by_id_name_and_tag() {
 fn by_pin() {
     let Some(()) = can_load() else { return };
     let bpffs = PrivateBpffs::enter();
-    let (loaded, map) = (named("pinned", 1), LoadedMap::notebook(8).expect("a map"));
+    let (loaded, map) = (named("pinned", 1), LoadedMap::results(8).expect("a map"));
     let (program_path, map_path) = (bpffs.path().join("program"), bpffs.path().join("map"));
     raw::pin(&loaded, &program_path).expect("pinned");
     raw::pin(&map, &map_path).expect("pinned");
@@ -98,7 +98,7 @@ fn figures_of_a_program_that_is_not_rewritten() {
     assert_eq!(raw::record_counts(&loaded), (0, 0));
 
     // The kernel translates offsets of a context, and resolves maps.
-    let map = LoadedMap::notebook(8).expect("a map");
+    let map = LoadedMap::results(8).expect("a map");
     let insns = asm("r2 = value 0; r0 = *(u32 *)(r1 + 4); r0 = 0; exit");
     let maps = [std::os::fd::AsFd::as_fd(&map)];
     let loaded = load_program(&program_spec(ProgramType::XDP), &insns, &maps).expect("it loads");

@@ -4,10 +4,10 @@ use wingbeat_bpf_loader::{
     loader::{Alarm, Loader, LoaderOptions, ResetError},
     spec::Spec,
 };
+use wingbeat_bpf_testing::object::typed::{Function, ObjectFile};
 
 use crate::{
     bytecode::asm,
-    object::{Function, ObjectFile},
     support::{can_load, load_linked, value},
 };
 

@@ -6,20 +6,13 @@
 
 mod accesses;
 mod arena;
-#[expect(dead_code, reason = "other tests need the rest of it")]
-#[path = "../spec/support/btf.rs"]
-mod btf;
 mod bytecode;
-#[expect(dead_code, reason = "other tests need the rest of it")]
-#[path = "../spec/support/elf.rs"]
-mod elf;
 mod extended;
 mod features;
 mod found;
 mod globals;
 mod interrupted;
 mod limits;
-mod object;
 mod pins;
 mod raw;
 mod reading;
@@ -32,5 +25,4 @@ mod statistics;
 mod struct_ops;
 mod support;
 mod traced;
-
 mod unprivileged;

@@ -11,11 +11,13 @@ use wingbeat_bpf_loader::{
     loader::LoadedMap,
     spec::{MapType, Spec},
 };
+use wingbeat_bpf_testing::object::{
+    btf::bytes,
+    typed::{Function, ObjectFile},
+};
 
 use crate::{
-    btf::bytes,
     bytecode::asm,
-    object::{Function, ObjectFile},
     raw::{self, RawMap},
     support::{can_load, load_linked, value},
 };
@@ -88,7 +90,7 @@ fn nothing_is_pinned_and_no_pin_is_used() {
     let Some(()) = can_load() else { return };
     let bpffs = PrivateBpffs::enter();
     // A map as left by another program, under the names that loaders use.
-    let theirs = LoadedMap::notebook(8).expect("a map");
+    let theirs = LoadedMap::results(8).expect("a map");
     let theirs = RawMap { fd: theirs, key_len: 4, value_len: 8 };
     theirs.update(&[0; 4], &99_u64.to_ne_bytes()).expect("set");
     raw::pin(&theirs.fd, &bpffs.path().join("shared")).expect("pinned");

@@ -8,8 +8,9 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wingbeat_bpf_loader::{
-    ProgramType, cpus,
+    ProgramType,
     loader::{LoadedMaps, RingReader},
+    perf,
     perf::ProcessRecords,
     spec::{MapSpec, MapType},
 };
@@ -116,7 +117,7 @@ fn keys_and_sums() {
 #[test]
 fn records_of_processes_that_find_no_room_are_counted() {
     let Some(()) = can_load() else { return };
-    let cpus = cpus::online().expect("CPUs");
+    let cpus = perf::online_cpus().expect("CPUs");
     let open = |&cpu| ProcessRecords::open(cpu, 1).expect("a buffer of a page");
     let mut buffers: Vec<_> = cpus.iter().map(open).collect();
     let lost = |buffers: &[ProcessRecords]| buffers.iter().map(ProcessRecords::lost).sum();

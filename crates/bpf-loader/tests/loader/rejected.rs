@@ -5,10 +5,10 @@ use wingbeat_bpf_loader::{
     code::Insn,
     loader::{LoadError, Loader, Rejection, VerifierStatistics},
 };
+use wingbeat_bpf_testing::object::typed::ObjectFile;
 
 use crate::{
     bytecode::{asm, give},
-    object::ObjectFile,
     support::{can_load, code, load as load_program, load_linked, program, since},
 };
 

@@ -6,10 +6,10 @@ use wingbeat_bpf_loader::{
     loader::{Alarm, Effort, Explained, LoadError, Loader, LoaderOptions, Remarks},
     spec::Spec,
 };
+use wingbeat_bpf_testing::object::typed::ObjectFile;
 
 use crate::{
     bytecode::{asm, give},
-    object::ObjectFile,
     support::{can_load, program, since, value},
 };
 

@@ -80,11 +80,11 @@ const RUNS: u32 = 7;
 impl Case<'_> {
     fn check(self) {
         let case = format!("{} (attach type {})", self.r#type, self.attach_type);
-        let notebook = LoadedMap::notebook(8).expect("a map");
+        let results = LoadedMap::results(8).expect("a map");
         let mut spec = program(self.r#type);
         spec.attach_type = self.attach_type;
         spec.flags = if self.r#type == ProgramType::SYSCALL { SLEEPABLE } else { 0 };
-        let loaded = load_program(&spec, &counting(&self.insns), &[notebook.as_fd()]);
+        let loaded = load_program(&spec, &counting(&self.insns), &[results.as_fd()]);
         let loaded = loaded.unwrap_or_else(|error| panic!("{case}: {error}"));
         let input = RunInput { data: self.data, context: self.context };
         let found = run(&loaded, self.r#type, input, RUNS);
@@ -93,7 +93,7 @@ impl Case<'_> {
         assert_eq!((found.runs, found.retries), (RUNS, 0), "{case}");
         assert_eq!(found.data, self.left, "{case}");
         assert!(found.elapsed_ns > 0 && found.cpu_time_ns > 0, "{case}: {found:?}");
-        let counted = notebook.read_notebook().expect("read");
+        let counted = results.read_results().expect("read");
         assert_eq!(counted, u64::from(RUNS).to_ne_bytes(), "{case}");
     }
 }

@@ -10,8 +10,8 @@ use std::{
 
 use wingbeat_bpf_loader::{
     ProgramType,
+    empty_baseline::Baseline,
     program::{ProgramInfo, StatisticsOn},
-    ruler::Ruler,
 };
 
 use crate::{
@@ -31,9 +31,9 @@ fn switch() -> String {
 }
 
 /// Waits until statistics are off; other processes may enable them for a while.
-fn wait_until_off(ruler: &Ruler) {
+fn wait_until_off(baseline: &Baseline) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while ruler.are_statistics_on().expect("it runs") {
+    while baseline.are_statistics_on().expect("it runs") {
         assert!(Instant::now() < deadline, "somebody holds statistics, or they were left on");
         thread::sleep(Duration::from_millis(20));
     }
@@ -65,11 +65,11 @@ fn runs_are_counted_exactly_while_they_are_on() {
     assert_eq!(switch(), before, "holding is not the switch");
     drop(on);
     if before.trim() == "0" {
-        wait_until_off(&Ruler::load().expect("a ruler"));
+        wait_until_off(&Baseline::load().expect("a baseline"));
         let earlier = info();
         runs(10);
         // Check only if nobody else has enabled them since.
-        if !Ruler::load().and_then(|ruler| ruler.are_statistics_on()).expect("it runs") {
+        if !Baseline::load().and_then(|baseline| baseline.are_statistics_on()).expect("it runs") {
             assert_eq!(info().run_count, earlier.run_count);
         }
     }
@@ -88,9 +88,9 @@ fn a_process_that_is_killed_leaves_them_off() {
     let Some(()) = can_load() else { return };
     let _turn = turn();
     let before = switch();
-    let ruler = Ruler::load().expect("a ruler");
+    let baseline = Baseline::load().expect("a baseline");
     if before.trim() == "0" {
-        wait_until_off(&ruler);
+        wait_until_off(&baseline);
     }
     let mut holder = Command::new(env::current_exe().expect("this program"))
         .args(["statistics::a_process_that_is_killed_leaves_them_off", "--exact", "--nocapture"])
@@ -101,11 +101,11 @@ fn a_process_that_is_killed_leaves_them_off() {
         .expect("it starts");
     let mut lines = BufReader::new(holder.stdout.take().expect("a pipe")).lines();
     assert!(lines.any(|line| line.is_ok_and(|line| line == HELD)), "it does not hold them");
-    assert!(ruler.are_statistics_on().expect("it runs"));
+    assert!(baseline.are_statistics_on().expect("it runs"));
     holder.kill().expect("killed");
     assert!(!holder.wait().expect("it ends").success());
     assert_eq!(switch(), before);
     if before.trim() == "0" {
-        wait_until_off(&ruler);
+        wait_until_off(&baseline);
     }
 }

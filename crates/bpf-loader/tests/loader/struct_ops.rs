@@ -6,10 +6,10 @@ use wingbeat_bpf_loader::{
     loader::{LoadError, Loaded},
     spec::Spec,
 };
+use wingbeat_bpf_testing::object::typed::{Function, ObjectFile};
 
 use crate::{
     bytecode::{asm, give},
-    object::{Function, ObjectFile},
     support::{can_load, load_linked},
 };
 

@@ -5,14 +5,14 @@ use std::os::fd::AsFd as _;
 use wingbeat_bpf_loader::{
     ProgramType,
     code::Insn,
+    empty_baseline::Baseline,
     loader::{
         CounterEvent, LoadedMap, LoadedMaps, Moment, PerfCounter, TraceTarget, Tracer,
         TrampolineError,
     },
     probe::{self, FindingStatus},
-    ruler::Ruler,
+    program::TailCalls,
     spec::{MapSpec, MapType, Slot},
-    tail_calls::TailCalls,
 };
 
 use crate::{
@@ -20,14 +20,14 @@ use crate::{
     support::{can_load, load as load_program, program},
 };
 
-/// Increments the word of a per-CPU notebook.
+/// Increments the word of a per-CPU results.
 fn count() -> Vec<Insn> {
     asm("*(u32 *)(r10 - 4) = 0; r1 = map 0; r2 = r10; r2 += -4; call map_lookup_elem; \
          if r0 == 0 goto +3; r1 = *(u64 *)(r0 + 0); r1 += 1; *(u64 *)(r0 + 0) = r1; r0 = 0; exit")
 }
 
-fn counted(notebook: &LoadedMap) -> u64 {
-    let values = notebook.read_notebook().expect("values");
+fn counted(results: &LoadedMap) -> u64 {
+    let values = results.read_results().expect("values");
     let words = values.as_chunks().0.iter();
     words.map(|&word| u64::from_ne_bytes(word)).sum()
 }
@@ -37,11 +37,11 @@ fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
     let Some(()) = can_load() else { return };
     let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
     let works = fentry.expect("it is looked for").status == FindingStatus::Works;
-    let ruler = Ruler::load_with_types().expect("an empty program with types");
-    let target = TraceTarget::new(ruler.as_fd()).expect("its function is known");
+    let baseline = Baseline::load_with_types().expect("an empty program with types");
+    let target = TraceTarget::new(baseline.as_fd()).expect("its function is known");
     for moment in [Moment::Entry, Moment::Exit] {
-        let notebook = LoadedMap::notebook_per_cpu(8).expect("a map");
-        let tracer = Tracer::load(target, moment, &count(), &[notebook.as_fd()]);
+        let results = LoadedMap::results_per_cpu(8).expect("a map");
+        let tracer = Tracer::load(target, moment, &count(), &[results.as_fd()]);
         let attached = tracer.and_then(|mut tracer| tracer.attach().map(|()| tracer));
         let mut tracer = match attached {
             Ok(tracer) => tracer,
@@ -54,14 +54,14 @@ fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
             }
         };
         assert!(works, "fentry works here, which its probe denies");
-        assert_eq!(counted(&notebook), 0, "before it ran");
-        ruler.mean_run_ns().expect("it runs");
-        let runs = counted(&notebook);
+        assert_eq!(counted(&results), 0, "before it ran");
+        baseline.mean_run_ns().expect("it runs");
+        let runs = counted(&results);
         assert!(runs >= 10_000, "{runs}");
         assert_eq!(tracer.recursion_misses().expect("info"), 0);
         tracer.detach();
-        ruler.mean_run_ns().expect("it runs");
-        assert_eq!(counted(&notebook), runs, "after it was taken off");
+        baseline.mean_run_ns().expect("it runs");
+        assert_eq!(counted(&results), runs, "after it was taken off");
     }
 }
 

@@ -4,15 +4,16 @@ use std::{env, io::ErrorKind, process::Command, thread};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use wingbeat_bpf_loader::{
-    ProgramType, links,
+    ProgramType,
+    empty_baseline::Baseline,
+    links,
     loader::{LoadError, LoadedMap, Loader, LoaderOptions},
     program::{self, StatisticsOn},
-    ruler::Ruler,
 };
+use wingbeat_bpf_testing::object::typed::ObjectFile;
 
 use crate::{
     bytecode::give,
-    object::ObjectFile,
     support::{can_load, is_refusal, load as load_program, program as program_spec},
 };
 
@@ -25,7 +26,7 @@ const PROGRAM_HINT: &str = "cannot load by_hand: the kernel refuses (Operation n
                             tracing and CAP_NET_ADMIN for the network: run it with sudo. See \
                             `wingbeat doctor`";
 /// Error of creating a map.
-const MAP_HINT: &str = "cannot create map notebook (array): Operation not permitted (os error 1); it needs CAP_BPF, and \
+const MAP_HINT: &str = "cannot create map results (array): Operation not permitted (os error 1); it needs CAP_BPF, and \
                         CAP_NET_ADMIN for maps of the network: run it with sudo";
 
 #[test]
@@ -58,7 +59,7 @@ fn without_rights() {
         assert!(matches!(error, LoadError::Refused { .. }), "{type}: {error:?}");
         assert_eq!(error.to_string(), PROGRAM_HINT, "{type}");
     }
-    let error = LoadedMap::notebook(8).expect_err("no rights");
+    let error = LoadedMap::results(8).expect_err("no rights");
     assert_eq!(error.to_string(), MAP_HINT);
 
     // An object with types: their rejection is reported with the program.
@@ -76,7 +77,7 @@ fn without_rights() {
         assert!(is_refusal(&error), "{what}: {error}");
     };
     check("statistics", StatisticsOn::new().expect_err("no rights"));
-    check("a ruler", Ruler::load().map(drop).expect_err("no rights"));
+    check("a baseline", Baseline::load().map(drop).expect_err("no rights"));
     check("programs", program::ids().expect_err("no rights"));
     check("a program", program::open(1).expect_err("no rights"));
     check("links", links::all().expect_err("no rights"));

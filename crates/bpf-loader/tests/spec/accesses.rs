@@ -4,13 +4,13 @@ use wingbeat_bpf_loader::{
     KernelTypes,
     code::{Insn, op},
 };
-
-use crate::support::{
+use wingbeat_bpf_testing::object::{
+    Object,
     btf::{Extension, SIGNED, Types, UNSIGNED},
-    code::{EXIT, linked, load, set},
-    elf::Object,
-    main, parse,
+    insns::{EXIT, linked, load, set},
 };
+
+use crate::support::{main, parse};
 
 /// Access kinds (`enum bpf_core_relo_kind`).
 const FIELD_OFFSET: u32 = 0;

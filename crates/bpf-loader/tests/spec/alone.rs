@@ -1,13 +1,13 @@
 //! Extensions without their target program.
 
 use wingbeat_bpf_loader::{ProgramType, spec::Attachment};
-
-use crate::support::{
+use wingbeat_bpf_testing::object::{
+    Object,
     btf::{Extension, GLOBAL, Types},
-    code::give,
-    elf::Object,
-    parse,
+    insns::give,
 };
+
+use crate::support::parse;
 
 /// An object with the extension `own` in a section of that name, whose arguments are pointers to
 /// these structures, and an XDP program of another name.

@@ -1,12 +1,12 @@
 //! Calls between functions of an object, and callbacks.
 
 use wingbeat_bpf_loader::code::{Insn, op};
-
-use crate::support::{
-    code::{EXIT, address, call, give, linked, set},
-    elf::Object,
-    link, link_refusal, main, parse,
+use wingbeat_bpf_testing::object::{
+    Object,
+    insns::{EXIT, address, call, give, linked, set},
 };
+
+use crate::support::{link, link_refusal, main, parse};
 
 /// The program `main` with functions in `.text`, each of which calls others by their symbols.
 fn calling(functions: &[(&str, &[&str])]) -> Object {

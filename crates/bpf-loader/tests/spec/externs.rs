@@ -4,13 +4,13 @@ use wingbeat_bpf_loader::{
     code::op,
     spec::{ExternKind, Setting, SettingForm},
 };
-
-use crate::support::{
+use wingbeat_bpf_testing::object::{
+    Object, STB_WEAK,
     btf::{BOOL, EXTERN, SIGNED, Types, UNSIGNED},
-    code::{EXIT, address, call, give, linked},
-    elf::{Object, STB_WEAK},
-    link, link_refusal, main, parse,
+    insns::{EXIT, address, call, give, linked},
 };
+
+use crate::support::{link, link_refusal, main, parse};
 
 /// An object with externs in the data section `list`, declared by the types that `declare` returns.
 fn object(list: &str, names: &[&str], declare: impl Fn(&mut Types, &str) -> u32) -> Object {

@@ -1,14 +1,14 @@
 //! Global variables: references in code, and values set before loading.
 
 use wingbeat_bpf_loader::{code::op, spec::Spec};
-
-use crate::support::{
+use wingbeat_bpf_testing::object::{
+    Object, SHF_ALLOC, SHT_NOBITS, STB_LOCAL, STT_OBJECT, Symbol,
     btf::{GLOBAL, SIGNED, Types, UNSIGNED},
-    code::{EXIT, address, linked},
-    elf::{Object, SHF_ALLOC, SHT_NOBITS, STB_LOCAL, STT_OBJECT, Symbol},
-    link, link_refusal, main, parse,
+    insns::{EXIT, address, linked},
     sample::Sample,
 };
+
+use crate::support::{link, link_refusal, main, parse};
 
 fn value<'a>(spec: &'a Spec, map: &str) -> &'a [u8] {
     let map = spec.maps().iter().find(|found| found.name == map).expect("a map");
@@ -123,9 +123,9 @@ fn parts_of_variables() {
     refuse("st[-1].a=1", "it has 2 elements, counted from 0, and none with index -1");
     refuse("st[1].b[3]=1", "in [1].b: it has 3 elements, counted from 0, and none with index 3");
     refuse("st[0].e=1", "in [0]: it has no member \"e\"; it has a, b, c, d");
-    refuse("st[x].a=1", "\"x\" is no index");
-    refuse("st.a=1", ".a asks for a member, and it is no structure");
-    refuse("st[0].a.x=1", "in [0].a: .x asks for a member, and it is no structure");
+    refuse("st[x].a=1", "\"x\" is not an index");
+    refuse("st.a=1", ".a selects a member, but it is not a structure");
+    refuse("st[0].a.x=1", "in [0].a: .x selects a member, but it is not a structure");
     refuse("st[0=1", "a bracket is not closed");
     refuse(
         "st[0]a=1",

@@ -3,8 +3,9 @@
 use std::io;
 
 use wingbeat_bpf_loader::spec::{Spec, SpecError};
+use wingbeat_bpf_testing::object::{HEADER_LEN, sample::Sample};
 
-use crate::support::{elf::HEADER_LEN, refusal, sample::Sample};
+use crate::support::refusal;
 
 #[track_caller]
 fn check(bytes: &[u8], expected: &str) {

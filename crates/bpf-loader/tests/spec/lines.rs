@@ -1,14 +1,14 @@
 //! Metadata of code in `.BTF.ext`: function types and lines.
 
 use wingbeat_bpf_loader::code::Code;
-
-use crate::support::{
+use wingbeat_bpf_testing::object::{
+    Object,
     btf::{Extension, Types},
-    code::{EXIT, call, give},
-    elf::Object,
-    link, parse, refusal,
+    insns::{EXIT, call, give},
     sample::{BTF, EXTENSION, Sample, TEXT, XDP},
 };
+
+use crate::support::{link, parse, refusal};
 
 /// Instruction and line number of each line.
 fn lines(code: &Code) -> Vec<(u32, u32)> {

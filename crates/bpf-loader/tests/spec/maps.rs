@@ -4,13 +4,13 @@ use wingbeat_bpf_loader::{
     code::op,
     spec::{MapSpec, MapType, Slot},
 };
-
-use crate::support::{
+use wingbeat_bpf_testing::object::{
+    Object, R_BPF_64_ABS64, Relocation, Symbol,
     btf::{EXTERN, GLOBAL, STATIC, Types, bytes},
-    code::{EXIT, address, give, linked},
-    elf::{Object, R_BPF_64_ABS64, Relocation, Symbol},
-    link, link_refusal, main, parse, refusal,
+    insns::{EXIT, address, give, linked},
 };
+
+use crate::support::{link, link_refusal, main, parse, refusal};
 
 /// An object with one map `m`, 64 bytes long, defined by the type that `define` returns.
 fn typed(define: impl FnOnce(&mut Types, u32) -> u32) -> Object {

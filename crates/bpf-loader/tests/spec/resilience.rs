@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{
-    code::{EXIT, call, give},
-    elf::{Object, field, patch_section},
-    exercise, kernel, parse,
+use wingbeat_bpf_testing::object::{
+    Object, field,
+    insns::{EXIT, call, give},
+    patch_section,
     sample::Sample,
 };
+
+use crate::support::{exercise, kernel, parse};
 
 /// Maximum time to read anything, far above the normal time.
 const PATIENCE: Duration = Duration::from_secs(20);

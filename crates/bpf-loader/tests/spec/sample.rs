@@ -5,12 +5,12 @@ use wingbeat_bpf_loader::{
     code::{Code, LineInfo, op},
     spec::{ExternKind, KfuncCall, MapSpec, MapType, Setting, SettingForm, SpecError},
 };
-
-use crate::support::{
-    code::{EXIT, call, give, linked, load, set},
-    kernel, parse,
+use wingbeat_bpf_testing::object::{
+    insns::{EXIT, call, give, linked, load, set},
     sample::Sample,
 };
+
+use crate::support::{kernel, parse};
 
 fn bytes() -> Vec<u8> {
     Sample::new().bytes()

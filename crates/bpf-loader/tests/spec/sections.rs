@@ -4,16 +4,12 @@ use wingbeat_bpf_loader::{
     ProgramType,
     spec::{OtherCode, SectionType, Spec, SpecError},
 };
-
-use crate::support::{
-    FILE,
-    code::give,
-    elf::{
-        Object, Relocation, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_RELA, STB_LOCAL, STB_WEAK,
-        STT_NOTYPE, Symbol, field, patch_section,
-    },
-    main, parse, refusal,
+use wingbeat_bpf_testing::object::{
+    Object, Relocation, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_RELA, STB_LOCAL, STB_WEAK,
+    STT_NOTYPE, Symbol, field, insns::give, patch_section,
 };
+
+use crate::support::{FILE, main, parse, refusal};
 
 #[test]
 fn programs_of_any_section() {

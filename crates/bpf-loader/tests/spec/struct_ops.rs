@@ -4,13 +4,13 @@ use wingbeat_bpf_loader::{
     ProgramType,
     spec::{Attachment, Spec},
 };
-
-use crate::support::{
+use wingbeat_bpf_testing::object::{
+    Object, R_BPF_64_ABS64, Relocation,
     btf::{GLOBAL, SIGNED, Types},
-    code::give,
-    elf::{Object, R_BPF_64_ABS64, Relocation},
-    parse,
+    insns::give,
 };
+
+use crate::support::parse;
 
 /// Size of the structure in bytes.
 const SIZE: u64 = 24;

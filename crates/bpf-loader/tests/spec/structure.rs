@@ -1,11 +1,13 @@
 //! Objects with inconsistent sections, symbols and relocations, each with its message.
 
-use crate::support::{
-    code::{EXIT, call, give},
-    elf::{Object, Relocation, STT_FUNC, Symbol, field, patch_section},
-    main, parse, refusal,
+use wingbeat_bpf_testing::object::{
+    Object, Relocation, STT_FUNC, Symbol, field,
+    insns::{EXIT, call, give},
+    patch_section,
     sample::{BSS, LICENSE, STRTAB, SYMTAB, Sample, XDP},
 };
+
+use crate::support::{main, parse, refusal};
 
 /// Modifies the file of the sample.
 #[track_caller]

@@ -1,17 +1,11 @@
 //! Builds objects byte by byte, and helpers to read them.
 
-pub(crate) mod btf;
-pub(crate) mod code;
-pub(crate) mod elf;
-pub(crate) mod sample;
-
 use wingbeat_bpf_loader::{
     KernelTypes,
     code::Insn,
     spec::{Linked, Spec},
 };
-
-use elf::Object;
+use wingbeat_bpf_testing::object::{Object, sample};
 
 /// Name of the file in messages.
 pub(crate) const FILE: &str = "a.o";

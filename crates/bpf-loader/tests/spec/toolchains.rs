@@ -13,11 +13,9 @@ use wingbeat_bpf_loader::{
     code::{Code, op},
     spec::{Linked, MapType, Spec},
 };
+use wingbeat_bpf_testing::object::btf::{SIGNED, Types};
 
-use crate::support::{
-    btf::{SIGNED, Types},
-    exercise, kernel, parse,
-};
+use crate::support::{exercise, kernel, parse};
 
 /// Compiles a file in `c` with clang; `None` without clang.
 fn compile(source: &str, flags: &[&str]) -> Option<Vec<u8>> {

@@ -1,14 +1,14 @@
 //! Type information (`.BTF`): rejected input, and the result for the kernel.
 
 use wingbeat_bpf_loader::KernelTypes;
-
-use crate::support::{
+use wingbeat_bpf_testing::object::{
+    STB_LOCAL,
     btf::{EXTERN, GLOBAL, STATIC, Types},
-    code::give,
-    elf::STB_LOCAL,
-    main, parse, refusal,
+    insns::give,
     sample::Sample,
 };
+
+use crate::support::{main, parse, refusal};
 
 /// The object with one program and this type information.
 fn object(types: &[u8]) -> Vec<u8> {
@@ -36,7 +36,7 @@ fn types_that_contradict_themselves() {
     let magic = "it does not begin with the magic number of BTF";
     check(|bytes| bytes[0] = 0, magic);
     check(|bytes| bytes.swap(0, 1), magic);
-    check(|bytes| bytes[4] = 20, "its header says to have 20 bytes, fewer than it has");
+    check(|bytes| bytes[4] = 20, "its header gives its length as 20 bytes, which is too short");
     check(|bytes| bytes[4..8].fill(0xff), "its types reach beyond its end");
     check(|bytes| bytes[12] = 0xff, "its types reach beyond its end");
     check(|bytes| bytes[8..16].fill(0xff), "its types reach beyond its end");

@@ -1,10 +1,8 @@
 //! Kernel helpers, by name.
 
 use super::{
-    World,
-    maps::{E2BIG, EINVAL, ENOENT},
-    queues::Take,
-    skb, xdp,
+    World, contexts,
+    maps::{E2BIG, EINVAL, ENOENT, Take},
 };
 use crate::{
     Reason, Step,
@@ -90,7 +88,9 @@ fn on_packet(
     let value = |value: u64| Ok(Answer::Value(value));
     let World { maps, packet, .. } = world;
     match name {
-        "bpf_csum_diff" => skb::csum_diff(memory, [get(1)?, get(2)?, get(3)?, get(4)?, get(5)?]),
+        "bpf_csum_diff" => {
+            contexts::csum_diff(memory, [get(1)?, get(2)?, get(3)?, get(4)?, get(5)?])
+        }
         "bpf_redirect" if packet.is_xdp => {
             value(if get(2)? == 0 { XDP_REDIRECT } else { XDP_ABORTED })
         }
@@ -102,21 +102,21 @@ fn on_packet(
             value(if is_there { XDP_REDIRECT } else { get(3)? })
         }
 
-        "bpf_xdp_adjust_head" => xdp::adjust_head(packet, memory, get(2)?),
-        "bpf_xdp_adjust_tail" => xdp::adjust_tail(packet, memory, get(2)?),
-        "bpf_xdp_adjust_meta" => xdp::adjust_meta(packet, memory, get(2)?),
+        "bpf_xdp_adjust_head" => contexts::adjust_head(packet, memory, get(2)?),
+        "bpf_xdp_adjust_tail" => contexts::adjust_tail(packet, memory, get(2)?),
+        "bpf_xdp_adjust_meta" => contexts::adjust_meta(packet, memory, get(2)?),
         "bpf_xdp_get_buff_len" => value(packet.len() as u64),
         "bpf_skb_load_bytes" | "bpf_xdp_load_bytes" => {
-            skb::load_bytes(packet, memory, [get(2)?, get(3)?, get(4)?])
+            contexts::load_bytes(packet, memory, [get(2)?, get(3)?, get(4)?])
         }
-        "bpf_xdp_store_bytes" => skb::store_bytes(packet, memory, [get(2)?, get(3)?, get(4)?]),
+        "bpf_xdp_store_bytes" => contexts::store_bytes(packet, memory, [get(2)?, get(3)?, get(4)?]),
         "bpf_skb_store_bytes" => match get(5)? {
-            0..=3 => skb::store_bytes(packet, memory, [get(2)?, get(3)?, get(4)?]),
+            0..=3 => contexts::store_bytes(packet, memory, [get(2)?, get(3)?, get(4)?]),
             _ => value(EINVAL as u64),
         },
         "bpf_l3_csum_replace" | "bpf_l4_csum_replace" => {
             let is_l4 = name == "bpf_l4_csum_replace";
-            skb::csum_replace(packet, memory, [get(2)?, get(3)?, get(4)?, get(5)?], is_l4)
+            contexts::csum_replace(packet, memory, [get(2)?, get(3)?, get(4)?, get(5)?], is_l4)
         }
         // Packets are always linear here.
         "bpf_skb_pull_data" => {
@@ -152,7 +152,7 @@ fn probe_read(memory: &mut Memory, [to, len, from]: [u64; 3]) -> Step<Answer> {
     let len = (len & u64::from(u32::MAX)) as usize;
     let found = memory.bytes(from, len);
     if found.is_err() && from >= KERNEL {
-        return Err("bpf_probe_read_kernel of memory of the kernel, which nobody knows here".into());
+        return Err("bpf_probe_read_kernel of kernel memory, which is unknown here".into());
     }
     let is_there = found.is_ok();
     memory.put(to, &found.unwrap_or_else(|_| vec![0; len]))?;

@@ -57,12 +57,12 @@ impl Packet {
         let packet = Self { is_xdp, meta: data, data, end: HEADROOM + bytes.len() };
         let context = if is_xdp { Area::unknown(24) } else { socket_buffer(bytes) };
         memory.place(CONTEXT, context);
-        packet.tell(memory).map_err(|reason| crate::Fault { index: 0, reason })?;
+        packet.write_context(memory).map_err(|reason| crate::Fault { index: 0, reason })?;
         Ok(packet)
     }
 
     /// Writes the packet bounds into the context.
-    pub(super) fn tell(&self, memory: &mut Memory) -> Step<()> {
+    pub(super) fn write_context(&self, memory: &mut Memory) -> Step<()> {
         let frame = memory.area_mut(FRAME)?;
         frame.visible = self.meta..self.end;
         let address = |offset: usize| (FRAME as u32 + offset as u32).to_le_bytes();

@@ -18,7 +18,7 @@ use rustix::process::geteuid;
 use wingbeat_bpf_loader::{
     command::{Launched, linker},
     loader::{Attached, Uprobes},
-    probed::Probed,
+    uprobe_targets::UprobeTarget,
 };
 use wingbeat_profiler_abi::{
     counter,
@@ -511,14 +511,14 @@ impl ProbeCosts {
     fn measure(kernel_half: &KernelHalf) -> Self {
         let standard = Self::default();
         Self {
-            emulated_ns: cost(kernel_half, Probed::Emulated).unwrap_or(standard.emulated_ns),
-            stepped_ns: cost(kernel_half, Probed::Stepped).unwrap_or(standard.stepped_ns),
+            emulated_ns: cost(kernel_half, UprobeTarget::Emulated).unwrap_or(standard.emulated_ns),
+            stepped_ns: cost(kernel_half, UprobeTarget::Stepped).unwrap_or(standard.stepped_ns),
         }
     }
 }
 
 /// Nanoseconds that a probe at a function's entry adds to a call; `None` if it cannot be attached.
-fn cost(kernel_half: &KernelHalf, function: Probed) -> Option<f64> {
+fn cost(kernel_half: &KernelHalf, function: UprobeTarget) -> Option<f64> {
     let without = best(function);
     let uprobes = Uprobes {
         path: Path::new("/proc/self/exe"),
@@ -533,7 +533,7 @@ fn cost(kernel_half: &KernelHalf, function: Probed) -> Option<f64> {
     Some(with.saturating_sub(without).as_nanos() as f64 / f64::from(CALLS))
 }
 
-fn best(function: Probed) -> Duration {
+fn best(function: UprobeTarget) -> Duration {
     let time = || {
         let begun = Instant::now();
         (0..CALLS).for_each(|_| function.call());

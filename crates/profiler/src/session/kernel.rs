@@ -11,8 +11,8 @@ use wingbeat_bpf_loader::{
     ProgramType,
     loader::{self, Attached, LoadError, Loaded, LoadedMap, LoadedMaps, RingReader, RunInput},
     perf::CpuClock,
-    probed,
     program::ProgramInfo,
+    uprobe_targets,
 };
 use wingbeat_profiler_abi::{counter, map, program, target};
 
@@ -298,7 +298,7 @@ impl KernelHalf {
 
 /// Fails if the kernel cannot attach to the functions of an allocator.
 fn need_links() -> Result<(), RecordError> {
-    probed::try_link().map_err(|error| RecordError::Kernel {
+    uprobe_targets::try_link().map_err(|error| RecordError::Kernel {
         what: "attach to the functions of an allocator".to_owned(),
         reason: format!("Linux 6.6 or newer is required, with uprobe_multi links: {error}"),
     })

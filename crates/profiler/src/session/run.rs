@@ -15,7 +15,7 @@ use rustix::{
 };
 use wingbeat_bpf_loader::{
     command::{LaunchError, Launched},
-    cpus,
+    perf,
 };
 use wingbeat_profiler_abi::{
     counter,
@@ -129,7 +129,7 @@ struct Wakeup {
 
 impl Session {
     pub(super) fn set_up(options: &Options, namespaced: bool) -> Result<Self, RecordError> {
-        let cpus = cpus::online().map_err(RecordError::system("list the CPUs"))?;
+        let cpus = perf::online_cpus().map_err(RecordError::system("list the CPUs"))?;
         let is_command = matches!(options.targets, Targets::Command(_));
         let settings = Settings {
             all: options.targets == Targets::All,

@@ -11,7 +11,7 @@ type Candidate = (Adapter, &'static [&'static [&'static str]]);
 
 const CANDIDATES: &[Candidate] = &[
     // JSON documents with distinctive fields.
-    (Adapter::WingbeatBench, &[&["\"schema_version\"", "\"rulers\""]]),
+    (Adapter::WingbeatBench, &[&["\"schema_version\"", "\"baselines\""]]),
     (
         Adapter::CppGoogle,
         &[

@@ -254,7 +254,7 @@ mod tests {
         "size": {"xlated_bytes": 128, "jited_bytes": 84, "map_memory_bytes": null}}"#;
 
     fn report(cases: &str, rest: &str) -> String {
-        format!("{{\"schema_version\": 1, \"rulers\": [], \"cases\": [{cases}]{rest}}}")
+        format!("{{\"schema_version\": 1, \"baselines\": [], \"cases\": [{cases}]{rest}}}")
     }
 
     #[test]

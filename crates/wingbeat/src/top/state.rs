@@ -171,7 +171,7 @@ fn remember(history: &mut VecDeque<f64>, value: f64) {
 #[cfg(test)]
 pub(super) mod tests {
     use wingbeat_bpf_bench::live::{Vanished, change::Rates};
-    use wingbeat_bpf_loader::{ProgramType, owners::Owner, program::ProgramInfo};
+    use wingbeat_bpf_loader::{ProgramType, fd_holders::Owner, program::ProgramInfo};
 
     use super::*;
     use crate::top::columns::Column;

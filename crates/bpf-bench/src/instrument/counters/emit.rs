@@ -6,13 +6,13 @@ use wingbeat_bpf_loader::code::{Insn, Registers, op};
 
 use super::{
     NotInstrumentable, SLOT_BYTES, Subject,
-    homes::Homes,
+    register_allocation::Allocation,
     sites::{Counter, Site, best_place},
 };
 use crate::instrument::{
     frame::STACK_BYTES_MAX,
     graph::{Edge, EdgeKind},
-    wrapper::emit::{alu, alu_immediate, load, load_map_value, store},
+    wrapper::{alu, alu_immediate, load, load_map_value, store},
 };
 
 /// Insertion point.
@@ -55,17 +55,17 @@ type Actions = BTreeMap<Location, Vec<(Rank, Action)>>;
 pub(super) fn insertions(
     subject: &Subject<'_>,
     counters: &[Counter],
-    homes: &Homes,
+    allocation: &Allocation,
 ) -> Result<Vec<(Location, Vec<Insn>)>, NotInstrumentable> {
     let mut actions = Actions::new();
-    count(subject, counters, homes, &mut actions);
-    cross(subject, counters, homes, &mut actions);
+    count(subject, counters, allocation, &mut actions);
+    cross(subject, counters, allocation, &mut actions);
     let base_slot = counters.first().map_or(0, |counter| counter.slot);
     // Computed only if registers must be saved.
     let depth_bytes = LazyCell::new(|| subject.depth_bytes());
     let written = actions.into_iter().map(|(location, mut actions)| {
         actions.sort_by_key(|&(rank, _)| rank);
-        let place = InsertionPlace::new(subject, homes, location, base_slot);
+        let place = InsertionPlace::new(subject, allocation, location, base_slot);
         let insns = place.write(&actions, &|| *depth_bytes);
         let insns = insns.ok_or_else(|| NotInstrumentable::StackFull {
             function: subject.name(),
@@ -77,12 +77,17 @@ pub(super) fn insertions(
     written.collect()
 }
 
-fn count(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &mut Actions) {
-    for (counter, &register) in counters.iter().zip(&homes.registers) {
+fn count(
+    subject: &Subject<'_>,
+    counters: &[Counter],
+    allocation: &Allocation,
+    actions: &mut Actions,
+) {
+    for (counter, &register) in counters.iter().zip(&allocation.registers) {
         let location = match counter.site {
             Site::Inside(block) => {
-                let region = homes.region_of(Some(block));
-                let held = region.map_or(Registers::NONE, |region| homes.regions[region].held);
+                let region = allocation.region_of(Some(block));
+                let held = region.map_or(Registers::NONE, |region| allocation.regions[region].held);
                 Location::Before(best_place(subject, &subject.graph.blocks[block], held))
             }
             Site::Edge(edge) => Location::Edge(edge),
@@ -96,15 +101,20 @@ fn count(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &m
 }
 
 /// Actions on edges into and out of regions that hold registers.
-fn cross(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &mut Actions) {
+fn cross(
+    subject: &Subject<'_>,
+    counters: &[Counter],
+    allocation: &Allocation,
+    actions: &mut Actions,
+) {
     let function = &subject.graph.functions[subject.number];
     for number in function.edges.clone() {
         let edge = subject.graph.edges[number];
-        let (entered, left) = homes.crossed(edge);
+        let (entered, left) = allocation.crossed(edge);
         let mut add = |location, rank, action| {
             actions.entry(location).or_default().push((rank, action));
         };
-        for region in left.into_iter().map(|it| &homes.regions[it]) {
+        for region in left.into_iter().map(|it| &allocation.regions[it]) {
             let is_whole = region.parent.is_none();
             let rank = if is_whole { Rank::LeaveFunction } else { Rank::LeaveLoop };
             for &(counter, register) in &region.counters {
@@ -112,7 +122,7 @@ fn cross(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &m
                 add(way_out(subject, number, edge), rank, Action::Flush { slot, register });
             }
         }
-        for region in entered.into_iter().map(|it| &homes.regions[it]) {
+        for region in entered.into_iter().map(|it| &allocation.regions[it]) {
             let is_whole = region.parent.is_none();
             let rank = if is_whole { Rank::EnterFunction } else { Rank::EnterLoop };
             let zeros = region.counters.iter().map(|&(_, register)| Action::Zero { register });
@@ -164,27 +174,32 @@ struct InsertionPlace {
 }
 
 impl InsertionPlace {
-    fn new(subject: &Subject<'_>, homes: &Homes, location: Location, base_slot: usize) -> Self {
+    fn new(
+        subject: &Subject<'_>,
+        allocation: &Allocation,
+        location: Location,
+        base_slot: usize,
+    ) -> Self {
         let graph = subject.graph;
         let (insn_index, region) = match location {
             Location::Before(index) => {
                 let block = graph.blocks.partition_point(|block| block.insns.end <= index);
-                (index, homes.region_of(Some(block)))
+                (index, allocation.region_of(Some(block)))
             }
             Location::Edge(edge) => {
                 let edge = graph.edges[edge];
                 let start = edge.to.map_or(0, |to| graph.blocks[to].insns.start);
-                (start, Some(homes.region_of_edge(edge)))
+                (start, Some(allocation.region_of_edge(edge)))
             }
         };
-        let around = || region.into_iter().flat_map(|region| homes.around(region));
+        let around = || region.into_iter().flat_map(|region| allocation.around(region));
         let live = subject.liveness.live_before(insn_index);
         Self {
             insn_index,
             dead: subject.liveness.dead_before(insn_index),
             readable: live.and(subject.liveness.set_before(insn_index)).and(Registers::WRITABLE),
-            held: region.map_or(Registers::NONE, |region| homes.regions[region].held),
-            base: around().find_map(|region| homes.regions[region].base),
+            held: region.map_or(Registers::NONE, |region| allocation.regions[region].held),
+            base: around().find_map(|region| allocation.regions[region].base),
             base_slot,
             map_fd: subject.options.map_fd,
         }

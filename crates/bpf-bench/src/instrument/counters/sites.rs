@@ -6,7 +6,7 @@ use crate::instrument::{
     counters::Subject,
     flow::{Link, Net},
     graph::{Block, Edge, EdgeKind},
-    nest::Nest,
+    loops::LoopNest,
 };
 
 /// Scratch registers of a counter in memory: one for its address, one for its value.
@@ -28,7 +28,7 @@ pub(super) struct Sites {
     /// Whether the number of calls is known from the calling blocks.
     pub(super) calls_known: bool,
     pub(super) counters: Vec<Counter>,
-    pub(super) nest: Nest,
+    pub(super) nest: LoopNest,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,7 +54,7 @@ impl Sites {
     pub(super) fn new(subject: &Subject<'_>, next_slot: &mut usize) -> Self {
         let graph = subject.graph;
         let function = &graph.functions[subject.number];
-        let nest = Nest::new(graph, function);
+        let nest = LoopNest::new(graph, function);
         let first = function.blocks.start;
         // Node 0 is outside; each block has an entry and an exit node.
         let arrival = |block: Option<usize>| block.map_or(0, |block| 1 + 2 * (block - first));

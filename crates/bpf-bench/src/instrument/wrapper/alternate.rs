@@ -16,9 +16,8 @@
 use wingbeat_bpf_loader::code::{Code, FunctionInfo, Insn, op};
 
 use super::{
-    KTIME_GET_NS, NotWrappable, Options, Restored, WRAPPER_NAME, check_callable,
-    emit::{alu, alu_immediate, call_helper, call_local, exit, load, load_map_value, store},
-    instructions,
+    KTIME_GET_NS, NotWrappable, Options, Restored, WRAPPER_NAME, alu, alu_immediate, call_helper,
+    call_local, check_callable, exit, instructions, load, load_map_value, store,
 };
 
 pub const BURSTS_MAX: usize = 1024;
@@ -28,7 +27,7 @@ pub const BURSTS_MAX: usize = 1024;
 pub const SIDES: usize = 4;
 
 /// Size of the map's value if no packets are restored; otherwise [`Restored::value_size`] is added.
-/// [`Turns::to_value`] creates one.
+/// [`BurstPlan::to_value`] creates one.
 pub const VALUE_SIZE: usize = TIMES as usize + 8 * BURSTS_MAX;
 
 /// Offset of the next burst, 8 bytes.
@@ -57,7 +56,7 @@ pub struct Alternated {
 
 /// The bursts of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turns {
+pub struct BurstPlan {
     /// Calls in a burst of each side, at least 1.
     pub calls: [u32; SIDES],
     /// Side by burst; at most [`BURSTS_MAX`].
@@ -236,7 +235,7 @@ const fn goto(offset: i16) -> Insn {
     Insn::new(op::JA, 0, 0, offset, 0)
 }
 
-impl Turns {
+impl BurstPlan {
     /// Bursts of the two programs only.
     #[must_use]
     pub fn of_two([first, second]: [u32; 2], order: Vec<u8>) -> Self {
@@ -389,16 +388,16 @@ program2:
 
     #[test]
     fn values() {
-        let turns = Turns::of_two([10, 4], vec![0, 1, 1]);
-        let mut value = turns.to_value();
+        let plan = BurstPlan::of_two([10, 4], vec![0, 1, 1]);
+        let mut value = plan.to_value();
         assert_eq!(value.len(), VALUE_SIZE);
-        assert_eq!(turns.read(&value).count(), 0, "nothing has been done");
+        assert_eq!(plan.read(&value).count(), 0, "nothing has been done");
         value[0] = 2;
         for (index, time) in [100_u64, 80].into_iter().enumerate() {
             let at = TIMES as usize + 8 * index;
             value[at..at + 8].copy_from_slice(&time.to_le_bytes());
         }
-        assert_eq!(turns.read(&value).collect::<Vec<_>>(), [(0, 10.0), (1, 20.0)]);
-        assert_eq!(turns.read(&value[..3]).count(), 0);
+        assert_eq!(plan.read(&value).collect::<Vec<_>>(), [(0, 10.0), (1, 20.0)]);
+        assert_eq!(plan.read(&value[..3]).count(), 0);
     }
 }

@@ -10,8 +10,8 @@ use wingbeat_bpf_loader::{
     code::{Code, Insn, op},
 };
 
-use super::emit::{alu, alu_immediate, call_helper, load, store};
 use super::instructions;
+use super::{alu, alu_immediate, call_helper, load, store};
 
 /// Helper ids (include/uapi/linux/bpf.h, Linux 6.18).
 const SKB_STORE_BYTES: i32 = 9;

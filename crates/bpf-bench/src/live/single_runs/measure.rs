@@ -7,28 +7,27 @@ use std::{
 };
 
 use wingbeat_bpf_loader::{
-    loader::{CounterEvent, PerfCounter, TrampolineError},
-    owners::Owners,
+    empty_baseline::Baseline,
+    fd_holders::Owners,
+    loader::{
+        CounterEvent, LoadedMap, MapError, Moment, PerfCounter, TraceTarget, Tracer,
+        TrampolineError,
+    },
     program::ProgramInfo,
-    tail_calls::TailCalls,
+    program::TailCalls,
 };
 
-use super::{
-    CounterReport, EmptyRuns, SingleRuns,
-    empty::{self, Empty, EmptyError},
-    recorder::{Recorder, RecorderError, Recording},
-};
+use super::{CounterReport, EmptyRuns, SingleRuns};
 use crate::{
     Warning,
+    instrument::tracer::{RunRecords, Tracers, WrongLen, read_results, tracers, value_len_bytes},
     live::{
         Attachments, LiveError, LiveOutcome, Options, Progress,
         change::{Rates, now_ns},
-        check_rights,
-        command::measured_time,
-        cpus_online,
-        held::{Held, hold},
+        check_rights, cpus_online,
+        measure::measured_time,
         report::{LiveReport, ProgramReport, busiest_first},
-        sampler::is_sysctl_on,
+        sampler::{Held, hold, is_sysctl_on},
         warning,
     },
 };
@@ -57,8 +56,7 @@ pub(in crate::live) fn measure(
     let attachments = Attachments::read().unwrap_or_default();
     let mut warnings = Vec::new();
     let counters = if options.counters { open_counters(&mut warnings)? } else { Vec::new() };
-    let Empty { runs: empty, were_statistics_on } =
-        empty::measure(&counters).map_err(no_tracing)?;
+    let Empty { runs: empty, were_statistics_on } = run_empty(&counters).map_err(no_tracing)?;
     if were_statistics_on {
         warnings.push(warning::statistics_were_on(is_sysctl_on(), &owners.keep_statistics_on));
     }
@@ -191,7 +189,7 @@ fn report_of(
     let info = ProgramInfo::of(&held.descriptor)
         .map_err(LiveError::system("read a program's counters"))?;
     let recording: Recording = recorder.finish().map_err(unreadable)?;
-    let recorded = &recording.notebook.recorded;
+    let recorded = &recording.results.recorded;
     let rates = Rates {
         interval_ns,
         runs: recorded.count,
@@ -200,16 +198,124 @@ fn report_of(
     };
     let empty_mean_ns = Some(empty.single_runs.mean_ns);
     let mut report = ProgramReport::new(&info, &held.name, Some(rates), empty_mean_ns);
-    if recording.notebook.entries > 0 {
+    if recording.results.entries > 0 {
         // Perhaps no run finished.
         report.outcome = LiveOutcome::Ran;
     }
     report.single_runs = SingleRuns::new(&recording, empty.single_runs.p50_ns);
-    let sums = counters.iter().zip(&recording.notebook.counters).zip(&empty.counters);
+    let sums = counters.iter().zip(&recording.results.counters).zip(&empty.counters);
     report.counters = sums
         .map(|((counter, &sums), empty)| {
             CounterReport::new(counter.event(), sums, recorded.count, Some(empty))
         })
         .collect();
     Ok(report)
+}
+
+/// Why an empty program cannot be measured. If the kernel rejects tracers here, it rejects them everywhere.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EmptyError {
+    #[error("an empty program cannot be loaded with type information: {0}")]
+    Load(io::Error),
+    #[error("an empty program cannot be run: {0}")]
+    Run(io::Error),
+    #[error(transparent)]
+    Recorder(#[from] RecorderError),
+    #[error("the tracers of an empty program recorded none of its runs")]
+    Nothing,
+}
+
+/// Results of an empty program.
+#[derive(Debug)]
+pub(super) struct Empty {
+    pub(super) runs: EmptyRuns,
+    pub(super) were_statistics_on: bool,
+}
+
+/// Runs an empty program without and with tracers.
+fn run_empty(counters: &[PerfCounter]) -> Result<Empty, EmptyError> {
+    let baseline = Baseline::load_with_types().map_err(EmptyError::Load)?;
+    let were_statistics_on = baseline.are_statistics_on().map_err(EmptyError::Run)?;
+    let bare_ns = baseline.mean_run_ns().map_err(EmptyError::Run)?;
+    let recorder = Recorder::attach(baseline.as_fd(), counters)?;
+    let traced_ns = baseline.mean_run_ns().map_err(EmptyError::Run)?;
+    let recording = recorder.finish()?;
+    let single_runs = SingleRuns::new(&recording, None).ok_or(EmptyError::Nothing)?;
+    let counters = counters.iter().zip(&recording.results.counters).map(|(counter, &sums)| {
+        CounterReport::new(counter.event(), sums, recording.results.recorded.count, None)
+    });
+    Ok(Empty {
+        runs: EmptyRuns {
+            counters: counters.collect(),
+            added_ns: f64::from(traced_ns) - f64::from(bare_ns),
+            single_runs,
+        },
+        were_statistics_on,
+    })
+}
+
+/// Why the single runs of a program cannot be timed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RecorderError {
+    #[error(transparent)]
+    Trampoline(#[from] TrampolineError),
+    #[error(transparent)]
+    Map(#[from] MapError),
+    #[error(transparent)]
+    Wrong(#[from] WrongLen),
+    #[error("cannot read how many runs were left out: {0}")]
+    Misses(io::Error),
+}
+
+/// Recorded and missed runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Recording {
+    pub(super) results: RunRecords,
+    /// Runs for which the kernel skipped a tracer that was already running on that CPU.
+    pub(super) recursion_misses: u64,
+}
+
+/// Times the runs of one program while it lives.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    entry: Tracer,
+    exit: Tracer,
+    results: LoadedMap,
+    counters: usize,
+}
+
+impl Recorder {
+    /// Starts timing the runs of `program`.
+    pub(super) fn attach(
+        program: BorrowedFd<'_>,
+        counters: &[PerfCounter],
+    ) -> Result<Self, RecorderError> {
+        let target = TraceTarget::new(program)?;
+        let results = LoadedMap::results_per_cpu(value_len_bytes(counters.len()))?;
+        let mut maps = vec![results.as_fd()];
+        maps.extend(counters.iter().map(|counter| counter.as_fd()));
+        let code: Tracers = tracers(counters.len());
+        let mut entry = Tracer::load(target, Moment::Entry, &code.entry, &maps)?;
+        let mut exit = Tracer::load(target, Moment::Exit, &code.exit, &maps)?;
+        // Attach the exit first, so that no recorded run lacks its exit. Clears what it records
+        // until the entry is attached.
+        exit.attach()?;
+        results.clear_results()?;
+        entry.attach()?;
+        Ok(Self { entry, exit, results, counters: counters.len() })
+    }
+
+    /// Reads the records so far.
+    pub(super) fn read(&self) -> Result<RunRecords, RecorderError> {
+        Ok(read_results(&self.results.read_results()?, self.counters)?)
+    }
+
+    /// Detaches the tracers and returns their records. Nothing writes meanwhile, so all figures are consistent.
+    pub(super) fn finish(mut self) -> Result<Recording, RecorderError> {
+        self.entry.detach();
+        self.exit.detach();
+        let misses = |tracer: &Tracer| tracer.recursion_misses().map_err(RecorderError::Misses);
+        let recursion_misses = misses(&self.entry)?.saturating_add(misses(&self.exit)?);
+        Ok(Recording { results: self.read()?, recursion_misses })
+    }
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::code::FunctionInfo;
 
 fn insn_text(insn: Insn, next: Option<Insn>) -> String {
-    text(insn, next, Place(None))
+    text(insn, next, Location(None))
 }
 
 #[track_caller]

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::place::member_names;
+use super::member_names;
 use crate::btf::table::{BOOL, SIGNED, Type, TypeKind, TypeTable};
 
 /// Maximum size of an integer in bytes.

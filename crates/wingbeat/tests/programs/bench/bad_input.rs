@@ -2,12 +2,13 @@
 
 use std::fs;
 
+use wingbeat_bpf_testing::object::Object;
+
 use crate::{
     bench::{
         measure::capture,
-        support::{Folder, PROGRAM, QUICK, Ran, looping, turn_with_object},
+        support::{Folder, PROGRAM, QUICK, Ran, turn_with_object},
     },
-    elf::Object,
     ran::without_rights,
 };
 
@@ -24,20 +25,13 @@ fn check(folder: &Folder, arguments: &[&str], code: i32, expected: &[&str]) {
 #[test]
 fn files_that_are_no_objects() {
     let folder = Folder::with_object();
-    let object = looping(3);
-    folder.file("empty.o", "");
     folder.file("text.o", "int main(void) { return 0; }\n");
-    folder.file("big_endian.o", big_endian(&object));
     folder.file("no_programs.o", no_programs());
-    let exe = "/proc/self/exe";
     let cases: &[(&str, &str)] = &[
-        ("empty.o", "empty.o is not an eBPF object: it is empty"),
         ("text.o", "text.o is not an eBPF object: it is a text file"),
-        ("big_endian.o", "big-endian"),
         ("no_programs.o", "no_programs.o has no programs"),
         ("missing.o", "cannot read missing.o: No such file or directory"),
         (".", "cannot read .: "),
-        (exe, "is not an eBPF object: it is machine code for "),
     ];
     for &(file, expected) in cases {
         for verb in ["bench", "annotate"] {
@@ -47,30 +41,6 @@ fn files_that_are_no_objects() {
             check(&folder, &["bench", "looping.o", "--against", file], 1, &["error: ", expected]);
         }
     }
-}
-
-#[test]
-fn objects_cut_anywhere() {
-    let folder = Folder::new();
-    let object = looping(3);
-    // The section table is at the end, so that each truncation loses some of it.
-    for len in (1..object.len()).step_by(61) {
-        folder.file("cut.o", &object[..len]);
-        check(&folder, &["annotate", "cut.o"], 1, &["error: cut.o "]);
-    }
-}
-
-/// The same header in the other byte order; nothing else is read.
-fn big_endian(object: &[u8]) -> Vec<u8> {
-    let mut object = object.to_vec();
-    object[5] = 2;
-    for field in [16..18, 18..20, 20..24, 24..32, 32..40, 40..48, 48..52, 52..54, 54..56, 56..58] {
-        object[field].reverse();
-    }
-    for field in [58..60, 60..62, 62..64] {
-        object[field].reverse();
-    }
-    object
 }
 
 /// An object with only a license.

@@ -2,13 +2,12 @@
 
 use std::{fs, path::PathBuf, process::Command, sync::MutexGuard};
 
+pub(crate) use crate::ran::{Ran, started};
 use serde_json::Value;
 use tempfile::TempDir;
 use wingbeat_bpf_bench::live::check_rights;
 use wingbeat_bpf_loader::code::{Insn, op};
-
-use crate::object::Program;
-pub(crate) use crate::ran::{Ran, started};
+use wingbeat_bpf_testing::object::typed::Program;
 
 /// Acquires the test lock; `None` without privileges.
 pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {

@@ -4,7 +4,7 @@ use std::{fs, process::Command, thread, time::Duration};
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::process::{Pid, Signal, kill_process};
-use wingbeat_bpf_loader::{owners::Owners, program::StatisticsOn};
+use wingbeat_bpf_loader::{fd_holders::Owners, program::StatisticsOn};
 
 use crate::{
     live::{

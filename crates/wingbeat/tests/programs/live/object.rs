@@ -1,8 +1,7 @@
 //! Programs to measure.
 
 use wingbeat_bpf_loader::code::{Insn, op};
-
-use crate::object::Program;
+use wingbeat_bpf_testing::object::typed::Program;
 
 const MOV: u8 = op::ALU64 | op::MOV;
 const EXIT: Insn = Insn::new(op::EXIT, 0, 0, 0, 0);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-use wingbeat_bpf_loader::owners::Owners;
+use wingbeat_bpf_loader::fd_holders::Owners;
 
 use crate::live::{
     network::Network,

@@ -94,12 +94,12 @@ fn recording(target: u32) -> Child {
 fn tracers() -> usize {
     let infos = program::ids().expect("ids").into_iter().filter_map(|id| program::open(id).ok());
     let names = infos.filter_map(|program| Some(program::ProgramInfo::of(&program).ok()?.name));
-    let (mut tracers, mut rulers) = (0, 0);
+    let (mut tracers, mut baselines) = (0, 0);
     for name in names {
         tracers += usize::from(name == "wingbeat_fentry" || name == "wingbeat_fexit");
-        rulers += usize::from(name == "wingbeat_ruler");
+        baselines += usize::from(name == "wingbeat_empty");
     }
-    if rulers > 0 { 0 } else { tracers }
+    if baselines > 0 { 0 } else { tracers }
 }
 
 /// Ends it by a signal.

@@ -8,7 +8,7 @@ use aya::{
 };
 use serde_json::Value;
 use wingbeat_bpf_bench::live::check_rights;
-use wingbeat_bpf_loader::{owners::Owners, ruler::Ruler};
+use wingbeat_bpf_loader::{empty_baseline::Baseline, fd_holders::Owners};
 
 use crate::live::{network::RECEIVER, object::dropper};
 pub(crate) use crate::ran::{Ran, result, started, wait_for};
@@ -91,7 +91,10 @@ pub(crate) fn check_attached(program: &Value) {
 pub(crate) fn statistics() -> (String, bool) {
     let path = "/proc/sys/kernel/bpf_stats_enabled";
     let switch = fs::read_to_string(path).expect("the switch");
-    (switch, Ruler::load().and_then(|ruler| ruler.are_statistics_on()).expect("a ruler"))
+    (
+        switch,
+        Baseline::load().and_then(|baseline| baseline.are_statistics_on()).expect("a baseline"),
+    )
 }
 
 /// Asserts that statistics are as they were `before`. Others may use this machine: if statistics are on now and were
