@@ -23,7 +23,7 @@ pub(crate) struct Cgroups {
     known: FxHashMap<u64, Known>,
     window: u64,
     /// Scanned in this window.
-    is_fresh: bool,
+    is_scanned: bool,
 }
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Known {
 impl Cgroups {
     /// The cgroups below a folder.
     pub(crate) fn below(root: PathBuf) -> Self {
-        Self { root, known: FxHashMap::default(), window: 0, is_fresh: false }
+        Self { root, known: FxHashMap::default(), window: 0, is_scanned: false }
     }
 
     /// The cgroups of this machine, from `/proc/self/mounts`; `None` without cgroup v2.
@@ -52,15 +52,15 @@ impl Cgroups {
     /// Starts another window.
     pub(crate) fn next_window(&mut self) {
         self.window += 1;
-        self.is_fresh = false;
+        self.is_scanned = false;
         let window = self.window;
         self.known.retain(|_, known| window - known.window < REMEMBERED);
     }
 
     /// The path of a cgroup, as in `/proc/PID/cgroup`. Scans all folders for an unknown id, at most once per window.
     pub(crate) fn path(&mut self, id: u64) -> Option<&str> {
-        if !self.known.contains_key(&id) && !mem::replace(&mut self.is_fresh, true) {
-            self.walk();
+        if !self.known.contains_key(&id) && !mem::replace(&mut self.is_scanned, true) {
+            self.scan();
         }
         let known = self.known.get_mut(&id)?;
         known.window = self.window;
@@ -68,7 +68,7 @@ impl Cgroups {
     }
 
     /// Records a sampled process's current path if it belongs to the id, since it may be removed later.
-    pub(crate) fn learn(&mut self, id: u64, path: &str) {
+    pub(crate) fn record(&mut self, id: u64, path: &str) {
         let is_it = || {
             let found = fs::metadata(self.root.join(path.trim_start_matches('/')));
             found.is_ok_and(|found| found.ino() == id)
@@ -80,7 +80,7 @@ impl Cgroups {
         }
     }
 
-    fn walk(&mut self) {
+    fn scan(&mut self) {
         if let Ok(root) = fs::metadata(&self.root) {
             let known = Known { path: "/".to_owned(), window: self.window };
             self.known.insert(root.ino(), known);
@@ -121,9 +121,9 @@ mod tests {
         let late = make("late");
         assert_eq!(cgroups.path(late), None);
         // Unless a process provides it.
-        cgroups.learn(late, "/system.slice");
+        cgroups.record(late, "/system.slice");
         assert_eq!(cgroups.path(late), None);
-        cgroups.learn(late, "/late");
+        cgroups.record(late, "/late");
         assert_eq!(cgroups.path(late), Some("/late"));
         fs::remove_dir(root.path().join("late")).expect("it is empty");
         for _ in 1..REMEMBERED {

@@ -32,8 +32,8 @@ pub struct Credentials {
 /// Why credentials are invalid. No message contains any part of them.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    #[error("the token in {place} cannot be used: {reason}")]
-    Token { place: String, reason: &'static str },
+    #[error("the token in {origin} cannot be used: {reason}")]
+    Token { origin: String, reason: &'static str },
     #[error("the tenant cannot be used: {0}; it may have letters, digits and !-_.*'()")]
     Tenant(&'static str),
     #[error(
@@ -50,12 +50,12 @@ impl Credentials {
 
     /// Adds the token in a file, without surrounding whitespace.
     pub fn with_token_file(self, path: &Path) -> Result<Self, CredentialsError> {
-        let place = path.display().to_string();
+        let origin = path.display().to_string();
         let mut text = String::new();
         let read = fs::File::open(path)
             .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
-        read.map_err(|source| CredentialsError::File { path: place.clone(), source })?;
-        Ok(Self { token_file: Some(path.to_owned()), ..self.with_token_of(&place, &text)? })
+        read.map_err(|source| CredentialsError::File { path: origin.clone(), source })?;
+        Ok(Self { token_file: Some(path.to_owned()), ..self.with_token_of(&origin, &text)? })
     }
 
     /// Reads the token file again. If it is unreadable or being written, the old token stays.
@@ -77,7 +77,7 @@ impl Credentials {
                 Err(CredentialsError::Tenant("it is longer than 150 bytes"))
             }
             _ if !text.bytes().all(is_fit) => {
-                Err(CredentialsError::Tenant("it has other characters than a tenant may have"))
+                Err(CredentialsError::Tenant("it has other characters"))
             }
             _ => Ok(Self { tenant: Some(text.to_owned()), ..self }),
         }
@@ -109,8 +109,8 @@ impl Credentials {
         authorization.into_iter().chain(tenant)
     }
 
-    fn with_token_of(self, place: &str, text: &str) -> Result<Self, CredentialsError> {
-        let refused = |reason| CredentialsError::Token { place: place.to_owned(), reason };
+    fn with_token_of(self, origin: &str, text: &str) -> Result<Self, CredentialsError> {
+        let refused = |reason| CredentialsError::Token { origin: origin.to_owned(), reason };
         let text = text.trim();
         if text.is_empty() {
             return Err(refused("it is empty"));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_is_asked() {
+    fn the_environment_is_read() {
         let variable = |name: &str| match name {
             TOKEN_VARIABLE => Some("t".to_owned()),
             TENANT_VARIABLE => Some(" ".to_owned()),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_and_nothing_is_shown() {
+    fn files_are_read_again_and_secrets_not_shown() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("token");
         fs::write(&path, "secret\n").expect("a file");

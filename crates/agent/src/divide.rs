@@ -61,13 +61,13 @@ pub(crate) fn divide(
         }
     }
     let mut series = Vec::with_capacity(groups.len());
-    let mut heat: FxHashMap<ProcessId, Heat> = FxHashMap::default();
+    let mut amounts: FxHashMap<ProcessId, Amounts> = FxHashMap::default();
     for ((_, thread), weight) in parts.iter().flat_map(|(_, part)| part.weights()) {
-        let (samples, off_cpu_ns) = heat.entry(owner(profile, thread)).or_default();
+        let (samples, off_cpu_ns) = amounts.entry(owner(profile, thread)).or_default();
         *samples += weight.samples;
         *off_cpu_ns += weight.off_cpu_ns;
     }
-    for (labels, members) in few(groups, &heat) {
+    for (labels, members) in limit_series(groups, &amounts) {
         for (kind, part) in &parts {
             let is_member = |thread| members.contains(&owner(profile, thread));
             if !part.weights().any(|((_, thread), _)| is_member(thread)) {
@@ -108,20 +108,20 @@ fn owner(profile: &Profile, thread: u32) -> ProcessId {
 }
 
 /// A process's samples and off-CPU nanoseconds in a window.
-type Heat = (u64, u64);
+type Amounts = (u64, u64);
 
-/// Keeps the hottest label sets and merges the rest into one service, `other`.
-fn few(
+/// Keeps the label sets with most samples and merges the rest into one service, `other`.
+fn limit_series(
     groups: BTreeMap<Labels, BTreeSet<ProcessId>>,
-    heat: &FxHashMap<ProcessId, Heat>,
+    amounts: &FxHashMap<ProcessId, Amounts>,
 ) -> BTreeMap<Labels, BTreeSet<ProcessId>> {
     if groups.len() <= SERIES_MAX {
         return groups;
     }
     let mut sorted: Vec<_> = groups.into_iter().collect();
-    let of = |members: &BTreeSet<ProcessId>| -> Heat {
-        let all = members.iter().filter_map(|id| heat.get(id));
-        all.fold((0, 0), |sum, heat| (sum.0 + heat.0, sum.1 + heat.1))
+    let of = |members: &BTreeSet<ProcessId>| -> Amounts {
+        let all = members.iter().filter_map(|id| amounts.get(id));
+        all.fold((0, 0), |sum, amounts| (sum.0 + amounts.0, sum.1 + amounts.1))
     };
     sorted.sort_by_cached_key(|(_, members)| std::cmp::Reverse(of(members)));
     let others = sorted.split_off(SERIES_MAX - 1);
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beyond_the_limit_is_one_series() {
+    fn series_beyond_the_limit_are_merged() {
         let groups = |count: u32| -> BTreeMap<Labels, BTreeSet<ProcessId>> {
             (0..count)
                 .map(|id| {
@@ -152,8 +152,8 @@ mod tests {
                 .collect()
         };
         // The last has most, and is a single process.
-        let heat = (0..1000).map(|id| (id, (u64::from(id), 0))).collect();
-        assert_eq!(few(groups(200), &heat).len(), 200);
+        let amounts = (0..1000).map(|id| (id, (u64::from(id), 0))).collect();
+        assert_eq!(limit_series(groups(200), &amounts).len(), 200);
         let mut many = groups(1000);
         many.values_mut().for_each(|members| {
             if !members.contains(&999) {
@@ -161,8 +161,8 @@ mod tests {
             }
         });
         let hottest = Labels::from([("service_name".to_owned(), "s999".to_owned())]);
-        assert!(few(many, &heat).contains_key(&hottest));
-        let found = few(groups(1000), &heat);
+        assert!(limit_series(many, &amounts).contains_key(&hottest));
+        let found = limit_series(groups(1000), &amounts);
         assert_eq!(found.len(), 200);
         assert_eq!(found.values().map(BTreeSet::len).sum::<usize>(), 1000);
         let other = Labels::from([("service_name".to_owned(), "other".to_owned())]);

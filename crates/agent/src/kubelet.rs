@@ -89,7 +89,7 @@ impl Kubelet {
         let authorization = token.transpose()?.map(|token| format!("Bearer {token}"));
         let headers = authorization.iter().map(|value| ("authorization", value.as_str())).collect();
         let request = Request { headers, ..Request::new(Method::GET, &self.url) };
-        let response = self.client.send(&request, Some(PATIENCE)).and_then(Response::whole);
+        let response = self.client.send(&request, Some(PATIENCE)).and_then(Response::complete);
         let response = response.map_err(|error| with_url(error.to_string()))?;
         let hint = match response.status {
             200 => return Ok(response.body),

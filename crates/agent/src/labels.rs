@@ -78,13 +78,13 @@ impl Processes {
 
     /// Counts of requests to the kubelet, and the last error since the previous call.
     pub(crate) fn kubelet(&mut self) -> Option<(PodCounts, Option<String>)> {
-        self.pods.as_mut().map(|pods| (pods.counts, pods.take_trouble()))
+        self.pods.as_mut().map(|pods| (pods.counts, pods.take_error()))
     }
 
     /// The labels of a sampled process; `None` if a rule drops it. An exited process has the cgroup in which it
     /// was sampled, or that of its nearest ancestor with a known one.
     pub(crate) fn labels(&mut self, process: &Process, lineage: &Lineage) -> Option<Labels> {
-        let Known { origin, executable, .. } = self.look_at(process, lineage);
+        let Known { origin, executable, .. } = self.known_of(process, lineage);
         let pod = match (&mut self.pods, &origin.pod_uid) {
             (Some(pods), Some(uid)) => pods.get(uid, origin.container_id.as_deref()),
             _ => None,
@@ -115,7 +115,7 @@ impl Processes {
         self.rules.apply(&facts, &mut labels).then_some(labels)
     }
 
-    fn look_at(&mut self, process: &Process, lineage: &Lineage) -> Known {
+    fn known_of(&mut self, process: &Process, lineage: &Lineage) -> Known {
         let pid = process.pid;
         // A live process takes precedence: the PID may be reused by another process with the same name.
         let text = read_cgroup(pid);
@@ -140,7 +140,7 @@ impl Processes {
         let (cgroups, id) = (self.cgroups.as_mut()?, *id?);
         if let Some(text) = text {
             // A later process may be gone with its folder.
-            cgroups.learn(id, text.lines().find_map(|line| line.strip_prefix("0::"))?);
+            cgroups.record(id, text.lines().find_map(|line| line.strip_prefix("0::"))?);
             return None;
         }
         let origin = Origin::of_path(cgroups.path(id)?);

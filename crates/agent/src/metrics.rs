@@ -92,25 +92,25 @@ impl Metrics {
     pub fn text(&self) -> String {
         let mut text = String::new();
         let counters = [
-            ("windows", self.windows, "Windows that were recorded"),
-            ("samples", self.samples, "Samples that were taken"),
-            ("samples_lost", self.lost, "Samples that found no room in the buffer"),
-            ("samples_failed", self.failed, "Samples that the kernel refused"),
-            ("events_lost", self.events_lost, "Events about processes that found no room"),
-            ("switches_lost", self.switches_lost, "Blocks of threads that could not be reported"),
-            ("samples_dropped", self.dropped, "Samples of what rules drop"),
-            ("symbol_files_read", self.names.read, "Files that were read for names"),
-            ("symbol_files_loaded", self.names.loaded, "Files whose names were on disk"),
-            ("keep_errors", self.keep_errors, "Windows that could not be kept on disk"),
+            ("windows", self.windows, "Recorded windows"),
+            ("samples", self.samples, "Recorded samples"),
+            ("samples_lost", self.lost, "Samples lost because the buffer was full"),
+            ("samples_failed", self.failed, "Samples that the kernel could not record"),
+            ("events_lost", self.events_lost, "Process events lost because the buffer was full"),
+            ("switches_lost", self.switches_lost, "Lost blocks off the CPU"),
+            ("samples_dropped", self.dropped, "Samples dropped by rules"),
+            ("symbol_files_read", self.names.read, "Files read for function names"),
+            ("symbol_files_loaded", self.names.loaded, "Files whose function names were on disk"),
+            ("keep_errors", self.keep_errors, "Windows that could not be stored on disk"),
         ];
         for (name, value, help) in counters {
             one(&mut text, &format!("{name}_total"), "counter", help, value);
         }
         self.broken_text(&mut text);
         if let Some(PodCounts { requests, errors }) = self.pods {
-            let help = "Questions to the kubelet";
+            let help = "Requests to the kubelet";
             one(&mut text, "kubelet_requests_total", "counter", help, requests);
-            let help = "Questions to the kubelet without an answer";
+            let help = "Requests to the kubelet that failed";
             one(&mut text, "kubelet_errors_total", "counter", help, errors);
         }
         if let Some(used) = self.used {
@@ -122,26 +122,26 @@ impl Metrics {
         let help = "Memory of unwind tables and buffers in the kernel";
         one(&mut text, "bpf_memory_bytes", "gauge", help, self.bpf_bytes);
         self.rates_text(&mut text);
-        one(&mut text, "series", "gauge", "Sets of labels in the last window", self.series);
+        one(&mut text, "series", "gauge", "Label sets in the last window", self.series);
         self.push_text(&mut text);
         text
     }
 
     fn rates_text(&self, text: &mut String) {
         let Some(Rates { frequency_hz, min_block_ns, faults }) = self.rates else { return };
-        one(text, "frequency_hertz", "gauge", "Samples a second on each CPU", frequency_hz);
+        one(text, "frequency_hertz", "gauge", "Samples per second and CPU", frequency_hz);
         if let Some(min_block_ns) = min_block_ns {
-            let help = "Shortest block off the CPU that is not only summed";
+            let help = "Minimum duration of a separately recorded block off the CPU";
             one(text, "min_block_seconds", "gauge", help, min_block_ns as f64 / 1e9);
         }
         if let Some(faults) = faults {
-            one(text, "faults_per_sample", "gauge", "Page faults for each sample", faults);
+            one(text, "faults_per_sample", "gauge", "Page faults per sample", faults);
         }
     }
 
     fn broken_text(&self, text: &mut String) {
         let name = "stacks_broken_total";
-        head(text, name, "counter", "Samples whose stack does not reach its end, by reason");
+        head(text, name, "counter", "Samples with an incomplete stack, by reason");
         for (reason, samples) in &self.broken {
             let _ = writeln!(text, "wingbeat_agent_{name}{{reason=\"{reason}\"}} {samples}");
         }
@@ -150,12 +150,12 @@ impl Metrics {
     fn push_text(&self, text: &mut String) {
         type Of = fn(&Counts) -> u64;
         let all: [(&str, &str, Of, &str); 6] = [
-            ("pushed_total", "counter", |it| it.pushed, "Windows that a target took"),
-            ("push_retries_total", "counter", |it| it.retries, "Attempts that were repeated"),
-            ("push_rejected_total", "counter", |it| it.rejected, "Windows that a target refused"),
-            ("push_dropped_total", "counter", |it| it.dropped, "Windows that were given up"),
-            ("push_waiting", "gauge", |it| it.waiting, "Windows that wait"),
-            ("push_waiting_bytes", "gauge", |it| it.waiting_bytes, "Bytes that wait"),
+            ("pushed_total", "counter", |it| it.pushed, "Windows accepted by the target"),
+            ("push_retries_total", "counter", |it| it.retries, "Failed attempts that are repeated"),
+            ("push_rejected_total", "counter", |it| it.rejected, "Windows refused by the target"),
+            ("push_dropped_total", "counter", |it| it.dropped, "Windows dropped for lack of room"),
+            ("push_waiting", "gauge", |it| it.waiting, "Waiting windows"),
+            ("push_waiting_bytes", "gauge", |it| it.waiting_bytes, "Bytes of waiting windows"),
         ];
         let pushes: Vec<(&str, Counts)> =
             self.pushes.0.iter().map(|(name, counts)| (name.as_str(), counts())).collect();
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_prometheus() {
+    fn prometheus_format() {
         let mut metrics = Metrics::default();
         metrics.keep_failed();
         let used = OwnUse { cpu_share: 0.01, cpu_ns: 1_500_000_000, rss_bytes: 4096 };

@@ -47,7 +47,7 @@ type Answer = Result<FxHashMap<String, Pod>, String>;
 pub(crate) struct Pods {
     requests: SyncSender<()>,
     answers: Receiver<Answer>,
-    is_asked: bool,
+    is_requested: bool,
     /// By UID.
     known: FxHashMap<String, Pod>,
     /// UIDs and container ids that the last responses lacked.
@@ -55,7 +55,7 @@ pub(crate) struct Pods {
     failures: Backoff,
     /// End of this window's wait.
     patience_end: Option<Instant>,
-    trouble: Option<String>,
+    last_error: Option<String>,
     pub(crate) counts: PodCounts,
 }
 
@@ -75,12 +75,12 @@ impl fmt::Debug for Pods {
 impl Pods {
     /// Starts a thread for requests, which ends when this is dropped.
     pub(crate) fn start(mut fetch: Fetch) -> Self {
-        let (requests, asked) = sync_channel::<()>(1);
-        let (answered, answers) = sync_channel::<Answer>(1);
+        let (requests, requested) = sync_channel::<()>(1);
+        let (send_answer, answers) = sync_channel::<Answer>(1);
         let serve = move || {
-            while asked.recv().is_ok() {
+            while requested.recv().is_ok() {
                 let answer = fetch().and_then(|bytes| read(&bytes));
-                if answered.send(answer).is_err() {
+                if send_answer.send(answer).is_err() {
                     return;
                 }
             }
@@ -90,12 +90,12 @@ impl Pods {
         Self {
             requests,
             answers,
-            is_asked: false,
+            is_requested: false,
             known: FxHashMap::default(),
             missing: HashMap::new(),
             failures: Backoff::new(PAUSE, PAUSE_MAX),
             patience_end: None,
-            trouble: None,
+            last_error: None,
             counts: PodCounts::default(),
         }
     }
@@ -109,17 +109,17 @@ impl Pods {
     }
 
     /// The last error since the previous call.
-    pub(crate) fn take_trouble(&mut self) -> Option<String> {
-        self.trouble.take()
+    pub(crate) fn take_error(&mut self) -> Option<String> {
+        self.last_error.take()
     }
 
     /// The pod of a container, if known by now.
     pub(crate) fn get(&mut self, uid: &str, container_id: Option<&str>) -> Option<PodContainer> {
-        self.take_answer(Duration::ZERO);
-        if self.lacks(uid, container_id) && self.ask() {
+        self.receive(Duration::ZERO);
+        if self.lacks(uid, container_id) && self.request() {
             let now = Instant::now();
             let end = *self.patience_end.get_or_insert(now + PATIENCE);
-            self.take_answer(end.saturating_duration_since(now));
+            self.receive(end.saturating_duration_since(now));
             // Marked as missing if the response lacks it.
             self.lacks(uid, container_id);
         }
@@ -144,16 +144,16 @@ impl Pods {
     }
 
     /// Starts a request. Returns whether one is in progress.
-    fn ask(&mut self) -> bool {
-        if !self.is_asked && self.failures.left(Instant::now()).is_zero() {
-            self.is_asked = self.requests.try_send(()).is_ok();
-            self.counts.requests += u64::from(self.is_asked);
+    fn request(&mut self) -> bool {
+        if !self.is_requested && self.failures.left(Instant::now()).is_zero() {
+            self.is_requested = self.requests.try_send(()).is_ok();
+            self.counts.requests += u64::from(self.is_requested);
         }
-        self.is_asked
+        self.is_requested
     }
 
-    fn take_answer(&mut self, patience: Duration) {
-        if !self.is_asked {
+    fn receive(&mut self, patience: Duration) {
+        if !self.is_requested {
             return;
         }
         let answer = match patience.is_zero() {
@@ -174,12 +174,12 @@ impl Pods {
             Ok(Err(reason)) => {
                 self.failures.fail(now, None);
                 self.counts.errors += 1;
-                self.trouble = Some(reason);
+                self.last_error = Some(reason);
             }
             Err(false) => return,
             Err(true) => self.failures.fail(now, None),
         }
-        self.is_asked = false;
+        self.is_requested = false;
     }
 }
 
@@ -427,9 +427,9 @@ mod tests {
                 pods.next_window();
                 assert_eq!(pods.get(UID, None), None);
             }
-            let trouble = pods.take_trouble().expect("trouble");
-            assert!(trouble.contains(expected), "{trouble}");
-            assert_eq!(pods.take_trouble(), None);
+            let last_error = pods.take_error().expect("last_error");
+            assert!(last_error.contains(expected), "{last_error}");
+            assert_eq!(pods.take_error(), None);
             assert_eq!((count.load(Ordering::Relaxed), pods.counts.errors), (1, 1));
         };
         check(401, "Unauthorized", "/pods: it answered 401 (not authenticated)");
@@ -468,7 +468,7 @@ mod tests {
             TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
         let mut refused = self::pods(&format!("http://{nobody}"));
         assert_eq!(refused.get(UID, None), None);
-        assert!(refused.take_trouble().is_some_and(|it| it.contains("refused the connection")));
+        assert!(refused.take_error().is_some_and(|it| it.contains("refused the connection")));
     }
 
     #[test]

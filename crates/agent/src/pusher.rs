@@ -43,7 +43,8 @@ const ATTEMPT_MIN: Duration = Duration::from_millis(500);
 const RESPONSE_BYTES_MAX: u64 = 1 << 20;
 
 /// Error if windows are dropped although the backend has rejected none.
-const NO_ROOM: &str = "it takes windows more slowly than they come, and no more may wait";
+const TOO_SLOW: &str =
+    "it accepts windows more slowly than they are recorded, and the queue is full";
 
 /// Timeouts and limits of a pusher.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,9 +60,9 @@ pub struct PushOptions {
     pub pause_min: Duration,
     pub pause_max: Duration,
     /// Timeout of connecting.
-    pub connect: Duration,
-    /// Timeout of a whole request, including the response.
-    pub whole: Duration,
+    pub connect_timeout: Duration,
+    /// Timeout of a request, including the response.
+    pub request_timeout: Duration,
 }
 
 impl Default for PushOptions {
@@ -72,8 +73,8 @@ impl Default for PushOptions {
             memory_windows_max: 4,
             pause_min: Duration::from_secs(1),
             pause_max: Duration::from_secs(60),
-            connect: Duration::from_secs(5),
-            whole: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -185,10 +186,10 @@ impl Pusher {
             drop(thread.join());
         }
         let mut spool = lock(&self.shared.spool);
-        self.shared.take_in(&mut spool);
+        self.shared.drain_inbox(&mut spool);
         if spool.len() > 0 {
             self.shared.count(|counts| {
-                let late = || "it had not answered when the agent ended".to_owned();
+                let late = || "it had not answered when the agent stopped".to_owned();
                 counts.last_error.get_or_insert_with(late);
             });
         }
@@ -208,7 +209,7 @@ impl Drop for Pusher {
 struct Shared {
     inbox: Mutex<Inbox>,
     /// Signals changes of the inbox.
-    news: Condvar,
+    changed: Condvar,
     spool: Mutex<Spool>,
     tally: Mutex<Counts>,
     bytes_max: u64,
@@ -237,7 +238,7 @@ impl Shared {
         let tally = Mutex::new(Counts { restored: spool.restored, ..Counts::default() });
         let spool = Mutex::new(spool);
         let shared =
-            Self { inbox: Mutex::default(), news: Condvar::new(), spool, tally, bytes_max };
+            Self { inbox: Mutex::default(), changed: Condvar::new(), spool, tally, bytes_max };
         shared.publish(&mut lock(&shared.spool));
         shared
     }
@@ -260,17 +261,17 @@ impl Shared {
         // With a folder, windows are on disk before any attempt to send them, since the thread may be stuck.
         let mut spool = lock(&self.spool);
         if spool.has_folder() {
-            self.take_in(&mut spool);
+            self.drain_inbox(&mut spool);
             spool.spill();
             self.publish(&mut spool);
         }
         lock(&self.inbox).is_new = true;
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     fn stop(&self, end: Instant) {
         lock(&self.inbox).end = Some(end);
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     /// Deadline of the thread, once it should stop.
@@ -279,7 +280,7 @@ impl Shared {
     }
 
     /// Moves the inbox to the spool.
-    fn take_in(&self, spool: &mut Spool) {
+    fn drain_inbox(&self, spool: &mut Spool) {
         let windows = {
             let mut inbox = lock(&self.inbox);
             inbox.bytes = 0;
@@ -295,8 +296,8 @@ impl Shared {
         let is_quiet = |inbox: &mut Inbox| !inbox.is_new && inbox.end.is_some() == knows_end;
         let inbox = lock(&self.inbox);
         match longest {
-            Some(longest) => drop(self.news.wait_timeout_while(inbox, longest, is_quiet)),
-            None => drop(self.news.wait_while(inbox, is_quiet)),
+            Some(longest) => drop(self.changed.wait_timeout_while(inbox, longest, is_quiet)),
+            None => drop(self.changed.wait_while(inbox, is_quiet)),
         }
         lock(&self.inbox).is_new = false;
     }
@@ -307,15 +308,15 @@ impl Shared {
 
     /// Publishes the spool's losses and contents.
     fn publish(&self, spool: &mut Spool) {
-        let trouble = spool.trouble.take();
+        let last_error = spool.last_error.take();
         self.count(|counts| {
             counts.dropped = spool.losses.dropped;
             counts.damaged = spool.losses.damaged;
             counts.waiting_bytes = spool.bytes();
-            if trouble.is_some() {
-                counts.last_error = trouble;
+            if last_error.is_some() {
+                counts.last_error = last_error;
             } else if counts.dropped > 0 {
-                counts.last_error.get_or_insert_with(|| NO_ROOM.to_owned());
+                counts.last_error.get_or_insert_with(|| TOO_SLOW.to_owned());
             }
         });
     }
@@ -326,7 +327,7 @@ impl Shared {
         counts.offered = inbox.offered;
         counts.dropped += inbox.dropped;
         if inbox.dropped > 0 {
-            counts.last_error.get_or_insert_with(|| NO_ROOM.to_owned());
+            counts.last_error.get_or_insert_with(|| TOO_SLOW.to_owned());
         }
         counts.waiting_bytes += inbox.bytes;
         let settled = counts.pushed + counts.rejected + counts.dropped + counts.damaged;
@@ -343,7 +344,7 @@ struct Worker {
     client: Client,
     credentials: Credentials,
     backoff: Backoff,
-    whole: Duration,
+    request_timeout: Duration,
     /// Encoded request of the last window tried, for retries.
     ready: Option<(u64, Request)>,
 }
@@ -362,10 +363,18 @@ impl Worker {
         credentials: Credentials,
         options: &PushOptions,
     ) -> Self {
-        let connect = Some(options.connect);
+        let connect = Some(options.connect_timeout);
         let client = Client::new(&Settings { connect, ..Settings::default() });
         let backoff = Backoff::new(options.pause_min, options.pause_max);
-        Self { shared, target, client, credentials, backoff, whole: options.whole, ready: None }
+        Self {
+            shared,
+            target,
+            client,
+            credentials,
+            backoff,
+            request_timeout: options.request_timeout,
+            ready: None,
+        }
     }
 
     fn run(mut self) {
@@ -388,11 +397,11 @@ impl Worker {
         let now = Instant::now();
         let left = end.map(|end| end.saturating_duration_since(now));
         let mut spool = lock(&self.shared.spool);
-        self.shared.take_in(&mut spool);
+        self.shared.drain_inbox(&mut spool);
         // Retries the write if it failed when the window was offered.
         spool.spill();
         let pause = self.backoff.left(now);
-        let step = if left.is_some_and(|left| left < ATTEMPT_MIN.min(self.whole)) {
+        let step = if left.is_some_and(|left| left < ATTEMPT_MIN.min(self.request_timeout)) {
             Step::End
         } else if !pause.is_zero() && spool.len() > 0 {
             Step::Sleep(Some(left.map_or(pause, |left| left.min(pause))))
@@ -415,7 +424,8 @@ impl Worker {
         let verdict = match &request {
             Ok(request) => {
                 let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-                let patience = left.map_or(self.whole, |left| left.min(self.whole));
+                let patience =
+                    left.map_or(self.request_timeout, |left| left.min(self.request_timeout));
                 classify(self.target.protocol(), &self.post(request, patience))
             }
             Err(error) => Verdict::Refused { reason: error.to_string() },
@@ -455,7 +465,7 @@ impl Worker {
                 self.backoff.fail(Instant::now(), *pause);
                 shared.count(|counts| {
                     counts.retries += 1;
-                    counts.last_error = Some(format!("{target} did not take a window: {reason}"));
+                    counts.last_error = Some(format!("{target} did not accept a window: {reason}"));
                 });
             }
             Verdict::Refused { reason } => {

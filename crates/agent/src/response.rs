@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use opentelemetry_proto::tonic::collector::profiles::v1development::{
     ExportProfilesPartialSuccess, ExportProfilesServiceResponse,
 };
+use percent_encoding::percent_decode_str;
 use prost::Message;
 use time::{OffsetDateTime, format_description::well_known::Rfc2822};
 use wingbeat_http::{Cause, Error, Response, excerpt, with_text};
@@ -108,7 +109,8 @@ fn grpc(response: &Response) -> Verdict {
     };
     let field = |name| response.header(name).map(str::to_owned).or_else(|| of_trailer(name));
     let (status, message) = (field("grpc-status"), field("grpc-message"));
-    let message = decoded(&message.unwrap_or_default());
+    let message = message.unwrap_or_default();
+    let message = percent_decode_str(&message).decode_utf8_lossy();
     let Some(code) = status.and_then(|status| status.trim().parse::<u32>().ok()) else {
         let reason = "it answered without a gRPC status; is it Parca, and the address its root?";
         return Verdict::Refused { reason: reason.to_owned() };
@@ -134,23 +136,6 @@ fn trailer(mut body: &[u8]) -> String {
         body = &rest[length..];
     }
     String::new()
-}
-
-/// Decodes gRPC's percent-encoding of messages.
-fn decoded(message: &str) -> String {
-    let bytes = message.as_bytes();
-    let (mut out, mut at) = (Vec::new(), 0);
-    while let Some(&byte) = bytes.get(at) {
-        let code = bytes.get(at + 1..at + 3).and_then(|code| std::str::from_utf8(code).ok());
-        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
-        let (byte, length) = match code {
-            Some(code) if byte == b'%' => (code, 3),
-            _ => (byte, 1),
-        };
-        out.push(byte);
-        at += length;
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// The error text of a response: a message in protobuf or JSON, or the start of the text.

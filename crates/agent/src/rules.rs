@@ -16,23 +16,23 @@ pub struct Rules(Vec<Rule>);
 
 /// Why a file could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {what}")]
+#[error("line {line}: {message}")]
 pub struct RulesError {
     /// From 1.
     line: usize,
-    what: String,
+    message: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
     #[serde(default)]
-    rule: Vec<RuleOfFile>,
+    rule: Vec<RuleEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RuleOfFile {
+struct RuleEntry {
     executable: Option<String>,
     path: Option<String>,
     unit: Option<String>,
@@ -49,7 +49,7 @@ struct RuleOfFile {
 }
 
 /// Position in the text, and message.
-type Wrong = (usize, String);
+type ErrorAt = (usize, String);
 
 #[derive(Debug, Clone)]
 struct Rule {
@@ -78,9 +78,9 @@ impl Rules {
     ///
     /// The first error, with its line.
     pub fn read(text: &str) -> Result<Self, RulesError> {
-        let error = |(at, what): Wrong| {
+        let error = |(at, message): ErrorAt| {
             let before = text.get(..at).unwrap_or(text);
-            RulesError { line: before.matches('\n').count() + 1, what }
+            RulesError { line: before.matches('\n').count() + 1, message }
         };
         let document: Document = toml::from_str(text).map_err(|found| {
             let at = found.span().map_or(0, |span| span.start);
@@ -93,7 +93,7 @@ impl Rules {
     /// Applies the first matching rule to the labels; `false` if the process is dropped.
     pub(crate) fn apply(&self, facts: &Facts<'_>, labels: &mut Labels) -> bool {
         for rule in &self.0 {
-            let Some(captures) = rule.fits(facts) else { continue };
+            let Some(captures) = rule.matches(facts) else { continue };
             if rule.is_drop {
                 return false;
             }
@@ -127,7 +127,7 @@ impl Rules {
 type Captures<'a> = BTreeMap<Fact, Vec<&'a str>>;
 
 impl Rule {
-    fn fits<'a>(&self, facts: &Facts<'a>) -> Option<Captures<'a>> {
+    fn matches<'a>(&self, facts: &Facts<'a>) -> Option<Captures<'a>> {
         let captures =
             |(fact, pattern): &(Fact, Pattern)| Some((*fact, pattern.captures(facts.get(*fact)?)?));
         self.patterns.iter().map(captures).collect()
@@ -148,7 +148,7 @@ impl Template {
     }
 }
 
-fn rule(of: RuleOfFile) -> Result<Rule, Wrong> {
+fn rule(of: RuleEntry) -> Result<Rule, ErrorAt> {
     let given = [
         (Fact::Executable, of.executable),
         (Fact::Path, of.path),
@@ -167,12 +167,12 @@ fn rule(of: RuleOfFile) -> Result<Rule, Wrong> {
         labels.push(("service_name".to_owned(), template(service, &patterns)?));
     }
     for (name, value) in &of.labels {
-        check_name(name).map_err(|what| (value.span().start, what))?;
+        check_name(name).map_err(|message| (value.span().start, message))?;
         labels.push((name.clone(), template(value, &patterns)?));
     }
     if let Some(drop) = of.drop.as_ref().filter(|drop| *drop.get_ref() && !labels.is_empty()) {
-        let what = "a rule that drops has no service_name and no labels".to_owned();
-        return Err((drop.span().start, what));
+        let message = "a rule with drop = true must not have service_name or labels".to_owned();
+        return Err((drop.span().start, message));
     }
     Ok(Rule { patterns, is_drop: of.drop.is_some_and(Spanned::into_inner), labels })
 }
@@ -188,15 +188,15 @@ fn check_name(name: &str) -> Result<(), String> {
     }
     match name {
         "service_name" => {
-            Err("service_name stands in the rule itself, not among its labels".to_owned())
+            Err("service_name belongs in the rule itself, not among its labels".to_owned())
         }
         _ => Ok(()),
     }
 }
 
 /// `{executable}` is a fact, `{cgroup.1}` the match of the first `*` in that fact's pattern, `{{` a brace.
-fn template(of: &Spanned<String>, patterns: &[(Fact, Pattern)]) -> Result<Template, Wrong> {
-    let wrong = |what: String| (of.span().start, what);
+fn template(of: &Spanned<String>, patterns: &[(Fact, Pattern)]) -> Result<Template, ErrorAt> {
+    let wrong = |message: String| (of.span().start, message);
     let mut pieces = Vec::new();
     let mut rest = of.get_ref().as_str();
     while let Some(at) = rest.find(['{', '}']) {
@@ -229,14 +229,14 @@ fn piece(name: &str, patterns: &[(Fact, Pattern)]) -> Result<Piece, String> {
     };
     let Some(fact) = Fact::ALL.into_iter().find(|fact| fact.name() == fact_name) else {
         let known = Fact::ALL.map(Fact::name).join(", ");
-        return Err(format!("{{{name}}} is unknown; these are known: {known}"));
+        return Err(format!("{{{name}}} is unknown; the names are {known}"));
     };
     let Some(number) = number else { return Ok(Piece::Fact(fact)) };
     let runs = patterns.iter().find(|(of, _)| *of == fact).map_or(0, |(_, it)| it.runs());
     match number.parse::<usize>() {
         Ok(number) if (1..=runs).contains(&number) => Ok(Piece::Capture(fact, number - 1)),
         _ => Err(format!(
-            "{{{name}}} stands for a * of the rule's pattern {fact_name}, which has {runs} *; the first is number 1"
+            "{{{name}}} refers to a * of the rule's pattern {fact_name}, which has {runs} *; the first is number 1"
         )),
     }
 }
@@ -357,7 +357,7 @@ mod tests {
         check("[[rule]]\nexecutable = 'x", "line 2: ");
         check(
             "\n[[rule]]\nservice_name = '{exe}'",
-            "line 3: {exe} is unknown; these are known: executable, path",
+            "line 3: {exe} is unknown; the names are executable, path",
         );
         check(
             "[[rule]]\nservice_name = 'a{executable'",
@@ -366,7 +366,7 @@ mod tests {
         check("[[rule]]\nservice_name = 'a}'", "line 2: \"a}\" has an unmatched brace");
         check(
             "[[rule]]\ncgroup = '/*'\nservice_name = '{cgroup.2}'",
-            "line 3: {cgroup.2} stands for a * of the rule's pattern cgroup, which has 1",
+            "line 3: {cgroup.2} refers to a * of the rule's pattern cgroup, which has 1",
         );
         check("[[rule]]\nservice_name = '{cgroup.1}'", "which has 0");
         check("[[rule]]\nlabels = { 'a-b' = 'x' }", "line 2: \"a-b\" is not a label name");
@@ -375,8 +375,8 @@ mod tests {
             "line 3: \"__name__\" is not a label name",
         );
         check("[[rule]]\nlabels = { 1a = 'x' }", "is not a label name");
-        check("[[rule]]\nlabels = { service_name = 'x' }", "stands in the rule itself");
-        check("[[rule]]\ndrop = true\nservice_name = 'x'", "line 2: a rule that drops");
+        check("[[rule]]\nlabels = { service_name = 'x' }", "belongs in the rule itself");
+        check("[[rule]]\ndrop = true\nservice_name = 'x'", "line 2: a rule with drop = true");
     }
 
     #[test]

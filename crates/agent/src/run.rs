@@ -75,7 +75,7 @@ impl Sinks {
 #[derive(Debug)]
 pub enum Notice<'a> {
     /// Recording has started.
-    Begun,
+    Started,
     /// A window has ended.
     Window {
         samples: u64,
@@ -90,11 +90,11 @@ pub enum Notice<'a> {
     /// Caches were freed because of the agent's memory use.
     Memory { rss_bytes: u64 },
     /// A backend failed since the last window: the error, and the total windows rejected or dropped.
-    Trouble { name: &'a str, counts: &'a Counts },
+    PushFailed { name: &'a str, counts: &'a Counts },
     /// A window could not be stored on disk.
-    NotKept(&'a FolderError),
+    NotStored(&'a FolderError),
     /// Function names cannot be stored on disk.
-    NamesNotKept(&'a io::Error),
+    NamesNotStored(&'a io::Error),
     /// The kubelet failed, with the error.
     Kubelet(&'a str),
     /// Samples or events were lost because buffers were full.
@@ -114,7 +114,7 @@ pub enum AgentError {
 const BUFFER_BYTES: u32 = 4 << 20;
 
 /// Minimum time between reads of the buffers. Files of processes that have exited by then are found by path.
-const REST: Duration = Duration::from_millis(10);
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// Maximum time to build unwind tables of running code before the first window.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -139,19 +139,19 @@ pub fn run(
         frequency_hz: options.frequency_hz,
         unwind_bytes: options.unwind_bytes,
         buffer_bytes: Some(BUFFER_BYTES),
-        rest: REST,
+        rest: POLL_INTERVAL_MIN,
         ..all
     })?;
     if let Some((folder, bytes_max)) = &options.names
         && let Err(error) = recording.keep_names(folder, *bytes_max)
     {
-        notice(Notice::NamesNotKept(&error));
+        notice(Notice::NamesNotStored(&error));
     }
     for (name, pusher) in &sinks.pushers {
         sinks.metrics().push_to(name.clone(), pusher.counter());
     }
     recording.warm_up(WARM_UP, stop)?;
-    notice(Notice::Begun);
+    notice(Notice::Started);
     let mut agent = Agent {
         processes: Processes::new(options.host.clone(), Rules::default(), pods(options)),
         wanted: recording.rates(),
@@ -169,8 +169,8 @@ pub fn run(
         recorded += Duration::from_nanos(window.profile.meta.duration_ns);
         let rules = options.rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
         agent.processes.set_rules(rules);
-        let used = agent.hand_over(&window, sinks, notice)?;
-        agent.look_after(&mut recording, (&window, used), sinks, notice)?;
+        let used = agent.deliver(&window, sinks, notice)?;
+        agent.limit_use(&mut recording, (&window, used), sinks, notice)?;
         let is_over = options.duration.is_some_and(|duration| recorded >= duration);
         if window.is_last || is_over {
             return Ok(());
@@ -197,7 +197,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn hand_over(
+    fn deliver(
         &mut self,
         window: &Window,
         sinks: &mut Sinks,
@@ -208,7 +208,7 @@ impl Agent {
         sinks.metrics().window(&divided, window);
         sinks.metrics().names(window.names);
         if let Some(error) = &window.names_error {
-            notice(Notice::NamesNotKept(error));
+            notice(Notice::NamesNotStored(error));
         }
         let samples = window.ticks.lost + window.switches_lost;
         if samples + window.events_lost > 0 {
@@ -218,13 +218,13 @@ impl Agent {
             && let Err(error) = archive.add(&divided.window)
         {
             sinks.metrics().keep_failed();
-            notice(Notice::NotKept(&error));
+            notice(Notice::NotStored(&error));
         }
-        self.check_pushers(sinks, notice);
-        if let Some((counts, trouble)) = self.processes.kubelet() {
+        self.report_failures(sinks, notice);
+        if let Some((counts, error)) = self.processes.kubelet() {
             sinks.metrics().pods(counts);
-            if let Some(trouble) = &trouble {
-                notice(Notice::Kubelet(trouble));
+            if let Some(error) = &error {
+                notice(Notice::Kubelet(error));
             }
         }
         let Divided { window, samples, broken, dropped: _ } = divided;
@@ -240,20 +240,20 @@ impl Agent {
     }
 
     /// Reports the backends that failed.
-    fn check_pushers(&mut self, sinks: &Sinks, notice: &mut dyn FnMut(Notice<'_>)) {
+    fn report_failures(&mut self, sinks: &Sinks, notice: &mut dyn FnMut(Notice<'_>)) {
         let counts = |(name, pusher): &(String, Pusher)| (name.clone(), pusher.counts());
         let counts: Vec<(String, Counts)> = sinks.pushers.iter().map(counts).collect();
         for ((name, counts), before) in counts.iter().zip(&mut self.failed) {
             let failed = counts.retries + counts.rejected + counts.dropped;
             if failed > *before {
-                notice(Notice::Trouble { name, counts });
+                notice(Notice::PushFailed { name, counts });
             }
             *before = failed;
         }
     }
 
     /// Keeps the agent within its limits.
-    fn look_after(
+    fn limit_use(
         &mut self,
         recording: &mut Continuous,
         (window, used): (&Window, OwnUse),

@@ -51,7 +51,7 @@ pub(crate) struct Spool {
     pub(crate) restored: u64,
     pub(crate) losses: Losses,
     /// Last disk error.
-    pub(crate) trouble: Option<String>,
+    pub(crate) last_error: Option<String>,
 }
 
 /// Windows that will never be sent.
@@ -120,7 +120,7 @@ impl Spool {
             is_closed: false,
             restored: 0,
             losses: Losses::default(),
-            trouble: None,
+            last_error: None,
         };
         if let Some(path) = folder {
             fs::create_dir_all(path).map_err(FolderError::of("creating the folder", path))?;
@@ -182,7 +182,7 @@ impl Spool {
                     return Some((entry.number, window));
                 }
                 Err(reason) => {
-                    self.trouble = Some(reason);
+                    self.last_error = Some(reason);
                     self.losses.damaged += 1;
                     self.remove(0);
                 }
@@ -218,7 +218,7 @@ impl Spool {
                 }
                 Err(error) => {
                     let error = FolderError::of("writing a window to", &folder)(error);
-                    self.trouble = Some(error.to_string());
+                    self.last_error = Some(error.to_string());
                     break;
                 }
             }
@@ -271,7 +271,7 @@ impl Spool {
             && let Err(error) = fs::remove_file(&path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            self.trouble = Some(FolderError::of("removing", &path)(error).to_string());
+            self.last_error = Some(FolderError::of("removing", &path)(error).to_string());
         }
     }
 }
@@ -341,22 +341,22 @@ fn encode(window: &Window) -> Vec<u8> {
 fn with_head(message: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + message.len());
     bytes.extend_from_slice(MARK);
-    bytes.extend_from_slice(&sum(message).to_le_bytes());
+    bytes.extend_from_slice(&checksum(message).to_le_bytes());
     bytes.extend_from_slice(message);
     bytes
 }
 
 /// Parses a spool file, or returns what is wrong with it.
 fn decode(bytes: &[u8]) -> Result<Window, &'static str> {
-    let rest = bytes.strip_prefix(MARK).ok_or("it does not begin as one")?;
-    let (expected, message) = rest.split_first_chunk().ok_or("its end is missing")?;
-    if u32::from_le_bytes(*expected) != sum(message) {
-        return Err("its sum is wrong");
+    let rest = bytes.strip_prefix(MARK).ok_or("its magic number is wrong")?;
+    let (expected, message) = rest.split_first_chunk().ok_or("it is truncated")?;
+    if u32::from_le_bytes(*expected) != checksum(message) {
+        return Err("its checksum is wrong");
     }
     let stored = StoredWindow::decode(message).map_err(|_| "it cannot be decoded")?;
     let mut series = Vec::with_capacity(stored.series.len());
     for StoredSeries { kind, labels, pprof } in stored.series {
-        let kind = Kind::of_name(&kind).ok_or("it has a kind that this version does not know")?;
+        let kind = Kind::of_name(&kind).ok_or("it has an unknown kind of profile")?;
         series.push(Series { kind, labels, pprof });
     }
     Ok(Window {
@@ -366,7 +366,7 @@ fn decode(bytes: &[u8]) -> Result<Window, &'static str> {
     })
 }
 
-fn sum(bytes: &[u8]) -> u32 {
+fn checksum(bytes: &[u8]) -> u32 {
     let mut crc = Crc::new();
     crc.update(bytes);
     crc.sum()
@@ -430,7 +430,7 @@ mod tests {
             assert_eq!(drained(&mut spool), expected, "{windows} windows, {bytes_max} bytes");
             assert_eq!((spool.bytes(), spool.len()), (0, 0));
             assert!(!has_folder || files(folder.path()).is_empty());
-            assert_eq!(spool.trouble, None);
+            assert_eq!(spool.last_error, None);
         };
         check(false, 3, 10_000, &[0, 1, 2], 0);
         check(true, 3, 10_000, &[0, 1, 2], 0);
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_finds_what_was_left() {
+    fn a_restart_finds_the_files() {
         let folder = tempfile::tempdir().expect("a folder");
         let open = |bytes_max| Spool::open(Some(folder.path()), bytes_max, 2).expect("a spool");
         let mut spool = open(u64::MAX);
@@ -506,15 +506,15 @@ mod tests {
         assert_eq!(drained(&mut spool), [1]);
         assert_eq!(spool.losses, Losses { dropped: 0, damaged: 3 });
         assert!(
-            spool.trouble.clone().expect("a reason").contains(&names[3]),
+            spool.last_error.clone().expect("a reason").contains(&names[3]),
             "{:?}",
-            spool.trouble
+            spool.last_error
         );
         assert!(files(folder.path()).is_empty());
     }
 
     #[test]
-    fn what_is_being_sent_is_not_dropped() {
+    fn windows_in_flight_are_not_dropped() {
         let mut spool = Spool::open(None, 2 * WINDOW_BYTES, 9).expect("a spool");
         spool.push(window(0));
         let (number, _) = spool.front().expect("a window");
@@ -526,15 +526,15 @@ mod tests {
     }
 
     #[test]
-    fn without_a_disk_memory_keeps_a_few() {
+    fn without_a_disk_a_few_stay_in_memory() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("gone");
         let mut spool = Spool::open(Some(&path), u64::MAX, 2).expect("a spool");
         fs::remove_dir_all(&path).expect("removed");
         (0..5).for_each(|second| spool.push(window(second)));
         assert_eq!(spool.losses.dropped, 3);
-        let trouble = spool.trouble.clone().expect("a reason");
-        assert!(trouble.starts_with("writing a window to "), "{trouble}");
+        let last_error = spool.last_error.clone().expect("a reason");
+        assert!(last_error.starts_with("writing a window to "), "{last_error}");
         assert_eq!(drained(&mut spool), [3, 4]);
         spool.push(window(5));
         spool.close();
@@ -570,10 +570,10 @@ mod tests {
         for length in 0..whole.len() {
             assert!(decode(&whole[..length]).is_err(), "{length} bytes");
         }
-        for place in 0..whole.len() {
+        for index in 0..whole.len() {
             let mut damaged = whole.clone();
-            damaged[place] ^= 0x10;
-            assert!(decode(&damaged).is_err(), "byte {place}");
+            damaged[index] ^= 0x10;
+            assert!(decode(&damaged).is_err(), "byte {index}");
         }
     }
 }

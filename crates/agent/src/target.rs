@@ -51,7 +51,7 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     #[error(
-        "{0:?} is not a target; write pyroscope=URL, otlp=URL, parca=URL or wingbeat=URL, as in \
+        "{0:?} does not name an engine; write pyroscope=URL, otlp=URL, parca=URL or wingbeat=URL, as in \
          pyroscope=http://localhost:4040"
     )]
     UnknownProtocol(String),
@@ -152,9 +152,9 @@ mod tests {
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("secret") && !error.contains('\n'), "{error}");
         };
-        check("", "is not a target");
-        check("http://localhost:4040", "is not a target");
-        check("grafana=http://localhost", "is not a target");
+        check("", "does not name an engine");
+        check("http://localhost:4040", "does not name an engine");
+        check("grafana=http://localhost", "does not name an engine");
         check("pyroscope=", "it is empty; write it as in pyroscope=http://localhost:4040");
         check("otlp=localhost:4318", "begins neither with http:// nor with https://");
         check("otlp=ftp://localhost", "begins neither with http:// nor with https://");
@@ -162,7 +162,7 @@ mod tests {
         check("parca=http:///path", "cannot be used");
         check("parca=http://host/?a=b", "it has a query or a fragment");
         check("parca=http://me:secret@host", "user name or a password");
-        check("wing=http://me:secret@host", "is not a target");
+        check("wing=http://me:secret@host", "does not name an engine");
         check("parca=http://ho st", "cannot be used");
     }
 

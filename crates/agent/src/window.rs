@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn times_come_back() {
-        for unix_ns in [i64::MIN, i64::MIN + 1, -1, 0, 1, 1_795_820_400_000_000_001, i64::MAX] {
+        for unix_ns in [i64::MIN, -i64::MAX, -1, 0, 1, 1_795_820_400_123_456_789, i64::MAX] {
             assert_eq!(super::unix_ns(time_of(unix_ns)), unix_ns);
         }
         let early = UNIX_EPOCH.checked_sub(Duration::from_secs(1 << 35)).expect("a time");
@@ -197,12 +197,5 @@ mod tests {
         assert_eq!(one.id(UNIX_EPOCH), one.clone().id(UNIX_EPOCH));
         assert_ne!(one.id(UNIX_EPOCH), other.id(UNIX_EPOCH));
         assert_ne!(one.id(UNIX_EPOCH), one.id(UNIX_EPOCH + Duration::from_nanos(1)));
-    }
-
-    #[test]
-    fn times_return() {
-        for ns in [0, 1, -1, 1_795_820_400_123_456_789, i64::MAX, -i64::MAX] {
-            assert_eq!(unix_ns(time_of(ns)), ns);
-        }
     }
 }

@@ -36,7 +36,7 @@ const LABELS: &str = "labels.json";
 const LABELS_BYTES_MAX: u64 = 64 << 20;
 
 /// Prefix of a window while it is incomplete or being removed.
-const HALF_PREFIX: &str = ".half-";
+const PARTIAL_PREFIX: &str = ".partial-";
 
 /// Start of a window in its folder's name.
 const START: StaticFormatDescription =
@@ -52,15 +52,15 @@ pub struct WindowArchive {
     keep_for: Duration,
     keep_bytes: u64,
     /// In order of writing.
-    windows: VecDeque<Kept>,
-    time: OwnTime,
+    windows: VecDeque<KeptWindow>,
+    time: ArchiveClock,
     bytes: u64,
     removed: u64,
     _lock: FolderLock,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptWindow {
     /// End of the window, in the archive's own time.
     end: SystemTime,
     bytes: u64,
@@ -119,13 +119,13 @@ const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(60);
 
 /// Clock for the age of windows: a clock that jumps in either direction must not remove windows.
 #[derive(Debug)]
-struct OwnTime {
+struct ArchiveClock {
     /// End of the newest window, by the system clock and by this one.
     newest: Option<(SystemTime, SystemTime)>,
     at: Instant,
 }
 
-impl OwnTime {
+impl ArchiveClock {
     /// Converts a window's end from the system clock.
     fn of(&self, end: SystemTime) -> SystemTime {
         let Some((by_clock, own)) = self.newest else { return end };
@@ -149,17 +149,17 @@ impl WindowArchive {
             if !path.is_dir() {
                 continue;
             }
-            if is_half(&path) {
+            if is_partial(&path) {
                 fs::remove_dir_all(&path).map_err(FolderError::of("removing", &path))?;
             } else if let Some((start, duration)) = span(&path) {
                 let bytes = folder_bytes(&path).map_err(FolderError::of("reading", &path))?;
                 let end = start.checked_add(duration).unwrap_or(start);
-                windows.push((Kept { end, bytes, path }, duration));
+                windows.push((KeptWindow { end, bytes, path }, duration));
             }
         }
         // A window that ends in the future was written when the clock was ahead: earlier, at an unknown time.
         let now = SystemTime::now() + CLOCK_AHEAD_MAX;
-        let by_age = |(window, _): &(Kept, Duration)| (window.end <= now, window.end);
+        let by_age = |(window, _): &(KeptWindow, Duration)| (window.end <= now, window.end);
         windows.sort_by(|a, b| (by_age(a), &a.0.path).cmp(&(by_age(b), &b.0.path)));
         let mut next: Option<(SystemTime, SystemTime, Duration)> = None;
         for (window, length) in windows.iter_mut().rev() {
@@ -170,9 +170,9 @@ impl WindowArchive {
             });
             next = Some((end, window.end, *length));
         }
-        let windows: VecDeque<Kept> = windows.into_iter().map(|(window, _)| window).collect();
+        let windows: VecDeque<KeptWindow> = windows.into_iter().map(|(window, _)| window).collect();
         let newest = windows.back().map(|window| (window.end, window.end));
-        let time = OwnTime { newest, at: Instant::now() };
+        let time = ArchiveClock { newest, at: Instant::now() };
         let bytes = windows.iter().map(|window| window.bytes).sum();
         let folder = folder.to_owned();
         Ok(Self { folder, keep_for, keep_bytes, windows, time, bytes, removed: 0, _lock: lock })
@@ -195,8 +195,8 @@ impl WindowArchive {
         let end = self.time.of(window.end());
         self.make_room(bytes, end)?;
         let path = self.write(window, &files)?;
-        self.windows.push_back(Kept { end, bytes, path });
-        self.time = OwnTime { newest: Some((window.end(), end)), at: Instant::now() };
+        self.windows.push_back(KeptWindow { end, bytes, path });
+        self.time = ArchiveClock { newest: Some((window.end(), end)), at: Instant::now() };
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
     }
@@ -208,19 +208,15 @@ impl WindowArchive {
         since: SystemTime,
         until: SystemTime,
     ) -> Result<Listing, FolderError> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(folder).map_err(FolderError::of("reading", folder))? {
-            let path = entry.map_err(FolderError::of("reading", folder))?.path();
-            let Some((start, duration)) = span(&path) else { continue };
+        let mut found = windows(folder)?;
+        found.retain(|(start, duration, _)| {
             // The name has a resolution of one second.
             let end = start.checked_add(duration.saturating_add(Duration::from_secs(2)));
-            if start < until && end.is_none_or(|end| end > since) {
-                found.push((start, path));
-            }
-        }
+            *start < until && end.is_none_or(|end| end > since)
+        });
         found.sort();
         let mut listing = Listing::default();
-        for (_, path) in found {
+        for (.., path) in found {
             let labels = match labels(&path) {
                 Ok(Some(labels)) => labels,
                 // The archive has just removed it.
@@ -247,15 +243,11 @@ impl WindowArchive {
     /// Start of the oldest window in the folder and end of the newest, from their names, with a resolution of one
     /// second.
     pub fn range(folder: &Path) -> Result<Option<(SystemTime, SystemTime)>, FolderError> {
-        let mut range: Option<(SystemTime, SystemTime)> = None;
-        for entry in fs::read_dir(folder).map_err(FolderError::of("reading", folder))? {
-            let path = entry.map_err(FolderError::of("reading", folder))?.path();
-            let Some((start, duration)) = span(&path) else { continue };
-            let end = start.checked_add(duration).unwrap_or(start);
-            let (oldest, newest) = range.unwrap_or((start, end));
-            range = Some((oldest.min(start), newest.max(end)));
-        }
-        Ok(range)
+        let windows = windows(folder)?;
+        let oldest = windows.iter().map(|(start, ..)| *start).min();
+        let end = |start: SystemTime, duration| start.checked_add(duration).unwrap_or(start);
+        let newest = windows.iter().map(|(start, duration, _)| end(*start, *duration)).max();
+        Ok(oldest.zip(newest))
     }
 
     /// Stored bytes.
@@ -284,8 +276,9 @@ impl WindowArchive {
                 break;
             }
             // Renamed first, so that it is not listed while its files are removed.
-            let half = half(&oldest.path);
-            let gone = fs::rename(&oldest.path, &half).and_then(|()| fs::remove_dir_all(&half));
+            let partial = partial(&oldest.path);
+            let gone =
+                fs::rename(&oldest.path, &partial).and_then(|()| fs::remove_dir_all(&partial));
             match gone {
                 // Another process has removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -299,23 +292,23 @@ impl WindowArchive {
     }
 
     fn write(&self, window: &Window, files: &[(String, Vec<u8>)]) -> Result<PathBuf, FolderError> {
-        let part = tempfile::Builder::new()
-            .prefix(HALF_PREFIX)
-            .permissions(folder_rights())
+        let partial = tempfile::Builder::new()
+            .prefix(PARTIAL_PREFIX)
+            .permissions(folder_permissions())
             .tempdir_in(&self.folder)
             .map_err(FolderError::of("writing a window to", &self.folder))?;
         for (name, contents) in files {
-            let path = part.path().join(name);
+            let path = partial.path().join(name);
             fs::write(&path, contents)
                 .map_err(FolderError::of("writing a window to", &self.folder))?;
         }
         for attempt in 0..SAME_NAME_MAX {
             let path = self.folder.join(folder(window, attempt));
             // A rename replaces only an empty folder, and ours are not empty.
-            match fs::rename(part.path(), &path) {
+            match fs::rename(partial.path(), &path) {
                 Ok(()) => {
                     // It has been renamed, so there is nothing to remove.
-                    let _ = part.keep();
+                    let _ = partial.keep();
                     return Ok(path);
                 }
                 Err(error) if is_taken(&error) => {}
@@ -339,7 +332,7 @@ fn is_taken(error: &io::Error) -> bool {
 }
 
 /// Usual permissions of a new folder: any user who can enter the archive may read its files.
-fn folder_rights() -> fs::Permissions {
+fn folder_permissions() -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt as _;
     fs::Permissions::from_mode(0o777)
 }
@@ -351,6 +344,16 @@ fn folder_bytes(folder: &Path) -> io::Result<u64> {
         bytes += entry?.metadata()?.len();
     }
     Ok(bytes)
+}
+
+/// The windows in a folder: their spans by their names, and their paths.
+fn windows(folder: &Path) -> Result<Vec<(SystemTime, Duration, PathBuf)>, FolderError> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(FolderError::of("reading", folder))? {
+        let path = entry.map_err(FolderError::of("reading", folder))?.path();
+        found.extend(span(&path).map(|(start, duration)| (start, duration, path)));
+    }
+    Ok(found)
 }
 
 /// `None` if the window has been removed.
@@ -429,21 +432,22 @@ fn span(path: &Path) -> Option<(SystemTime, Duration)> {
 }
 
 /// Whether a window is incomplete or being removed.
-fn is_half(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(HALF_PREFIX.as_bytes()))
+fn is_partial(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(PARTIAL_PREFIX.as_bytes()))
 }
 
 /// Path of a window while it is being removed.
-fn half(path: &Path) -> PathBuf {
+fn partial(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{HALF_PREFIX}{name}"))
+    path.with_file_name(format!("{PARTIAL_PREFIX}{name}"))
 }
 
 /// For the fuzz target: the name of a window's folder, and its `labels.json`. Files named there are in that folder.
 pub(crate) fn fuzz(folder: &Path, labels: &[u8]) {
     if let Some((start, duration)) = span(folder) {
         assert!(start.checked_add(duration).is_some() || duration > Duration::from_secs(1 << 40));
-        assert!(!is_half(folder));
+        assert!(!is_partial(folder));
     }
     let labels: Option<Labels> = serde_json::from_slice(labels).ok();
     let window = Path::new("/window");
@@ -482,7 +486,7 @@ mod tests {
         check("20261127T230000Z-s");
         check("20261127T230000Z-15s.x");
         check("20261127T230000Z-15sx");
-        check(".half-20261127T230000Z-15s");
+        check(".partial-20261127T230000Z-15s");
         check(".lock");
         check("");
     }

@@ -2,7 +2,7 @@
 //!
 //! A [`Client`] returns every response whatever its status. It trusts the system's certificates, as `curl` and `git`
 //! do, so that a company's own certificates work. It reaches loopback addresses without a proxy, and follows no
-//! redirect unless told to: a redirected POST would become a GET, and would send the token to another server.
+//! redirect by default: a redirected POST would become a GET, and would send the token to another server.
 
 use std::{
     borrow::Cow,
@@ -81,7 +81,7 @@ pub struct Request<'a> {
     pub body: Option<&'a [u8]>,
     /// Whether the request can be repeated although it may have arrived.
     pub is_repeatable: bool,
-    /// Size at which the body of the response is cut, in bytes.
+    /// Size at which the body of the response is truncated, in bytes.
     pub response_bytes_max: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct Response {
     pub headers: HeaderMap,
     pub body: Vec<u8>,
     /// Whether the body was longer than [`Request::response_bytes_max`].
-    pub is_cut: bool,
+    pub is_truncated: bool,
     pub attempts: u32,
 }
 
@@ -213,7 +213,7 @@ impl Client {
         body.take(bytes_max.saturating_add(1))
             .read_to_end(&mut response.body)
             .map_err(|error| timed(Error { may_have_arrived: true, ..error.into() }))?;
-        response.is_cut = response.body.len() as u64 > bytes_max;
+        response.is_truncated = response.body.len() as u64 > bytes_max;
         response.body.truncate(usize::try_from(bytes_max).unwrap_or(usize::MAX));
         Ok(response)
     }
@@ -232,12 +232,12 @@ impl Client {
         let mut attempt = 1;
         loop {
             let outcome = self.send(request, Some(left().min(ATTEMPT_MAX)));
-            let (reason, is_passing, arrived) = match &outcome {
+            let (reason, is_transient, arrived) = match &outcome {
                 Ok(response) => (response.message(), response.status >= 500, true),
-                Err(error) => (error.to_string(), error.is_passing(), error.may_have_arrived),
+                Err(error) => (error.to_string(), error.is_transient(), error.may_have_arrived),
             };
             may_have_arrived |= arrived;
-            let is_allowed = is_passing && (request.is_repeatable || !arrived);
+            let is_allowed = is_transient && (request.is_repeatable || !arrived);
             let left = left();
             if !is_allowed || attempt >= patience.attempts || left <= pause {
                 let (attempts, elapsed) = (attempt, begin.elapsed());
@@ -315,9 +315,9 @@ impl Response {
         Self { attempts: 1, ..Self::default() }
     }
 
-    /// The response, unless its body was cut.
-    pub fn whole(self) -> Result<Self, Error> {
-        match self.is_cut {
+    /// The response, or an error if its body was truncated.
+    pub fn complete(self) -> Result<Self, Error> {
+        match self.is_truncated {
             true => {
                 let bytes = wingbeat_text::bytes(self.body.len() as u64);
                 let reason = format!("its answer is larger than {bytes}");
@@ -362,7 +362,7 @@ impl Error {
     }
 
     /// Whether a later attempt may succeed.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         use Cause::{Broken, Deadline, Timeout, Unreachable};
         matches!(self.cause, Unreachable | Deadline | Timeout | Broken)
     }
@@ -519,9 +519,9 @@ mod tests {
 
     #[test]
     fn large_requests_that_are_cut_off_are_not_repeated() {
-        let check = |kind: ErrorKind, bytes, cause, is_passing| {
+        let check = |kind: ErrorKind, bytes, cause, is_transient| {
             let error = Error::of(&ureq::Error::Io(kind.into()), bytes);
-            assert_eq!((error.cause, error.is_passing()), (cause, is_passing), "{kind}");
+            assert_eq!((error.cause, error.is_transient()), (cause, is_transient), "{kind}");
         };
         check(ErrorKind::ConnectionReset, 100, Cause::Broken, true);
         check(ErrorKind::ConnectionReset, 5 << 20, Cause::TooLarge, false);
@@ -551,7 +551,7 @@ mod tests {
             let headers = vec![("x-a", value)];
             let request = Request { headers, ..Request::new(Method::GET, url) };
             let error = client.send(&request, None).expect_err("malformed");
-            assert_eq!((error.cause, error.is_passing()), (Cause::Invalid, false), "{error}");
+            assert_eq!((error.cause, error.is_transient()), (Cause::Invalid, false), "{error}");
         };
         check("http://ho st", "a");
         check("http://127.0.0.1:1", "a\nb");

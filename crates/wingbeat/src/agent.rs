@@ -62,30 +62,30 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     if let Some(address) = args.metrics {
         let address = serve_metrics(address, sinks.metrics.clone())?;
         if !quiet {
-            message!("figures of the agent: http://{address}/metrics");
+            message!("metrics of the agent: http://{address}/metrics");
         }
     }
     reload_at_hangup(args, &options.rules, quiet).context("cannot handle signals")?;
-    let mut said = Said {
+    let mut reporter = Reporter {
         quiet,
         verbose,
         begin: begin(args, &sinks),
         windows: 0,
         filled: 0,
-        not_kept: 0,
+        not_stored: 0,
         warned: None,
         warned_of: HashMap::new(),
     };
     let kept = args.keep.as_deref();
     let found = interruptible_by(&[SIGINT, SIGTERM], |stop| {
-        wingbeat_agent::run(&options, &mut sinks, stop, &mut |notice| said.say(&notice))
+        wingbeat_agent::run(&options, &mut sinks, stop, &mut |notice| reporter.report(&notice))
     })?;
-    let (mut delivered, mut lost) = (0, said.not_kept);
-    if said.windows > 0 {
+    let (mut delivered, mut lost) = (0, reporter.not_stored);
+    if reporter.windows > 0 {
         if let Some(folder) = kept {
-            delivered += said.filled.saturating_sub(said.not_kept);
+            delivered += reporter.filled.saturating_sub(reporter.not_stored);
             if let Some(archive) = sinks.archive.as_ref().filter(|_| !quiet) {
-                say_kept(folder, archive);
+                print_kept(folder, archive);
             }
         }
         for (name, pusher) in sinks.pushers {
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     found?;
     // Windows in which nothing ran are no loss.
     if delivered == 0 && lost > 0 {
-        bail!("no window was delivered: all that was recorded is lost");
+        bail!("no window was delivered; everything recorded is lost");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -145,8 +145,8 @@ fn reload_at_hangup(args: &AgentArgs, rules: &Arc<Mutex<Rules>>, quiet: bool) ->
             }
             match read() {
                 Ok(()) if quiet => {}
-                Ok(()) => message!("rules and token were read again"),
-                Err(error) => warning!("{error:#}; rules and token stay what they were"),
+                Ok(()) => message!("reloaded rules and token"),
+                Err(error) => warning!("{error:#}; the old rules and token stay in use"),
             }
         }
     };
@@ -186,7 +186,7 @@ fn sinks(args: &AgentArgs) -> anyhow::Result<Sinks> {
         && let Some(target) = open.next()
     {
         bail!(
-            "anybody on the way to {target} could read the token: push to https://, or allow it with \
+            "the token would go to {target} unencrypted: push to https://, or allow it with \
              --token-over-http"
         );
     }
@@ -201,7 +201,7 @@ fn sinks(args: &AgentArgs) -> anyhow::Result<Sinks> {
     };
     let pushers = args.push.iter().map(start).collect::<anyhow::Result<_>>()?;
     let open = |dir| WindowArchive::open(dir, args.keep_for, args.keep_size);
-    let archive = args.keep.as_deref().map(open).transpose().context("cannot keep files")?;
+    let archive = args.keep.as_deref().map(open).transpose().context("cannot store files")?;
     Ok(Sinks { pushers, archive, ..Sinks::default() })
 }
 
@@ -219,7 +219,7 @@ fn begin(args: &AgentArgs, sinks: &Sinks) -> String {
 }
 
 /// State of the messages printed while it runs.
-struct Said {
+struct Reporter {
     quiet: bool,
     verbose: bool,
     begin: String,
@@ -227,17 +227,17 @@ struct Said {
     /// Windows in which something ran. The others are neither kept nor pushed.
     filled: u64,
     /// Windows that could not be saved in the folder.
-    not_kept: u64,
+    not_stored: u64,
     warned: Option<Instant>,
     /// By names of engines.
     warned_of: HashMap<String, Instant>,
 }
 
-impl Said {
-    fn say(&mut self, notice: &Notice<'_>) {
+impl Reporter {
+    fn report(&mut self, notice: &Notice<'_>) {
         match notice {
-            Notice::Begun if self.quiet => {}
-            Notice::Begun => message!("{}", self.begin.bold()),
+            Notice::Started if self.quiet => {}
+            Notice::Started => message!("{}", self.begin.bold()),
             Notice::Window { samples, broken, series, used, frequency_hz, names } => {
                 self.windows += 1;
                 self.filled += u64::from(*series > 0);
@@ -254,45 +254,44 @@ impl Said {
                     bytes(used.rss_bytes)
                 );
                 if self.verbose {
-                    say_names(*names);
+                    print_names(*names);
                 }
             }
             Notice::Rates { cpu_share, rates } => warning!(
-                "the agent used {} of a CPU: it records {} from now on",
+                "the agent used {} of a CPU; it now records {}",
                 share::size(*cpu_share),
                 shown(*rates)
             ),
             Notice::Memory { rss_bytes } => warning!(
-                "the agent used {} of memory: it gave up its caches; --max-memory sets the limit",
+                "the agent used {} of memory, and freed its caches; --max-memory sets the limit",
                 bytes(*rss_bytes)
             ),
-            Notice::Trouble { name, counts } => {
+            Notice::PushFailed { name, counts } => {
                 if self.is_due(name) {
-                    say_trouble(counts);
+                    warn_of_failure(counts);
                 }
             }
-            Notice::NamesNotKept(error) => {
+            Notice::NamesNotStored(error) => {
                 if self.is_due("names") {
                     warning!(
-                        "names of functions are not kept on disk: {error}; --names chooses another \
-                         folder"
+                        "function names are not stored on disk: {error}; --names chooses another folder"
                     );
                 }
             }
-            Notice::Kubelet(why) => {
+            Notice::Kubelet(error) => {
                 if self.is_due("kubelet") {
-                    warning!("pods have no names: {why}");
+                    warning!("pods have no names: {error}");
                 }
             }
-            Notice::NotKept(error) => {
-                self.not_kept += 1;
-                warning!("a window could not be kept: {error}");
+            Notice::NotStored(error) => {
+                self.not_stored += 1;
+                warning!("a window could not be stored: {error}");
             }
             Notice::Lost { samples, events } => {
                 if self.warned.is_none_or(|warned| warned.elapsed() > WARN_INTERVAL) {
                     self.warned = Some(Instant::now());
                     warning!(
-                        "{} and {} found no room in the buffers; /metrics counts all of them",
+                        "{} and {} were lost because buffers were full; /metrics counts them",
                         plural(*samples, "sample"),
                         plural(*events, "event")
                     );
@@ -314,25 +313,25 @@ fn shown(rates: Rates) -> String {
     words
 }
 
-fn say_trouble(counts: &Counts) {
-    let why = counts.last_error.as_deref().unwrap_or("no reason was told");
+fn warn_of_failure(counts: &Counts) {
+    let why = counts.last_error.as_deref().unwrap_or("unknown reason");
     warning!(
-        "{why}; {} waiting, {} refused, {} dropped until now",
+        "{why}; {} waiting, {} refused, {} dropped so far",
         plural(counts.waiting, "window"),
         grouped(counts.rejected),
         grouped(counts.dropped)
     );
 }
 
-fn say_names(names: NameCounts) {
+fn print_names(names: NameCounts) {
     message!(
-        "  until now {} read for names, those of {} were on disk",
+        "  so far {} read for function names, those of {} were on disk",
         plural(names.read, "file"),
         grouped(names.loaded)
     );
 }
 
-impl Said {
+impl Reporter {
     /// Whether to repeat this warning now.
     fn is_due(&mut self, what: &str) -> bool {
         let is_due = |warned: &Instant| warned.elapsed() > WARN_INTERVAL;
@@ -351,13 +350,13 @@ fn end(name: &str, counts: &Counts, quiet: bool) {
     }
     let failed = [(rejected, "refused"), (dropped, "dropped"), (waiting, "not pushed yet")];
     for (count, what) in failed.into_iter().filter(|(count, _)| **count > 0) {
-        let why = counts.last_error.as_deref().unwrap_or("no reason was told");
+        let why = counts.last_error.as_deref().unwrap_or("unknown reason");
         warning!("{name}: {} {what}: {why}", plural(*count, "window"));
     }
 }
 
 /// Prints the folder's contents, of any agent.
-fn say_kept(folder: &Path, archive: &WindowArchive) {
+fn print_kept(folder: &Path, archive: &WindowArchive) {
     let removed = match archive.removed() {
         0 => String::new(),
         removed => format!(", {} removed by age or for room", grouped(removed)),

@@ -3,7 +3,6 @@
 //! An OpenTelemetry profile has one value type, so a pprof profile becomes several. CPU time that is samples times
 //! period is omitted: readers compute it from the samples, and Pyroscope would store it twice, under two names
 //! (`pkg/ingester/otlp/convert.go`). A period of zero becomes one, since Pyroscope rejects zero.
-
 //!
 //! `opentelemetry-proto` has the messages, of version 1.10 or newer: before, `Sample` had other field numbers, so that
 //! older readers see samples without values. All `…_index` fields are indices into a table of [`ProfilesDictionary`],
@@ -54,7 +53,7 @@ pub(super) fn request(window: &Window) -> Result<Request, EncodeError> {
 }
 
 /// Creates a resource for each label set, and one dictionary for all.
-pub(super) fn convert(window: &Window) -> Result<ExportProfilesServiceRequest, EncodeError> {
+fn convert(window: &Window) -> Result<ExportProfilesServiceRequest, EncodeError> {
     let mut dictionary = Dictionary::new();
     let mut resources: BTreeMap<_, Vec<Profile>> = BTreeMap::new();
     for series in &window.series {
@@ -174,9 +173,9 @@ fn value_type(
 fn types(message: &pprof::Profile, tables: &Tables<'_>) -> Result<Vec<usize>, Dangling> {
     let named = |of: &pprof::ValueType| Ok((tables.string(of.r#type)?, tables.string(of.unit)?));
     let names = message.sample_type.iter().map(named).collect::<Result<Vec<_>, Dangling>>()?;
-    let place = |of| names.iter().position(|name| *name == of);
+    let index_of = |of| names.iter().position(|name| *name == of);
     let period_type = message.period_type.as_ref().map(named).transpose()?;
-    let computed = match (place(SAMPLES), place(CPU)) {
+    let computed = match (index_of(SAMPLES), index_of(CPU)) {
         (Some(samples), Some(cpu)) if period_type == Some(CPU) && message.period > 0 => {
             let is_product = |sample: &pprof::Sample| {
                 let (count, time_ns) = (sample.value.get(samples)?, sample.value.get(cpu)?);

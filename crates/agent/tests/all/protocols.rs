@@ -82,21 +82,3 @@ fn parca() {
     let path = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
     check_head(&received, path, &["content-type: application/grpc-web+proto", "x-grpc-web: 1"]);
 }
-
-/// For third-party readers: `WINGBEAT_PUSH_SAMPLES=DIR cargo test -p wingbeat-agent samples` writes a request of
-/// each protocol there.
-#[test]
-fn samples_for_other_readers() {
-    let Some(folder) = std::env::var_os("WINGBEAT_PUSH_SAMPLES") else { return };
-    let mut window = (*window()).clone();
-    if let Some(pprof) = std::env::var_os("WINGBEAT_PUSH_PPROF") {
-        window.series[0].kind = Kind::Cpu;
-        window.series[0].pprof = std::fs::read(pprof).expect("a profile");
-    }
-    for protocol in ["pyroscope", "otlp", "parca"] {
-        let target: Target = format!("{protocol}=http://localhost").parse().expect("a target");
-        let request = encode(&target, &window).expect("encoded");
-        let path = std::path::Path::new(&folder).join(protocol);
-        std::fs::write(path, request.body).expect("written");
-    }
-}

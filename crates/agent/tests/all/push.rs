@@ -47,7 +47,7 @@ fn all_pushed(backend: &Backend, windows: u64, options: PushOptions) -> Counts {
 }
 
 #[test]
-fn what_fails_for_now_is_sent_again() {
+fn transient_failures_are_retried() {
     let check = |reactions: &[Reaction], retries, reason: &str| {
         let script = reactions.to_vec();
         let backend = Backend::start(move |request| {
@@ -64,25 +64,26 @@ fn what_fails_for_now_is_sent_again() {
     check(&[status(202), status(204)], 0, "");
     check(&[status(500)], 1, "status 500");
     check(&[status(408), status(200), status(502), status(503)], 3, "status 503");
-    check(&[status(200), Reaction::CutRequest], 1, "did not take a window: ");
-    check(&[Reaction::CutAnswer, Reaction::CutAnswer], 2, "did not take a window: ");
+    check(&[status(200), Reaction::CutRequest], 1, "did not accept a window: ");
+    check(&[Reaction::CutAnswer, Reaction::CutAnswer], 2, "did not accept a window: ");
     check(&[Reaction::Slow(Duration::from_millis(50))], 0, "");
     check(&[Reaction::Answer(429, "retry-after: 0\r\n", b"slower".to_vec())], 1, "slower");
 }
 
 #[test]
-fn a_backend_that_says_nothing_is_left() {
+fn a_silent_backend_times_out() {
     let backend = Backend::start(|request| match request {
         1 => Reaction::Hang,
         _ => Reaction::status(200),
     });
-    let counts = all_pushed(&backend, 3, PushOptions { whole: Duration::from_secs(2), ..quick() });
+    let counts =
+        all_pushed(&backend, 3, PushOptions { request_timeout: Duration::from_secs(2), ..quick() });
     assert!(counts.retries >= 1);
     assert!(counts.last_error.expect("a reason").contains("no answer came in time"));
 }
 
 #[test]
-fn a_demanded_pause_is_kept() {
+fn a_demanded_pause_is_respected() {
     let check = |status, header| {
         let backend = Backend::start(move |request| match request {
             0 => Reaction::Answer(status, header, Vec::new()),
@@ -98,7 +99,7 @@ fn a_demanded_pause_is_kept() {
 }
 
 #[test]
-fn what_is_refused_is_counted_with_its_reason() {
+fn refused_windows_are_counted_with_a_reason() {
     let check = |reaction: Reaction, reason: &str| {
         let script = reaction.clone();
         let backend = Backend::start(move |request| match request {
@@ -148,7 +149,7 @@ fn no_window_is_lost_in_a_storm() {
 }
 
 #[test]
-fn who_offers_never_waits() {
+fn offers_never_wait() {
     let backend = Backend::start(|_| Reaction::Hang);
     let folder = tempfile::tempdir().expect("a folder");
     let bytes_max = 100_000;
@@ -174,7 +175,7 @@ fn who_offers_never_waits() {
 }
 
 #[test]
-fn without_a_folder_the_end_drops_what_waits() {
+fn without_a_folder_waiting_windows_are_dropped() {
     let backend = Backend::start(|_| Reaction::status(500));
     let bytes_max = 3_000;
     let pusher = start(&backend.url(), PushOptions { bytes_max, ..quick() });
@@ -187,7 +188,7 @@ fn without_a_folder_the_end_drops_what_waits() {
 }
 
 #[test]
-fn what_is_dropped_has_a_reason() {
+fn dropped_windows_have_a_reason() {
     let check = |bytes_max, reason: Option<&str>| {
         let backend = Backend::start(|_| Reaction::Hang);
         let pusher = start(&backend.url(), PushOptions { bytes_max, ..quick() });
@@ -199,10 +200,13 @@ fn what_is_dropped_has_a_reason() {
         check_sum(&counts);
         assert_eq!((counts.dropped, counts.waiting), (5, 0), "{counts:?}");
         let reason = counts.last_error.expect("a reason");
-        assert_eq!(reason, "it had not answered when the agent ended");
+        assert_eq!(reason, "it had not answered when the agent stopped");
     };
     check(1 << 20, None);
-    check(3_000, Some("it takes windows more slowly than they come, and no more may wait"));
+    check(
+        3_000,
+        Some("it accepts windows more slowly than they are recorded, and the queue is full"),
+    );
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_restart_sends_what_was_left() {
+fn a_restart_sends_the_rest() {
     let (backend, is_up) = switched();
     let folder = tempfile::tempdir().expect("a folder");
     let pusher = start(&backend.url(), spooling(folder.path()));
@@ -68,7 +68,7 @@ fn a_restart_sends_what_was_left() {
 }
 
 #[test]
-fn a_pusher_that_is_dropped_keeps_what_waits() {
+fn a_dropped_pusher_keeps_waiting_windows() {
     let (backend, _) = switched();
     let folder = tempfile::tempdir().expect("a folder");
     let pusher = start(&backend.url(), spooling(folder.path()));
@@ -90,7 +90,7 @@ fn a_kill_loses_nothing_while_the_backend_is_down() {
 }
 
 #[test]
-fn what_is_offered_is_on_disk_before_it_is_sent() {
+fn windows_are_on_disk_before_they_are_sent() {
     let backend = Backend::start(|_| Reaction::Hang);
     let folder = tempfile::tempdir().expect("a folder");
     let pusher = start(&backend.url(), spooling(folder.path()));
@@ -145,7 +145,7 @@ fn damaged_files_are_counted_and_the_rest_arrives() {
 }
 
 #[test]
-fn nobody_listens() {
+fn a_closed_port() {
     // This port is never assigned dynamically.
     let url = "http://127.0.0.1:1";
     let folder = tempfile::tempdir().expect("a folder");

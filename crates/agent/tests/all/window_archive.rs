@@ -176,9 +176,9 @@ fn leftovers_of_a_crash_are_removed() {
     let error = WindowArchive::open(folder.path(), DAY, 1).expect_err("in use").to_string();
     assert!(error.contains("another process"), "{error}");
     drop(archive);
-    let half = folder.path().join(".half-abc");
-    fs::create_dir(&half).expect("a folder");
-    fs::write(half.join("process_cpu-web-0.pb.gz"), "half").expect("a file");
+    let partial = folder.path().join(".partial-abc");
+    fs::create_dir(&partial).expect("a folder");
+    fs::write(partial.join("process_cpu-web-0.pb.gz"), "half").expect("a file");
     fs::write(folder.path().join("README"), "mine").expect("a file");
     fs::write(folder.path().join("20261127T230000Z-1s.1"), "a file").expect("a file");
     assert_eq!(all(folder.path()), [0]);

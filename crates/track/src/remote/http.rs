@@ -48,6 +48,6 @@ impl<'a> Call<'a> {
         };
         let connect = Some(patience.connect);
         let client = Client::new(&Settings { connect, ..Settings::default() });
-        client.send_with_retry(&request, patience, on_retry)?.whole()
+        client.send_with_retry(&request, patience, on_retry)?.complete()
     }
 }

@@ -20,10 +20,10 @@ pub(crate) struct AgentArgs {
     /// Keep pprof files in DIR
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
-    /// How long files are kept
+    /// Maximum age of the files
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
     pub keep_for: Duration,
-    /// How much they may take; the oldest go first
+    /// Maximum size of the files; the oldest are removed first
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = large_bytes)]
     pub keep_size: u64,
     /// Samples per second and CPU. 19 rather than 20 avoids running in step with timers
@@ -44,54 +44,53 @@ pub(crate) struct AgentArgs {
     /// Stop after this time [default: never]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// File with the token for the engines, or NAME:PASSWORD; without it WINGBEAT_PUSH_TOKEN is taken
+    /// File with the token for the engines, or NAME:PASSWORD [env: WINGBEAT_PUSH_TOKEN holds the token itself]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Send the token over plain http to other machines, too: anybody on the way can read it
+    /// Send the token unencrypted over http to other machines, too
     #[arg(long)]
     pub token_over_http: bool,
-    /// Tenant, sent as X-Scope-OrgID; without it WINGBEAT_PUSH_TENANT is taken
+    /// Tenant, sent as X-Scope-OrgID [env: WINGBEAT_PUSH_TENANT]
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
-    /// Folder for what an engine has not taken yet [default: kept in memory]
+    /// Folder for windows that an engine has not accepted yet [default: kept in memory]
     #[arg(long, value_name = "DIR")]
     pub spool: Option<PathBuf>,
-    /// How much may wait for each engine; the oldest is dropped first
+    /// Maximum size of windows waiting for each engine; the oldest are dropped first
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = large_bytes)]
     pub spool_size: u64,
-    /// Share of one CPU that the agent may use; it records less when that is too little
+    /// Share of one CPU; the agent lowers its sampling rate to stay below it
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = cpu_share)]
     pub max_cpu: f64,
-    /// Memory above which caches are given up
+    /// Memory above which caches are freed
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = large_bytes)]
     pub max_memory: u64,
     /// Kernel memory for unwind tables, 1M to 64M
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = unwind_bytes)]
     pub unwind_memory: u64,
-    /// Serve the agent's own figures for Prometheus here, such as 127.0.0.1:9464
+    /// Serve the agent's own metrics for Prometheus here, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
-    /// Rules for labels, and for what is dropped [default: /etc/wingbeat/agent.toml, if it is there]
+    /// Rules for labels and for samples to drop [default: /etc/wingbeat/agent.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Ask the kubelet for the names of pods, such as https://$NODE_IP:10250
     #[arg(long, value_name = "URL")]
     pub kubelet: Option<String>,
-    /// File with the token for the kubelet [default: that of the service account, if it is there]
+    /// File with the token for the kubelet [default: that of the service account, if it exists]
     #[arg(long, value_name = "FILE", requires = "kubelet")]
     pub kubelet_token_file: Option<PathBuf>,
-    /// File with the certificates that the kubelet is checked by [default: that of the service account, if it is
-    /// there]
+    /// File with the certificates that verify the kubelet [default: that of the service account, if it exists]
     #[arg(long, value_name = "FILE", requires = "kubelet")]
     pub kubelet_ca_file: Option<PathBuf>,
-    /// Believe whoever answers as the kubelet: its certificate is often its own
+    /// Do not verify the kubelet: its certificate is often self-signed
     #[arg(long, requires = "kubelet", conflicts_with = "kubelet_ca_file")]
     pub kubelet_insecure: bool,
-    /// Folder for names of functions, by build id, so that files are not read again after a restart
+    /// Folder for function names, by build ID, so that files are not read again after a restart
     /// [default: $CACHE_DIRECTORY, or wingbeat/names in $XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "DIR")]
     pub names: Option<PathBuf>,
-    /// How much they may take; those used longest ago go first
+    /// Maximum size of the function names; the least recently used are removed first
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = large_bytes)]
     pub names_size: u64,
     /// Name of this machine [default: its host name]

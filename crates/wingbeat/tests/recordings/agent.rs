@@ -27,7 +27,7 @@ service_name = 'load-{executable}'
 labels = { team = '{path.2}' }
 ";
 
-/// The number in a line such as `until now 3 files read for names, those of 2 were on disk`.
+/// The number in a line such as `so far 3 files read for function names, those of 2 were on disk`.
 fn loaded(text: &str) -> u64 {
     let found = text.lines().rev().find_map(|line| line.split_once("those of "));
     let figure = found.and_then(|(_, rest)| rest.split(' ').next());
@@ -146,11 +146,8 @@ fn an_engine_that_is_down_and_an_agent_that_costs_too_much() {
     };
     // The rate is lowered after the third window.
     let ran = run(&["-d", "6s", "--max-cpu", "0.0001%"]);
-    let ran = ran.tells_all(&[
-        "warning: the agent used",
-        "it records at 9 Hz from now on",
-        "not pushed yet",
-    ]);
+    let ran =
+        ran.tells_all(&["warning: the agent used", "it now records at 9 Hz", "not pushed yet"]);
     // Once in between, and once at the end.
     let warnings = ran.stderr.matches("refused the connection").count();
     assert_eq!(warnings, 2, "{}", ran.stderr);
@@ -182,7 +179,7 @@ fn wrong_usage() {
     fs::write(&rules, "[[rule]]\nexe = 'x'").expect("rules");
     check(&["--keep", "x", "--config", &rules], 1, "line 2: unknown field `exe`, expected one of");
     check(&["--keep", "x", "--config", "/nowhere"], 1, "cannot read the rules in /nowhere");
-    check(&["--keep", "x", "--kubelet", "localhost"], 1, "no address of a kubelet");
+    check(&["--keep", "x", "--kubelet", "localhost"], 1, "is not the address of a kubelet");
     check(&["--keep", "x", "--kubelet-insecure"], 2, "--kubelet");
     check(&["--keep", "/proc/nowhere", "-d", "1s"], 1, "/proc/nowhere");
     check(&["--push", "parca=http://localhost:1", "--token-file", "/nowhere"], 1, "/nowhere");

@@ -194,7 +194,7 @@ fn tables_begin_empty_and_hold_each_entry_once() {
 }
 
 #[test]
-fn what_cannot_be_converted_is_an_error() {
+fn invalid_profiles_are_errors() {
     let check = |change: fn(&mut pprof::Profile), expected: &str| {
         let mut message = message(PERIOD_NS, [1, 1]);
         change(&mut message);
@@ -215,17 +215,17 @@ fn what_cannot_be_converted_is_an_error() {
 }
 
 #[test]
-fn no_damage_is_a_panic() {
+fn damage_never_panics() {
     let whole = message(PERIOD_NS, [3 * PERIOD_NS, PERIOD_NS]).encode_to_vec();
     let mut window = window(&message(1, [1, 1]));
-    for place in 0..whole.len() {
+    for index in 0..whole.len() {
         for change in [0x01, 0x10, 0x80, 0xff] {
             window.series[0].pprof.clone_from(&whole);
-            window.series[0].pprof[place] ^= change;
+            window.series[0].pprof[index] ^= change;
             // Some changes give another valid profile, the others an error.
             drop(convert(&window));
         }
-        window.series[0].pprof.truncate(place);
+        window.series[0].pprof.truncate(index);
         drop(convert(&window));
     }
 }

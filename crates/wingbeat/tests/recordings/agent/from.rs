@@ -135,7 +135,7 @@ fn damage_costs_no_more_than_what_is_damaged() {
     fs::write(of("20261127T230000Z-15s/process_cpu-web-0.pb.gz"), b"\x1f\x8bhalf").expect("write");
     fs::remove_file(of("20261127T230000Z-15s/process_cpu-db-1.pb.gz")).expect("remove");
     fs::write(of("20261127T231500Z-15s/labels.json"), b"{\"form").expect("write");
-    fs::create_dir(of(".half-20261127T234500Z-15s")).expect("a folder");
+    fs::create_dir(of(".partial-20261127T234500Z-15s")).expect("a folder");
     let ran = from(folder.path(), &["-o", "out.folded"]).ended_with(0);
     ran.tells_all(&["unpacking failed", "cannot open it", "labels.json is damaged"]);
     let found = fs::read_to_string(folder.path().join("out.folded")).expect("a file");

@@ -153,7 +153,7 @@ fn an_agent_that_costs_too_much_records_fewer_blocks() {
         ["-d", "6s", "--window", "1s", "--off-cpu=100ms", "--pages", "--max-cpu", "0.0001%"];
     Ran::of(agent(&words).arg("--keep").arg(&kept))
         .ended_with(0)
-        .tells("it records at 9 Hz, blocks of 200 ms or more, one of 128 page faults from now on");
+        .tells("it now records at 9 Hz, blocks of 200 ms or more, one of 128 page faults");
     let listing =
         WindowArchive::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("an archive");
     let is_it =
