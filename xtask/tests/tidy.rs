@@ -85,11 +85,7 @@ const ABSENCES: &[(&str, &[&[&str]], &str)] = &[
         &[&["wingbeat_bpf_loader"]],
         "continuous benchmarking does not know what eBPF is",
     ),
-    (
-        "crates/wingbeat/src",
-        &[&["blazesym::", "inferno::"]],
-        "the binary is thin: flags in, calls, text out",
-    ),
+    ("crates/wingbeat/src", &[&["blazesym::"]], "the binary is thin: flags in, calls, text out"),
 ];
 
 /// Marks of unfinished work. Concatenated here, so that this file does not match.

@@ -38,9 +38,9 @@ Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: wingbeat
 Comment:
  The binary is linked statically. It contains Rust crates under permissive
- licences, the crate inferno under CDDL-1.0, SQLite, which is in the public
- domain, and parts of the GNU C Library under LGPL-2.1 or newer. Their sources,
- and those of wingbeat, from which anyone can link it again, are public.
+ licences, SQLite, which is in the public domain, and parts of the GNU C Library
+ under LGPL-2.1 or newer. Their sources, and those of wingbeat, from which anyone
+ can link it again, are public.
  .
  The programs that it loads into the kernel are under MIT or GPL-2.0.
 
