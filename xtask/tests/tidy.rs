@@ -76,7 +76,7 @@ const ABSENCES: &[(&str, &[&[&str]], &str)] = &[
         "it does not know what eBPF is",
     ),
     ("crates/pprof/src", &[MACHINE], "profiles are bytes in, data out"),
-    ("crates/wingbeat/src", &[&["blazesym::", "inferno::"]], "flags in, calls, text out"),
+    ("crates/wingbeat/src", &[&["blazesym::"]], "flags in, calls, text out"),
 ];
 
 /// Marks of unfinished work, besides clippy's. Concatenated here, so that this file does not match.

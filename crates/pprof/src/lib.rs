@@ -1,9 +1,8 @@
-//! Finds the source lines behind an alert: compares two profiles of a benchmark, before and after a change, and
-//! reports what became slower.
+//! Stacks of pprof profiles: reads, adds up and writes them ([`Stacks`]), compares two of them, and draws flame graphs.
 //!
-//! profiles ([`Side`]) → weights by function, scaled to the metric → [`compare`] → [`sentences`], and the same
-//! profiles as a differential flame graph ([`Flame`]). Bytes in, data, text and images out: nothing here accesses
-//! the machine. [`exact`] creates profiles from counts such as those read by [`callgrind`], and
+//! [`Stacks`] → one sample type ([`Side`]) → weights by function, scaled to the metric → [`compare`] → [`sentences`],
+//! and the same profiles as one picture ([`Flame`]). Bytes in, data, text and images out: nothing here accesses the
+//! machine. [`exact`] creates profiles from counts such as those read by [`callgrind`], and
 //! [`write`](mod@write) is shared by all pprof writers.
 //!
 //! [`intake`] checks profiles that were pushed to a server, and [`pyroscope`] has the message they arrive in.

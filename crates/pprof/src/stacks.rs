@@ -127,7 +127,7 @@ impl Stacks {
                 };
                 stack.push(place);
             }
-            for it in sample.label.iter().filter(|it| label.is_some() && it.str != 0) {
+            for it in sample.label.iter().filter(|it| label.is_some() && it.num == 0) {
                 if label == Some(tables.string(it.key)?) {
                     stack.push(self.unknown(tables.string(it.str)?));
                 }

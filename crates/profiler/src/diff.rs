@@ -12,7 +12,7 @@ use wingbeat_pprof::{
     AddError, Explanation, Flame, Medium, Metric, ReadError, Request, Side, Stacks, View, compare,
     pprof::unpacked, proto,
 };
-use wingbeat_text::{bytes, duration, grouped};
+use wingbeat_text::{bytes, duration, grouped, plural};
 
 pub use wingbeat_pprof::pprof::BYTES_MAX;
 
@@ -119,6 +119,7 @@ fn value_text(unit: &str, value: f64) -> String {
     match unit {
         "ns" => duration(value.round() as u64),
         "bytes" => bytes(value.round() as u64),
+        "samples" => plural(value.round(), "sample"),
         _ => format!("{} {unit}", grouped(value.round())),
     }
 }
@@ -158,7 +159,23 @@ fn read(files: [File<'_>; 2], root: Option<&str>) -> Result<[Side; 2], DiffError
         let found = stacks.side(side, shown.as_deref()).map_err(nothing)?;
         Ok(found.collapsed(kind, &|name| sanitized(name).into_owned()))
     };
-    Ok([read(files[0])?, read(files[1])?])
+    let [before, after] = [read(files[0])?, read(files[1])?];
+    Ok(match files.map(is_collapsed) {
+        [true, false] => [of_kind(before, &after), after],
+        [false, true] => {
+            let after = of_kind(after, &before);
+            [before, after]
+        }
+        _ => [before, after],
+    })
+}
+
+/// Collapsed stacks with the unit of a pprof profile, unless their states show it.
+fn of_kind(collapsed: Side, pprof: &Side) -> Side {
+    match collapsed.kind() {
+        SAMPLES => collapsed.collapsed(pprof.kind(), &str::to_owned),
+        _ => collapsed,
+    }
 }
 
 fn unpack((name, bytes): File<'_>) -> Result<Cow<'_, [u8]>, DiffError> {

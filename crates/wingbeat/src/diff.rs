@@ -1,7 +1,7 @@
 //! `wingbeat diff`.
 
-mod functions;
-mod kept;
+mod function_changes;
+mod stored;
 
 use std::{
     fs::File,
@@ -19,8 +19,8 @@ use wingbeat_text::Units;
 use wingbeat_track::model::{BenchmarkName, Slug};
 
 use self::{
-    functions::Shown,
-    kept::{Kept, Sides},
+    function_changes::FunctionChanges,
+    stored::{Sides, StoredProfiles},
 };
 use crate::{
     receiver::Receiver,
@@ -76,11 +76,11 @@ fn picture(text: &str) -> Result<PathBuf, String> {
 }
 
 pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
-    let kept = args.kept()?;
+    let stored = args.stored()?;
     if let Some(output) = &args.output {
-        draw(args, kept.as_ref(), output, quiet)?;
-    } else if let Some(kept) = kept {
-        kept.show(|shown| show(args, shown))?;
+        draw(args, stored.as_ref(), output, quiet)?;
+    } else if let Some(stored) = stored {
+        stored.show(|shown| show(args, shown))?;
     } else {
         let [before, after] = args.files()?;
         let (first, second) = (bytes(before)?, bytes(after)?);
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         let files = [(&*names[0], &*first), (&*names[1], &*second)];
         let (explanation, unit) = diff::functions(files)?;
         let units = Units::new(&unit, explanation.is_exact);
-        let shown = Shown {
+        let shown = FunctionChanges {
             explanation: &explanation,
             title: format!("{} → {}", names[0], names[1]),
             unit,
@@ -102,16 +102,16 @@ pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
 
 impl DiffArgs {
     /// The profiles in the store, unless files are given.
-    fn kept(&self) -> anyhow::Result<Option<Kept>> {
+    fn stored(&self) -> anyhow::Result<Option<StoredProfiles>> {
         if let Some(alert) = &self.alert {
-            return Kept::of_alert(&self.store.open()?, alert).map(Some);
+            return StoredProfiles::of_alert(&self.store.open()?, alert).map(Some);
         }
         let (Some(sides), Some(benchmark), Some(measure)) =
             (&self.reports, &self.benchmark, &self.measure)
         else {
             return Ok(None);
         };
-        Kept::of_reports(&self.store.open()?, sides, benchmark.clone(), measure).map(Some)
+        StoredProfiles::of_reports(&self.store.open()?, sides, benchmark.clone(), measure).map(Some)
     }
 
     fn files(&self) -> anyhow::Result<[&Path; 2]> {
@@ -122,23 +122,28 @@ impl DiffArgs {
     }
 }
 
-fn show(args: &DiffArgs, shown: &Shown<'_>) -> anyhow::Result<()> {
+fn show(args: &DiffArgs, shown: &FunctionChanges<'_>) -> anyhow::Result<()> {
     match args.format.get() {
         Format::Human => shown.print_text(),
         Format::Json => shown.print_json(),
     }
 }
 
-fn draw(args: &DiffArgs, kept: Option<&Kept>, output: &Path, quiet: bool) -> anyhow::Result<()> {
+fn draw(
+    args: &DiffArgs,
+    stored: Option<&StoredProfiles>,
+    output: &Path,
+    quiet: bool,
+) -> anyhow::Result<()> {
     let receiver = Receiver::who_called(args.open)?;
     let file = receiver.file(output)?;
     let path = file.path().to_owned();
     let mut words = Vec::new();
-    let bytes = match kept {
-        Some(kept) => {
-            words.push(format!("wrote {} ({})", output.display(), kept.whole()));
-            words.extend(kept.sentences());
-            file.write(|writer| kept.draw(writer))?
+    let bytes = match stored {
+        Some(stored) => {
+            words.push(format!("wrote {} ({})", output.display(), stored.whole()));
+            words.extend(stored.sentences());
+            file.write(|writer| stored.draw(writer))?
         }
         None => {
             let [before, after] = args.files()?;

@@ -36,6 +36,9 @@ const CHAR_WIDTH: f64 = 7.3;
 const LABEL_PADDING: f64 = 6.0;
 const LABEL_CHARS_MIN: usize = 3;
 
+/// Maximum characters of a line below the title.
+const LINE_CHARS_MAX: usize = 170;
+
 /// Maximum characters of a name as a label, and in a tooltip.
 const LABEL_CHARS_MAX: usize = 120;
 const NAME_CHARS_MAX: usize = 400;
@@ -130,7 +133,8 @@ impl Pen<'_> {
         let words = escaped(&shown(&self.heading(), NAME_CHARS_MAX));
         let mut out = String::from("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"flame\" ");
         let facts = &self.flame.facts;
-        let lines: Vec<&str> = facts.iter().map(String::as_str).chain([legend]).collect();
+        let lines = facts.iter().map(String::as_str).chain([legend]);
+        let lines: Vec<String> = lines.flat_map(|line| wrapped(&shown(line, usize::MAX))).collect();
         // One more line for the frame under the pointer.
         let top = TITLE_Y + (lines.len() + 1) * ROW;
         // Writing to a string cannot fail, here and below.
@@ -161,7 +165,7 @@ impl Pen<'_> {
         let mut y = TITLE_Y;
         for line in lines {
             y += ROW;
-            let line = escaped(&shown(line, NAME_CHARS_MAX));
+            let line = escaped(&line);
             let _ = write!(out, "<text x=\"4\" y=\"{y}\" fill=\"#5c6670\">{line}</text>");
         }
         let _ = write!(
@@ -234,18 +238,26 @@ impl Pen<'_> {
             escaped(&self.details(frame)),
             self.colour(frame)
         );
-        let chars_max = match self.request.medium {
-            Medium::Page => (placed.width >= LABELLED_MIN).then_some(LABEL_CHARS_MAX),
-            Medium::File | Medium::InteractiveFile => {
-                let room = placed.width * FILE_WIDTH as f64 - LABEL_PADDING;
-                Some((room / CHAR_WIDTH) as usize).filter(|chars| *chars >= LABEL_CHARS_MIN)
-            }
-        };
-        if let Some(chars_max) = chars_max {
-            let label = escaped(&shown(name, chars_max));
-            let _ = write!(out, "<text x=\"3\" y=\"12.5\">{label}</text>");
+        if let Some(label) = self.label(name, placed.width) {
+            let _ = write!(out, "<text x=\"3\" y=\"12.5\">{}</text>", escaped(&label));
         }
         out.push_str("</svg>");
+    }
+
+    /// The text in a frame of this part of the width.
+    fn label(&self, name: &str, width: f64) -> Option<String> {
+        if self.request.medium == Medium::Page {
+            return (width >= LABELLED_MIN).then(|| shown(name, LABEL_CHARS_MAX));
+        }
+        let chars_max = ((width * FILE_WIDTH as f64 - LABEL_PADDING) / CHAR_WIDTH) as usize;
+        let name = shown(name, NAME_CHARS_MAX);
+        let count = name.chars().count();
+        let is_whole = count <= chars_max;
+        (chars_max >= LABEL_CHARS_MIN).then(|| match is_whole {
+            true => name,
+            // The end says more than crate and module.
+            false => format!("…{}", name.chars().skip(count + 1 - chars_max).collect::<String>()),
+        })
     }
 
     /// Text of a frame's value or change.
@@ -298,6 +310,21 @@ impl fmt::Display for Colour {
         let Self(red, green, blue) = self;
         write!(f, "#{red:02x}{green:02x}{blue:02x}")
     }
+}
+
+/// Lines of words that fit the width of a file.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= LINE_CHARS_MAX => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// Sanitizes a name: truncates it, and removes characters that are invalid in XML or change the text direction.
@@ -412,7 +439,7 @@ mod tests {
         let stacks = format!("main;{name} 10\nmain;{name}_too 90");
         let svg = picture(&stacks, &stacks, View::After, None).svg;
         // A tenth of 1,200 pixels.
-        assert!(svg.contains(">a::very::long:…</text>"), "{svg}");
+        assert!(svg.contains(">…of::a::function</text>"), "{svg}");
         assert!(svg.contains(&format!(">{name}_too</text>")), "{svg}");
     }
 

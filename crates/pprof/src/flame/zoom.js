@@ -32,7 +32,8 @@
       text.setAttribute("y", "12.5");
       frame.one.append(text);
     }
-    text.textContent = frame.name.length <= chars ? frame.name : frame.name.slice(0, chars - 1) + "…";
+    // The end says more than crate and module.
+    text.textContent = frame.name.length <= chars ? frame.name : "…" + frame.name.slice(1 - chars);
   }
   function draw() {
     for (const frame of frames) {

@@ -10,7 +10,7 @@ use super::ExportError;
 use super::checked::Checked;
 use super::count::total;
 use super::folded::{process_names, stacks};
-use super::names::{Names, printable};
+use super::names::{Name, Names, printable};
 use super::palette::{LEGEND, LEGEND_OF_WAKERS, NameKind, colour, legend, paler};
 use crate::model::{Meta, Mode, Profile, State, Weight};
 
@@ -51,9 +51,10 @@ fn flame(profile: Checked<'_>, names: &Names) -> Flame {
     let grey = |name: &String| (name.clone(), colour(name, NameKind::Process));
     let mut coloured: Vec<_> = processes.iter().map(grey).collect();
     let own = coloured.len() as u32;
-    coloured.extend(names.iter().map(|it| (it.text.clone(), colour(&it.text, it.kind))));
+    let look = |name: &Name| (name.plain().to_owned(), colour(&name.text, name.kind));
+    coloured.extend(names.iter().map(look));
     let of_wakers = coloured.len() as u32;
-    coloured.extend(names.iter().map(|it| (it.text.clone(), paler(colour(&it.text, it.kind)))));
+    coloured.extend(names.iter().map(look).map(|(name, colour)| (name, paler(colour))));
     let stacks = stacks(profile, names).into_iter().map(|(process, frames, value)| {
         let mut first = own;
         let mut stack = vec![process];

@@ -13,7 +13,7 @@ use super::palette::NameKind;
 use crate::model::{BinaryKind, Frame, FrameId, FunctionId, Profile};
 
 /// Suffix of kernel frames in collapsed stacks, as in `stackcollapse-perf.pl --kernel`.
-pub(crate) const KERNEL_SUFFIX: &str = "_[k]";
+const KERNEL_SUFFIX: &str = "_[k]";
 
 /// Replaces an empty name.
 const UNNAMED: &str = "[unknown]";
@@ -32,6 +32,16 @@ pub(super) struct Name {
     /// Sanitized for collapsed stacks and XML.
     pub(super) text: String,
     pub(super) kind: NameKind,
+}
+
+impl Name {
+    /// Without the suffix of the kernel.
+    pub(super) fn plain(&self) -> &str {
+        match self.kind {
+            NameKind::Kernel => self.text.strip_suffix(KERNEL_SUFFIX).unwrap_or(&self.text),
+            _ => &self.text,
+        }
+    }
 }
 
 impl Names {

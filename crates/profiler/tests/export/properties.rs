@@ -114,10 +114,6 @@ proptest! {
                 prop_assert!(explanation.whole().before > 0.0);
                 prop_assert!(explanation.blame.iter().all(|(_, it)| it.before == it.after));
             }
-            // A heap's collapsed stacks do not say that they are bytes.
-            Err(DiffError::Compare { .. }) => {
-                prop_assert!(matches!(profile.meta.mode, Mode::Heap | Mode::Pages));
-            }
             Err(DiffError::NoSamples { .. }) => prop_assert_eq!(value(&profile), 0),
             Err(error) => prop_assert!(false, "{}", error),
         }

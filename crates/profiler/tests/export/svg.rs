@@ -89,7 +89,7 @@ fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
 }
 
 fn resolved(entity: &str) -> &'static str {
-    let predefined = [("lt", "<"), ("gt", ">"), ("amp", "&"), ("quot", "\""), ("apos", "'")];
+    let predefined = [("lt", "<"), ("gt", ">"), ("amp", "&"), ("quot", "\""), ("#39", "'")];
     predefined.iter().find(|(name, _)| *name == entity).unwrap().1
 }
 

@@ -264,7 +264,7 @@ async function timeline() {
   check(await plain.page.locator("svg.flame").isVisible(), `${name}: no flame graph without a script`);
   await plain.page.getByRole("link", { name: "More time" }).click();
   await plain.page.getByRole("link", { name: "Self" }).click();
-  await plain.page.getByRole("link", { name: "Compare with the time before" }).click();
+  await plain.page.getByRole("link", { name: "Compare with the previous time range" }).click();
   await plain.page.getByLabel("host_name").last().selectOption("edge-2");
   await plain.page.getByRole("button", { name: "Compare" }).click();
   await plain.page.waitForURL(/label=host_name%3Dedge-2/);

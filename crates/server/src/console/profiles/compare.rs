@@ -9,7 +9,7 @@ use super::{
     choice::{Choice, Choices},
     figures::Figures,
     range::{self, BASE, FIELDS, Fields, span_shown},
-    service::{Asked, factors, function_rows, points, side},
+    service::{ServiceQuery, factors, function_rows, points, side},
     timeline::{self, Pen, Timeline},
 };
 use crate::{
@@ -55,20 +55,20 @@ struct Found {
 }
 
 /// The time ranges to compare: the baseline precedes, with the same length.
-fn spans(asked: &Asked, newest_ns: i64) -> Result<(Span, Span), ApiError> {
+fn spans(query: &ServiceQuery, newest_ns: i64) -> Result<(Span, Span), ApiError> {
     let now_ns = now_ns();
-    let after = FIELDS.read(&asked.params, now_ns)?;
+    let after = FIELDS.read(&query.params, now_ns)?;
     let after = after.unwrap_or_else(|| range::usual(newest_ns, now_ns));
     let length_ns = after.until_ns - after.from_ns;
     let before = Span { from_ns: after.from_ns - length_ns, until_ns: after.from_ns };
-    Ok((BASE.read(&asked.params, now_ns)?.unwrap_or(before), after))
+    Ok((BASE.read(&query.params, now_ns)?.unwrap_or(before), after))
 }
 
-fn look(app: &App, asked: &Asked) -> Result<Pair, ApiError> {
-    let all = asked.series(app)?;
-    let after = asked.choice(&all, "label")?;
-    let before = asked.choice(&all, BASE_LABEL)?;
-    let spans = spans(asked, after.newest_ns())?;
+fn load(app: &App, query: &ServiceQuery) -> Result<Pair, ApiError> {
+    let all = query.series(app)?;
+    let after = query.choice(&all, "label")?;
+    let before = query.choice(&all, BASE_LABEL)?;
+    let spans = spans(query, after.newest_ns())?;
     // Both timelines show both ranges, with a margin.
     let (first, last) =
         (spans.0.from_ns.min(spans.1.from_ns), spans.0.until_ns.max(spans.1.until_ns));
@@ -77,21 +77,21 @@ fn look(app: &App, asked: &Asked) -> Result<Pair, ApiError> {
     let half = |choice: Choice, span: Span| {
         let timeline = Timeline::of(&choice, &points(app, &choice, wide)?, wide);
         let reading = app.profiles.read(&choice.ids(), span, now_ns())?;
-        let (_, rate) = factors(app, asked, &choice, &reading)?;
+        let (_, rate) = factors(app, query, &choice, &reading)?;
         Ok::<_, ApiError>(Half { choice, span, timeline, reading, rate })
     };
     let (before, after) = (half(before, spans.0)?, half(after, spans.1)?);
-    let found = found(asked, &before, &after);
+    let found = found(query, &before, &after);
     Ok(Pair { choices: Choices::of(&all), before, after, found })
 }
 
 /// Compares both as rates, so that the lengths may differ.
-fn found(asked: &Asked, before: &Half, after: &Half) -> Result<Found, String> {
+fn found(query: &ServiceQuery, before: &Half, after: &Half) -> Result<Found, String> {
     let of = |half: &Half, which: &str| {
         let found = half.reading.profile.as_ref().and_then(|it| side(it, &half.choice));
-        found.ok_or_else(|| format!("There is no profile in the time {which}."))
+        found.ok_or_else(|| format!("No profiles in the time range {which}."))
     };
-    let (left, right) = (of(before, "before")?, of(after, "after")?);
+    let (left, right) = (of(before, "Before")?, of(after, "After")?);
     let totals = Metric::of_totals(&left, &right);
     let metric = Metric {
         before: totals.before * before.rate,
@@ -102,10 +102,10 @@ fn found(asked: &Asked, before: &Half, after: &Half) -> Result<Found, String> {
     let explanation = compare(&left, &right, metric).map_err(|error| format!("{error}."))?;
     let flame = Flame::of(&left, &right, &explanation);
     let figures = &after.choice.figures;
-    let title = format!("{} {}", asked.service, figures.name());
-    let search = flame::search(&asked.params);
+    let title = format!("{} {}", query.service, figures.name());
+    let search = flame::search(&query.params);
     let request = Request {
-        view: view(&asked.params),
+        view: view(&query.params),
         medium: Medium::Page,
         title: &title,
         search: search.as_deref(),
@@ -126,14 +126,14 @@ pub(in crate::console) async fn show(
     Path((_, service)): Path<(String, String)>,
     params: Params,
 ) -> Result<Page, ApiError> {
-    let asked = Asked::of(&visit, service.clone(), &params);
+    let query = ServiceQuery::of(&visit, service.clone(), &params);
     let app = visit.app.clone();
-    let pair = visit.app.profiles.run(move || look(&app, &asked)).await??;
+    let pair = visit.app.profiles.run(move || load(&app, &query)).await??;
     let of_service = format!("{}/{}", visit.at("profiles"), encoded(&service));
     let path = format!("{of_service}/compare");
     let content = html! {
         h1 { a href=(params.only(&["type", "label", "from", "until", "last"]).at(&of_service)) {
-            (name(&shortened(&service, 200))) } ": two times compared" }
+            (name(&shortened(&service, 200))) } ": comparison" }
         form method="get" action=(path) {
             (kept(&params, &["type", "label", BASE_LABEL, "from", "until", "last", "base_from", "base_until",
                 "base_last", "frame"]))
@@ -142,7 +142,7 @@ pub(in crate::console) async fn show(
             (half(&path, &params, &pair, ("After", &pair.after, FIELDS, "label")))
             p class="actions" {
                 button { "Compare" } " " a class="button" href=(swapped(&params, &pair).at(&path)) { "Swap" }
-                " " span class="quiet" data-drag hidden { "Drag over the bars to choose a time." }
+                " " span class="quiet" data-drag hidden { "Drag over the bars to select a time range." }
             }
         }
         @match &pair.found {
@@ -150,7 +150,7 @@ pub(in crate::console) async fn show(
             Err(reason) => p class="note" { (reason) },
         }
     };
-    let title = format!("{} compared", shortened(&service, 60));
+    let title = format!("{}: comparison", shortened(&service, 60));
     Ok(Page::of(&visit, Tab::Profiles, &title, &[Asset::Flame, Asset::Timeline], &content))
 }
 
@@ -228,11 +228,11 @@ fn functions(path: &str, params: &Params, figures: &Figures, found: &Found) -> M
     let (shown, has_more) = function_rows(params, rows.len());
     html! {
         h2 id="functions" { "Functions by change" }
-        @if rows.is_empty() { p { "None changed by more than chance explains." } } @else { (table(figures, &rows[..shown])) }
+        @if rows.is_empty() { p { "No function changed by more than noise." } } @else { (table(figures, &rows[..shown])) }
         p class="quiet" {
             @if shown < rows.len() { "The first " (shown) " of " (grouped(rows.len())) ". " }
             @if !shows_all && !chance.is_empty() {
-                (grouped(chance.len())) " more differ by no more than chance explains. "
+                (grouped(chance.len())) " more changed within noise. "
                 a href={ (params.with("show", "all").at(path)) "#functions" } { "Show all" }
             }
             @if has_more { " " a href={ (params.with("rows", "more").at(path)) "#functions" } { "Show more" } }
@@ -246,7 +246,7 @@ fn table(figures: &Figures, rows: &[&FunctionRow]) -> Markup {
         div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
             table class="tops changed stacked" {
                 thead { tr { th { "Function" } th class="number" { "Self before" } th class="number" { "after" }
-                    th class="number" { "Difference" } th class="number" { "" } th class="number" { "With what it calls" } } }
+                    th class="number" { "Difference" } th class="number" { "" } th class="number" { "Total" } } }
                 tbody { @for row in rows {
                     tr {
                         th scope="row" { (name(&shortened(&row.name, 120))) }

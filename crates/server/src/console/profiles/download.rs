@@ -9,7 +9,7 @@ use wingbeat_pprof::{Flame, Medium, write::pack};
 
 use super::{
     range::written,
-    service::{Asked, draw, factors, side},
+    service::{ServiceQuery, draw, factors, side},
 };
 use crate::{
     ApiError,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 fn nothing() -> ApiError {
-    ApiError::not_found("there is no profile in this time")
+    ApiError::not_found("no profiles in this time range")
 }
 
 /// As pprof, with all sample types.
@@ -26,16 +26,16 @@ pub(in crate::console) async fn pprof(
     Path((_, service)): Path<(String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::of(&visit, service, &params);
+    let query = ServiceQuery::of(&visit, service, &params);
     let app = visit.app.clone();
     let job = move || {
-        let (choice, _, reading) = asked.profile(&app)?;
+        let (choice, _, reading) = query.profile(&app)?;
         let profile = reading.profile.ok_or_else(nothing)?;
         let mut bytes = Vec::new();
         pack(&profile.message(), &mut bytes)
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
         let kind = choice.figures.id();
-        Ok::<_, ApiError>((bytes, file_name(&asked.service, &kind, reading.span.from_ns)))
+        Ok::<_, ApiError>((bytes, file_name(&query.service, &kind, reading.span.from_ns)))
     };
     let (bytes, name) = visit.app.profiles.run(job).await??;
     let mut response = bytes.into_response();
@@ -68,14 +68,14 @@ pub(in crate::console) async fn flame(
     Path((_, service)): Path<(String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::of(&visit, service, &params);
+    let query = ServiceQuery::of(&visit, service, &params);
     let app = visit.app.clone();
     let job = move || {
-        let (choice, _, reading) = asked.profile(&app)?;
+        let (choice, _, reading) = query.profile(&app)?;
         let side = reading.profile.as_ref().and_then(|it| side(it, &choice)).ok_or_else(nothing)?;
-        let (factor, _) = factors(&app, &asked, &choice, &reading)?;
+        let (factor, _) = factors(&app, &query, &choice, &reading)?;
         let flame = Flame::single(&side, side.total() * factor);
-        Ok::<_, ApiError>(draw(&flame, &asked, &choice, Medium::File).svg)
+        Ok::<_, ApiError>(draw(&flame, &query, &choice, Medium::File).svg)
     };
     Ok(picture::file(visit.app.profiles.run(job).await??))
 }

@@ -35,14 +35,14 @@ pub(super) fn function_rows(params: &Params, count: usize) -> (usize, bool) {
 }
 
 /// A service in a request.
-pub(super) struct Asked {
+pub(super) struct ServiceQuery {
     pub(super) project: String,
     pub(super) service: String,
     pub(super) params: Params,
 }
 
 /// Results of a service over a time range.
-pub(super) struct Looked {
+pub(super) struct ServiceData {
     choices: Choices,
     choice: Choice,
     span: Span,
@@ -61,7 +61,7 @@ struct Found {
     per_second: f64,
 }
 
-impl Asked {
+impl ServiceQuery {
     pub(super) fn of(visit: &Visit, service: String, params: &Params) -> Self {
         Self { project: visit.project.uuid.to_string(), service, params: params.clone() }
     }
@@ -71,7 +71,7 @@ impl Asked {
         if all.is_empty() {
             let service = shortened(&self.service, 60);
             return Err(ApiError::not_found(format!(
-                "there are no profiles of a service {service:?} in this project, or they are too old to be kept"
+                "this project has no profiles of a service {service:?}, or they have expired"
             )));
         }
         Ok(all)
@@ -80,7 +80,7 @@ impl Asked {
     pub(super) fn choice(&self, all: &[Series], label_field: &str) -> Result<Choice, ApiError> {
         Choice::of(all, &self.params, label_field).ok_or_else(|| {
             ApiError::not_found(
-                "the service has no profiles of this type; leave `type` out of the address",
+                "the service has no profiles of this type; remove `type` from the URL",
             )
         })
     }
@@ -115,7 +115,7 @@ pub(super) fn side(profile: &Stacks, choice: &Choice) -> Option<Side> {
 /// Factors from a reading's sums to totals and to rates; for a gauge, both give the mean.
 pub(super) fn factors(
     app: &App,
-    asked: &Asked,
+    query: &ServiceQuery,
     choice: &Choice,
     reading: &Reading,
 ) -> Result<(f64, f64), ApiError> {
@@ -123,33 +123,38 @@ pub(super) fn factors(
         let mean = reading.series as f64 / reading.windows.max(1) as f64;
         return Ok((mean, mean));
     }
-    let extent = app.profiles.extent(&asked.project)?.unwrap_or(reading.span);
+    let extent = app.profiles.extent(&query.project)?.unwrap_or(reading.span);
     Ok((1.0, 1.0 / reading.span.within(extent).seconds()))
 }
 
-fn look(app: &App, asked: &Asked) -> Result<Looked, ApiError> {
-    let choices = Choices::of(&asked.series(app)?);
-    let (choice, span, reading) = asked.profile(app)?;
+fn load(app: &App, query: &ServiceQuery) -> Result<ServiceData, ApiError> {
+    let choices = Choices::of(&query.series(app)?);
+    let (choice, span, reading) = query.profile(app)?;
     let timeline = Timeline::of(&choice, &points(app, &choice, span)?, span);
     let found = match reading.profile.as_ref().and_then(|it| side(it, &choice)) {
         None => None,
         Some(side) => {
-            let (factor, rate) = factors(app, asked, &choice, &reading)?;
+            let (factor, rate) = factors(app, query, &choice, &reading)?;
             let total = side.total() * factor;
             let flame = Flame::single(&side, total);
-            let picture = draw(&flame, asked, &choice, Medium::Page);
+            let picture = draw(&flame, query, &choice, Medium::Page);
             let rows = flame.functions();
             Some(Found { picture, rows, total, per_second: side.total() * rate })
         }
     };
     let reading = Reading { profile: None, ..reading };
-    Ok(Looked { choices, choice, span, now_ns: now_ns(), timeline, reading, found })
+    Ok(ServiceData { choices, choice, span, now_ns: now_ns(), timeline, reading, found })
 }
 
 /// The flame graph of one profile.
-pub(super) fn draw(flame: &Flame, asked: &Asked, choice: &Choice, medium: Medium) -> Picture {
-    let search = flame::search(&asked.params);
-    let title = format!("{} {}", asked.service, choice.figures.name());
+pub(super) fn draw(
+    flame: &Flame,
+    query: &ServiceQuery,
+    choice: &Choice,
+    medium: Medium,
+) -> Picture {
+    let search = flame::search(&query.params);
+    let title = format!("{} {}", query.service, choice.figures.name());
     let request = Request { view: View::Single, medium, title: &title, search: search.as_deref() };
     flame.draw(request, &|value| choice.figures.total(value))
 }
@@ -159,24 +164,24 @@ pub(in crate::console) async fn show(
     Path((_, service)): Path<(String, String)>,
     params: Params,
 ) -> Result<Page, ApiError> {
-    let asked = Asked::of(&visit, service.clone(), &params);
+    let query = ServiceQuery::of(&visit, service.clone(), &params);
     let app = visit.app.clone();
-    let looked = visit.app.profiles.run(move || look(&app, &asked)).await??;
+    let data = visit.app.profiles.run(move || load(&app, &query)).await??;
     let path = format!("{}/{}", visit.at("profiles"), encoded(&service));
     let content = html! {
         h1 { (name(&shortened(&service, 200))) }
-        (filter(&path, &params, &looked))
-        (time(&path, &params, &looked))
-        @match &looked.found {
-            Some(found) => (shown(&path, &params, &looked, found)),
-            None => (nothing(&path, &params, &looked)),
+        (filter(&path, &params, &data))
+        (time(&path, &params, &data))
+        @match &data.found {
+            Some(found) => (shown(&path, &params, &data, found)),
+            None => (nothing(&path, &params, &data)),
         }
     };
     let title = shortened(&service, 60);
     Ok(Page::of(&visit, Tab::Profiles, &title, &[Asset::Flame, Asset::Timeline], &content))
 }
 
-fn filter(path: &str, params: &Params, looked: &Looked) -> Markup {
+fn filter(path: &str, params: &Params, data: &ServiceData) -> Markup {
     let own = ["type", "label", FIELDS.from, FIELDS.until, FIELDS.last, "frame"];
     html! {
         nav class="choice lasts" aria-label="Last" {
@@ -187,17 +192,17 @@ fn filter(path: &str, params: &Params, looked: &Looked) -> Markup {
             }
         }
         form class="filter" method="get" action=(path) {
-            (looked.choices.select_type(&looked.choice.figures))
-            (looked.choices.select_labels(params, "label"))
-            (timeline::fields(FIELDS, looked.span))
+            (data.choices.select_type(&data.choice.figures))
+            (data.choices.select_labels(params, "label"))
+            (timeline::fields(FIELDS, data.span))
             (kept(params, &own))
             button { "Show" }
         }
     }
 }
 
-fn time(path: &str, params: &Params, looked: &Looked) -> Markup {
-    let Looked { choice, span, now_ns, timeline, .. } = looked;
+fn time(path: &str, params: &Params, data: &ServiceData) -> Markup {
+    let ServiceData { choice, span, now_ns, timeline, .. } = data;
     let pen = Pen { path, params, fields: FIELDS, marked: None, label: "" };
     html! {
         @if !timeline.is_empty() { (timeline.draw(choice, pen)) }
@@ -205,50 +210,50 @@ fn time(path: &str, params: &Params, looked: &Looked) -> Markup {
     }
 }
 
-fn nothing(path: &str, params: &Params, looked: &Looked) -> Markup {
-    let newest = looked.choice.newest_ns();
+fn nothing(path: &str, params: &Params, data: &ServiceData) -> Markup {
+    let newest = data.choice.newest_ns();
     html! {
-        @if looked.choice.series.is_empty() {
-            p { "No profile has these labels together. " a href=(params.with("label", "").at(path)) { "All labels" } }
+        @if data.choice.series.is_empty() {
+            p { "No profile has all of these labels. " a href=(params.with("label", "").at(path)) { "All labels" } }
         } @else {
-            p { "There is no profile in this time. The newest ends at " (range::shown(newest)) " UTC. "
-                a href=(FIELDS.write(params, range::usual(newest, i64::MAX)).at(path)) { "Show the hour before" } }
+            p { "No profiles in this time range. The newest ends at " (range::shown(newest)) " UTC. "
+                a href=(FIELDS.write(params, range::usual(newest, i64::MAX)).at(path)) { "Show its last hour" } }
         }
     }
 }
 
-fn shown(path: &str, params: &Params, looked: &Looked, found: &Found) -> Markup {
-    let Looked { choice, reading, span, .. } = looked;
+fn shown(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Markup {
+    let ServiceData { choice, reading, span, .. } = data;
     let figures = &choice.figures;
     let query =
         |tail: &str| FIELDS.write(params, *span).with("frame", "").at(&format!("{path}/{tail}"));
     html! {
         dl class="facts" {
-            div { dt { @if figures.is_state() { "Mean" } @else { "In all" } } dd { (figures.total(found.total)) } }
+            div { dt { @if figures.is_state() { "Mean" } @else { "Total" } } dd { (figures.total(found.total)) } }
             @if !figures.is_state() { div { dt { "Mean" } dd { (figures.rate(found.per_second)) } } }
             div { dt { "Time" } dd { (span_shown(reading.span)) } }
             div { dt { "Profiles" } dd { (grouped(reading.windows)) " of " (plural(choice.series.len(), "set")) " of labels" } }
-            (looked.choices.facts())
+            (data.choices.facts())
         }
         @if reading.span != *span {
-            p class="note" { "Older profiles are kept by ten minutes: this is of " (span_shown(reading.span)) "." }
+            p class="note" { "Older profiles have a resolution of ten minutes. Shown: " (span_shown(reading.span)) "." }
         }
         @if reading.damaged > 0 {
-            p class="note bad" { (plural(reading.damaged, "file")) " could not be read; the log of the server says why." }
+            p class="note bad" { (plural(reading.damaged, "file")) " could not be read; see the server log." }
         }
         p class="actions" {
-            a class="button" href=(query("compare")) { "Compare with the time before" } " "
+            a class="button" href=(query("compare")) { "Compare with the previous time range" } " "
             a class="button" href=(query("profile.pb.gz")) download { "Download as pprof" } " "
-            a class="button" href=(query("flame.svg")) { "The picture alone" }
+            a class="button" href=(query("flame.svg")) { "Flame graph as SVG" }
         }
         h2 id="flame" { "Flame graph" }
         (flame::section(&found.picture, (path, params), "flame", &html! {}))
-        (functions(path, params, looked, found))
+        (functions(path, params, data, found))
     }
 }
 
-fn functions(path: &str, params: &Params, looked: &Looked, found: &Found) -> Markup {
-    let figures = &looked.choice.figures;
+fn functions(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Markup {
+    let figures = &data.choice.figures;
     let search = flame::search(params).unwrap_or_default().to_lowercase();
     let mut rows: Vec<&FunctionRow> =
         found.rows.iter().filter(|row| row.name.to_lowercase().contains(&search)).collect();
@@ -280,7 +285,7 @@ fn functions(path: &str, params: &Params, looked: &Looked, found: &Found) -> Mar
         div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
             table class="tops stacked" {
                 thead { tr { (head("Function", "function", false)) (head("Self", "self", true)) th class="number" { "%" }
-                    (head("With what it calls", "total", true)) th class="number" { "%" } } }
+                    (head("Total", "total", true)) th class="number" { "%" } } }
                 tbody { @for row in rows.iter().take(shown) {
                     tr {
                         th scope="row" { a href={ (params.with("search", row.name.as_str()).with("frame", "").at(path)) "#flame" } {

@@ -94,16 +94,16 @@ fn entries(series: &[Series], hours: &[(i64, i64, i64)], since: i64) -> BTreeMap
 fn empty(visit: &Visit) -> Markup {
     let url = &visit.app.settings.public_url;
     html! {
-        p { "Nobody has pushed any yet. An agent profiles a whole machine and pushes here:" }
+        p { "No profiles yet. An agent profiles a whole machine and pushes here:" }
         @if visit.app.storage.is_shared() {
-            p { "Several servers may share this database. Each shows only the profiles that were pushed to itself." }
+            p { "If several servers share this database, each shows only the profiles pushed to it." }
         }
         pre { code {
             "echo KEY > key\n"
             "sudo wingbeat agent --push wingbeat=" (url) " --tenant " (visit.project.slug) " --token-file key"
         } }
-        p { "Clients of Pyroscope push here, too: their server is " code { (url) } " (" code { (PUSH_PATH) }
-            "), and the key is their token, or the password of basic authentication. " a href=(visit.at("keys")) { "Keys" } }
+        p { "Pyroscope clients can push here, too: set their server to " code { (url) } " (" code { (PUSH_PATH) }
+            "), and use the key as the token, or as the password of basic authentication. " a href=(visit.at("keys")) { "Keys" } }
     }
 }
 
@@ -133,7 +133,7 @@ fn table(
             button { "Show" }
         }
         p class="quiet" { (plural(grouped(count), "service")) }
-        @if rows.is_empty() { p { "None has such a name." } } @else {
+        @if rows.is_empty() { p { "No service matches." } } @else {
             div class="scroll" tabindex="0" role="region" aria-label="Services" {
                 table class="services stacked" {
                     thead { tr {

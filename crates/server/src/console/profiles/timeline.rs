@@ -189,7 +189,7 @@ pub(super) fn moves(span: Span, now_ns: i64, (path, params): (&str, &Params)) ->
             @if length_ns > 2 * SECOND_NS {
                 a href=(at(from_ns + length_ns / 4, until_ns - length_ns / 4)) { "Less time" }
             }
-            span class="quiet" data-drag hidden { "Drag over the bars to choose a time." }
+            span class="quiet" data-drag hidden { "Drag over the bars to select a time range." }
         }
     }
 }

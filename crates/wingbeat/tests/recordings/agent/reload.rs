@@ -57,8 +57,8 @@ fn rules_and_tokens_are_read_again() {
     kill_process(pid, Signal::TERM).expect("sent");
     result(child).ended_with(0).tells_all(&[
         "line 2: unknown field `service`",
-        "rules and token stay what they were",
-        "rules and token were read again",
+        "the old rules and token stay in use",
+        "reloaded rules and token",
     ]);
     assert_eq!(tokens()[0], "first");
 }
@@ -70,7 +70,7 @@ fn a_token_is_not_sent_in_the_open() {
             agent(&[&["-d", "1s", "--keep", "/proc/nowhere", "--push", target], words].concat());
         Ran::of(agent.env("WINGBEAT_PUSH_TOKEN", "secret")).ended_with(1).tells(expected);
     };
-    let refusal = "anybody on the way to parca=http://192.0.2.1:7070 could read the token";
+    let refusal = "the token would go to parca=http://192.0.2.1:7070 unencrypted";
     check("parca=http://192.0.2.1:7070", &[], refusal);
     // The next argument would be the folder.
     check("parca=http://192.0.2.1:7070", &["--token-over-http"], "/proc/nowhere");

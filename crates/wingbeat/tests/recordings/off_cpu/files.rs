@@ -133,9 +133,9 @@ fn a_flame_graph_has_states_in_colours_of_their_own() {
     let (folder, _) = four_formats("wall");
     let svg = fs::read_to_string(folder.path().join("a.svg")).expect("svg");
     assert!(svg.trim_end().ends_with("</svg>"));
-    // A frame is `<g><title>NAME (…)</title><rect … fill="COLOUR" …/>`.
+    // A frame is `<title>NAME, line break, …</title><rect … fill="COLOUR" …/>`.
     let colour = |name: &str| {
-        let frame = svg.split("<title>").find(|frame| frame.starts_with(&format!("{name} (")));
+        let frame = svg.split("<title>").find(|frame| frame.starts_with(&format!("{name}\n")));
         let frame = frame.unwrap_or_else(|| panic!("no frame of {name}"));
         let (_, colour) = frame.split_once("fill=\"").expect("a colour");
         colour.split('"').next().expect("a colour").to_owned()

@@ -15,7 +15,7 @@ const SCHEMA_VERSION: u32 = 1;
 const FUNCTIONS_MAX: usize = 25;
 
 /// The comparison to show.
-pub(super) struct Shown<'a> {
+pub(super) struct FunctionChanges<'a> {
     pub(super) explanation: &'a Explanation,
     /// Subject of the values: `parse latency`, or the profiles.
     pub(super) title: String,
@@ -63,7 +63,7 @@ impl From<Change> for Difference {
     }
 }
 
-impl Shown<'_> {
+impl FunctionChanges<'_> {
     fn sentences(&self) -> Vec<String> {
         match &self.explained {
             Some(explained) => explained.sentences.clone(),

@@ -9,7 +9,7 @@ use wingbeat_track::{
     store::{AlertFilter, Store, StoredAlert},
 };
 
-use super::functions::Shown;
+use super::function_changes::FunctionChanges;
 use crate::store::{id::Part, report, sources};
 
 /// Two reports as `BEFORE..AFTER`.
@@ -30,12 +30,12 @@ impl std::str::FromStr for Sides {
 }
 
 /// Two profiles of a benchmark.
-pub(super) struct Kept {
+pub(super) struct StoredProfiles {
     benchmark: BenchmarkName,
     pair: Pair,
 }
 
-impl Kept {
+impl StoredProfiles {
     pub(super) fn of_alert(store: &Store, part: &Part) -> anyhow::Result<Self> {
         let all = store.alerts(&AlertFilter::default(), usize::MAX)?;
         let describe = |one: &StoredAlert| format!("{} {}", one.alert.benchmark, one.alert.measure);
@@ -65,10 +65,10 @@ impl Kept {
     /// Prints the changed functions with `print`.
     pub(super) fn show(
         &self,
-        print: impl FnOnce(&Shown<'_>) -> anyhow::Result<()>,
+        print: impl FnOnce(&FunctionChanges<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let measure = &self.pair.measure;
-        print(&Shown {
+        print(&FunctionChanges {
             explanation: &self.pair.explanation,
             title: format!("{} {}", self.benchmark, measure.slug),
             unit: measure.ladder().own().1.to_owned(),
