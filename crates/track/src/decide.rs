@@ -19,13 +19,13 @@ mod level;
 mod samples;
 mod short;
 mod together;
-mod words;
 
 pub use input::{Decision, Look, ReportInput, Series, Settings};
 
 use self::history::{Environments, History};
 use crate::model::{
-    MeasureKind, Notice, NoticeKind, NoticeText, Outcome, Verdict, threshold::Test,
+    MeasureKind, Notice, NoticeKind, NoticeText, Outcome, ReasonKind, ReasonNote, Verdict,
+    threshold::Test,
 };
 
 fn empty(series: &Series<'_>) -> Verdict {
@@ -43,7 +43,6 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     let levels = report.series.iter().filter(|series| level::is_asked(series)).count();
     for (index, (series, verdict)) in report.series.iter().zip(&mut verdicts).enumerate() {
         let Some(model) = series.model else {
-            "no threshold is set for this measure".clone_into(&mut verdict.reason);
             continue;
         };
         let history = History::pick(&environments, index, model);
@@ -79,11 +78,11 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
         if series.is_ignored {
             verdict.outcome = Outcome::NotJudged;
             verdict.limit = None;
-            "the benchmark asked not to be judged".clone_into(&mut verdict.reason);
+            verdict.reason = ReasonKind::OptedOut.into();
         }
         let is_bad = verdict.outcome <= Outcome::MaybeChanged && verdict.outcome != Outcome::Better;
         if is_bad && verdict.is_beside(series.model.as_ref()) {
-            verdict.reason += "; the threshold has no limit on this side, so this raises no alert";
+            verdict.reason.notes.push(ReasonNote::SideWithoutLimit);
         }
     }
     let pairs = report.series.iter().zip(&decision.verdicts).enumerate();
@@ -92,8 +91,8 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     for (index, hash) in judged.into_iter().filter_map(|it| Some((it.history.index, it.told?))) {
         if let Ok(place) = decision.alerts.binary_search(&index) {
             decision.alerts.remove(place);
-            let reason = &mut decision.verdicts[index].reason;
-            *reason += &format!("; so it was at {hash}, whose alert it is");
+            let note = ReasonNote::AlertOfEarlier { commit: hash.clone() };
+            decision.verdicts[index].reason.notes.push(note);
             decision.told.push((index, hash));
         }
     }

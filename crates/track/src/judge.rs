@@ -14,7 +14,7 @@ use crate::{
     decide::{self, Decision, Look, ReportInput, Series, Settings},
     model::{
         Alert, AlertStatus, BenchmarkName, Limit, Measure, MeasureKind, Notice, Outcome, Past,
-        PastReport, Report, Results, Slug, Threshold, ThresholdModel, Verdict,
+        PastReport, ReasonNote, Report, Results, Slug, Threshold, ThresholdModel, Verdict,
         threshold::{Test, best_of},
     },
     store::{HistoryLimits, Store, StoreError},
@@ -204,11 +204,10 @@ fn recurs(series: &Series<'_>, verdict: &mut Verdict) -> bool {
     let Some(within) = series.repeats.iter().copied().find(|&value| !is_beyond(value)) else {
         return true;
     };
-    let within = series.measure.scale(within, Some(series.metric.value)).with_unit(within);
     verdict.outcome = Outcome::NoChange;
     verdict.limit = None;
-    verdict.reason =
-        format!("{}; measured again it was {within}, within the limits", verdict.reason);
+    let value = series.metric.value;
+    verdict.reason.notes.push(ReasonNote::NotRepeated { value, repeated: within });
     false
 }
 

@@ -27,7 +27,8 @@ pub use json::json;
 pub use json::{adapter_name, sha1};
 pub(crate) use lines::explanations;
 pub use lines::{Sentence, sentences};
-pub use verdict::verdict;
+pub use row::ReportRow;
+pub use verdict::{verdict, verdict_of};
 pub use wingbeat_text::Style;
 
 pub(crate) use fragment::{causes, fitting, subject, table as limited_table};

@@ -1,7 +1,9 @@
 //! Exact measures: compared with the last value, without statistics.
 
-use super::{history::History, words};
-use crate::model::{Boundary, Change, Limit, Outcome, Verdict};
+use super::history::History;
+use crate::model::{
+    Boundary, Change, Limit, Outcome, Reason, ReasonKind, Verdict, reason::finite, short_hash,
+};
 
 pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     let History { series, model, .. } = history;
@@ -19,18 +21,17 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
         () if value > upper => Some(Limit::Upper),
         () => None,
     };
-    let commit = history.at_commit(last);
+    let commit = history.hash(last.report).map(|hash| short_hash(hash).to_owned());
     let Some(limit) = crossed else {
         verdict.outcome = Outcome::NoChange;
         verdict.reason = match value == before {
-            true => format!("exactly as before{commit}"),
-            false => format!("within what is tolerated beside the last value{commit}"),
+            true => ReasonKind::Same { commit }.into(),
+            false => ReasonKind::WithinTolerance { commit }.into(),
         };
         return;
     };
     verdict.cross(limit, series.measure.direction);
-    let scale = series.measure.scale(before, Some(value));
-    let [last, difference] = [before, value - before].map(|number| scale.with_unit(number));
-    let reason = format!("an exact measure that was {last}{commit} differs by {difference}");
-    verdict.reason = words::with_news(reason, history.news);
+    let difference = finite(value - before);
+    let reason = ReasonKind::Differs { before, difference, commit };
+    verdict.reason = Reason::from(reason).with_news(history.news);
 }

@@ -8,8 +8,10 @@ use wingbeat_stats::{
     student,
 };
 
-use super::{history::History, words};
-use crate::model::{Boundary, Change, Limit, Outcome, ThresholdModel, Verdict, threshold::Test};
+use super::history::History;
+use crate::model::{
+    Boundary, Change, Limit, Outcome, Reason, ReasonKind, ThresholdModel, Verdict, threshold::Test,
+};
 
 /// The 90 % quantile of the standard normal distribution.
 const NINE_OF_TEN: f64 = 1.281_551_565_544_600_4;
@@ -17,7 +19,7 @@ const NINE_OF_TEN: f64 = 1.281_551_565_544_600_4;
 pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     let History { series, model, .. } = history;
     if model.lower_boundary.is_none() && model.upper_boundary.is_none() {
-        verdict.reason = format!("the threshold {} has no boundary on either side", model.test);
+        verdict.reason = ReasonKind::NoBoundary { test: model.test }.into();
         return;
     }
     let least = points_min(model.test);
@@ -26,14 +28,11 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     }
     let values = history.values();
     let Some(boundary) = boundary(model, &values) else {
-        verdict.outcome = Outcome::TooLittleHistory;
-        verdict.reason = format!("{} has no limits for this history", model.test)
-            + if model.test == Test::LogNormal { ": a value is not above 0" } else { "" };
-        return;
+        return verdict.wait(ReasonKind::NoLimits { test: model.test });
     };
     let value = series.metric.value;
-    let is_below = boundary.lower_limit.is_some_and(|limit| value < limit);
-    let is_above = boundary.upper_limit.is_some_and(|limit| value > limit);
+    let below = boundary.lower_limit.filter(|&limit| value < limit);
+    let above = boundary.upper_limit.filter(|&limit| value > limit);
     verdict.boundary = Some(boundary);
     verdict.outcome = Outcome::NoChange;
     if let Some(baseline) = boundary.baseline {
@@ -47,20 +46,15 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
         let visible = (distance + NINE_OF_TEN * spread) / baseline.abs();
         verdict.smallest_visible = visible.is_finite().then_some(visible);
     }
-    let crossed = match () {
-        () if is_below => Some((Limit::Lower, "below the lower limit", boundary.lower_limit)),
-        () if is_above => Some((Limit::Upper, "above the upper limit", boundary.upper_limit)),
-        () => None,
-    };
+    let below = below.map(|limit| (Limit::Lower, limit));
+    let crossed = below.or(above.map(|limit| (Limit::Upper, limit)));
     verdict.reason = match crossed {
-        Some((limit, words, number)) => {
-            verdict.cross(limit, series.measure.direction);
-            let scale = series.measure.scale(value, number);
-            let number = number.map(|number| format!(" of {}", scale.with_unit(number)));
-            let number = number.unwrap_or_default();
-            words::with_news(format!("{words}{number}"), history.news)
+        Some((side, limit)) => {
+            verdict.cross(side, series.measure.direction);
+            let reason = ReasonKind::BeyondLimit { side, limit, value };
+            Reason::from(reason).with_news(history.news)
         }
-        None => "within the limits".to_owned(),
+        None => ReasonKind::WithinLimits.into(),
     };
 }
 

@@ -7,7 +7,7 @@ use wingbeat_stats::sample::median;
 
 use super::{ReportInput, Series};
 use crate::model::{
-    MeasureKind, PastPoint, PastReport, ThresholdModel, short_hash, threshold::Test,
+    MeasureKind, PastPoint, PastReport, ReasonKind, Shortage, ThresholdModel, threshold::Test,
 };
 
 /// Points on each side that decide which value of a repeated point counts.
@@ -90,11 +90,6 @@ impl<'a> History<'a> {
         Self { index, series, model, past, commit, points, news, of_other_machines, least }
     }
 
-    /// The commit of a point, to append to a sentence: ` at 0123456`, or empty if unknown.
-    pub(super) fn at_commit(&self, point: &PastPoint) -> String {
-        self.hash(point.report).map(|hash| format!(" at {}", short_hash(hash))).unwrap_or_default()
-    }
-
     /// The commit of an earlier report.
     pub(super) fn hash(&self, report: usize) -> Option<&'a str> {
         self.past[report].hash.as_deref()
@@ -116,23 +111,20 @@ impl<'a> History<'a> {
     }
 
     /// Why there are too few reports, or too few points for the threshold.
-    pub(super) fn shortage_in_reports(&self, test_least: usize) -> String {
+    pub(super) fn shortage_in_reports(&self, needed: usize) -> ReasonKind {
         match self.reports() {
-            found if found < test_least => self.found(found, test_least, "reports"),
+            found if found < needed => ReasonKind::TooFewReports(self.found(found, needed)),
             _ => self.shortage(0),
         }
     }
 
-    pub(super) fn shortage(&self, test_least: usize) -> String {
-        self.found(self.points.len(), self.least.max(test_least), "points")
+    pub(super) fn shortage(&self, test_least: usize) -> ReasonKind {
+        let needed = self.least.max(test_least);
+        ReasonKind::TooFewPoints(self.found(self.points.len(), needed))
     }
 
-    fn found(&self, found: usize, least: usize, what: &str) -> String {
-        let others = match self.of_other_machines {
-            0 => String::new(),
-            others => format!("; {others} more were measured on another machine"),
-        };
-        format!("history has {found} of the {least} {what} that are needed{others}")
+    fn found(&self, found: usize, needed: usize) -> Shortage {
+        Shortage { found, needed, of_other_machines: self.of_other_machines }
     }
 
     pub(super) fn report_numbers(&self) -> Vec<usize> {

@@ -1,16 +1,14 @@
 //! Detects a new level that begins just before the newest value.
 
 use wingbeat_stats::{changes, sample::median, usual::Usual};
-use wingbeat_text::share;
 
 use super::{
     Series, Settings,
     history::{History, REPORTS_MIN},
-    words::{self, chance},
 };
 use crate::model::{
-    Boundary, Change, Limit, MeasureKind, Outcome, PastPoint, ThresholdModel, Verdict,
-    threshold::Test,
+    Boundary, Change, Limit, MeasureKind, Outcome, PastPoint, Reason, ReasonKind, ThresholdModel,
+    Verdict, threshold::Test,
 };
 
 /// Maximum length of a new level that `change_point` reports, the newest value included.
@@ -87,10 +85,8 @@ pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Ve
     verdict.outcome = Outcome::NoChange;
     let Some((change, limit)) = crossing else {
         verdict.change = here.and_then(|here| Change::exactly(series.metric.value, here.level));
-        let (which, points) =
-            (if last.is_none() { "all" } else { "the last" }, values.len() - start);
-        verdict.reason =
-            format!("one level over {which} {points} points; one value is no new level");
+        let points = values.len() - start;
+        verdict.reason = ReasonKind::OneLevel { points, is_all: last.is_none() }.into();
         return;
     };
     verdict.cross(limit, series.measure.direction);
@@ -98,15 +94,13 @@ pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Ve
     verdict.p = Some(change.p_value);
     let points = values.len() - change.index;
     let reason = reason_of_level(change.before, change.after, points, change.p_value);
-    verdict.reason = words::with_news(reason, history.news);
+    verdict.reason = Reason::from(reason).with_news(history.news);
 }
 
 /// The reason for a new level. The verdict's own change is that of the value, and this one that of the level.
-pub(super) fn reason_of_level(before: f64, after: f64, points: usize, p: f64) -> String {
-    let change = Change::exactly(after, before);
-    let change = change.map(|change| format!(" at {}", share::change(change.relative)));
-    let (change, p) = (change.unwrap_or_default(), chance(p));
-    format!("a new level{change} since {points} points, this one included ({p})")
+pub(super) fn reason_of_level(before: f64, after: f64, points: usize, p: f64) -> ReasonKind {
+    let change = Change::exactly(after, before).map(|change| change.relative);
+    ReasonKind::NewLevel { change, points, p }
 }
 
 /// How much better than the median of a level one of its values may be, as a share of the step.

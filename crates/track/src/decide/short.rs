@@ -10,9 +10,8 @@ use super::{
     history::{History, REPORTS_MIN},
     level::{crossed, least_changes},
     samples,
-    words::chance,
 };
-use crate::model::{Change, Limit, Outcome, Verdict};
+use crate::model::{Change, Limit, Outcome, ReasonNote, Verdict};
 
 /// Minimum relative difference to consider: runs of the same program on a shared machine differ as much.
 const RUN_TO_RUN: f64 = 0.2;
@@ -53,8 +52,7 @@ fn look(history: &History<'_>, settings: &Settings, verdict: &mut Verdict) -> Op
     if p > samples::DIFFER_CHANCE || is_larger != is_up || series.is_ignored {
         return None;
     }
-    let differ = format!("; its raw samples differ from theirs ({})", chance(p));
-    verdict.reason += &differ;
+    verdict.reason.notes.push(ReasonNote::SamplesDiffer { p });
     Some(Look {
         place: *index,
         outcome: Outcome::beyond(limit, series.measure.direction),

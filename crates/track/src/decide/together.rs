@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use wingbeat_text::share;
 
 use super::{Decision, Settings, auto::Moved};
-use crate::model::{Notice, NoticeKind, NoticeText, Outcome, Verdict};
+use crate::model::{Notice, NoticeKind, NoticeText, Outcome, ReasonNote, Verdict, reason::finite};
 
 const BENCHMARKS_MIN: usize = 5;
 
@@ -30,26 +30,32 @@ pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut De
             members.into_iter().filter(|one| one.is_like(middle)).collect();
         let Some(first) = members.first() else { continue };
         let news = first.history.news;
-        let change = middle.exp_m1();
+        let change = finite(middle.exp_m1());
         let moved = group.iter().filter(|one| one.has_moved(middle)).count();
         let known = match news.is_empty() {
             true => "no change of the environment is known, so look at what they share".to_owned(),
             false => format!("new since then: {}", news.join(", ")),
         };
-        let (all, share) = (group.len(), share::change(change));
+        let judged = group.len();
         let text = NoticeText {
-            cause: format!("{moved} of {all} benchmarks moved together, the median by {share}"),
+            cause: format!(
+                "{moved} of {judged} benchmarks moved together, the median by {}",
+                share::change(change)
+            ),
             effect: "the host or the toolchain changed".to_owned(),
             next_step: known,
         };
         for one in &members {
-            set_aside(&mut decision.verdicts[one.history.index], &share, moved, all);
+            let verdict = &mut decision.verdicts[one.history.index];
+            verdict.outcome = Outcome::MovedTogether;
+            let note = ReasonNote::MovedTogether { benchmarks: moved, judged, change };
+            verdict.reason.notes.push(note);
         }
         let kind = NoticeKind::MovedTogether {
             iteration: first.history.series.iteration,
             measure: first.history.series.measure.slug.clone(),
             benchmarks: moved,
-            judged: all,
+            judged,
             change,
             environment: news.to_vec(),
         };
@@ -87,12 +93,4 @@ impl Moved<'_> {
         let far = (self.log_ratio - middle).abs();
         is_same_way && far <= (middle.abs() / 2.0).max(3.0 * self.log_spread)
     }
-}
-
-fn set_aside(verdict: &mut Verdict, share: &str, moved: usize, all: usize) {
-    verdict.outcome = Outcome::MovedTogether;
-    let before = std::mem::take(&mut verdict.reason);
-    verdict.reason = format!(
-        "moved like {moved} of {all} benchmarks, the median by {share}; by itself: {before}"
-    );
 }

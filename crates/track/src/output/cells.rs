@@ -6,45 +6,55 @@ use super::row::ReportRow;
 use crate::model::{Limit, Outcome};
 
 impl ReportRow<'_> {
-    pub(super) fn value_text(&self) -> String {
+    pub fn value_text(&self) -> String {
         let ends = (self.metric.lower_value, self.metric.upper_value);
         self.scale().with_spread(self.metric.value, ends)
     }
 
-    pub(super) fn bare_value_text(&self) -> String {
+    pub fn bare_value_text(&self) -> String {
         self.scale().with_unit(self.metric.value)
     }
 
-    pub(super) fn spread_text(&self) -> String {
+    pub fn spread_text(&self) -> String {
         let ends = (self.metric.lower_value, self.metric.upper_value);
         self.scale().spread(self.metric.value, ends).unwrap_or_default()
     }
 
-    pub(super) fn baseline_text(&self) -> String {
+    pub fn baseline_text(&self) -> String {
         self.baseline().map(|baseline| self.scale().with_unit(baseline)).unwrap_or_default()
     }
 
-    /// The crossed limit: `above 1.050 µs`.
-    pub(super) fn limit_text(&self) -> String {
-        let Some(verdict) = self.verdict else { return String::new() };
+    /// The crossed limit.
+    pub fn limit(&self) -> Option<(Limit, f64)> {
+        let verdict = self.verdict?;
         let limits = verdict.boundary.unwrap_or_default();
-        let (word, limit) = match self.alert.map(|alert| alert.limit).or(verdict.limit) {
-            Some(Limit::Lower) => ("below", limits.lower_limit),
-            Some(Limit::Upper) => ("above", limits.upper_limit),
-            None => return String::new(),
+        let side = self.alert.map(|alert| alert.limit).or(verdict.limit)?;
+        let limit = match side {
+            Limit::Lower => limits.lower_limit,
+            Limit::Upper => limits.upper_limit,
         };
-        let scale = self.measure.scale(self.metric.value, limit);
-        limit.map(|limit| format!("{word} {}", scale.with_unit(limit))).unwrap_or_default()
+        Some((side, limit?))
+    }
+
+    /// The crossed limit: `above 1.050 µs`.
+    pub fn limit_text(&self) -> String {
+        let Some((side, limit)) = self.limit() else { return String::new() };
+        let word = match side {
+            Limit::Lower => "below",
+            Limit::Upper => "above",
+        };
+        let scale = self.measure.scale(self.metric.value, Some(limit));
+        format!("{word} {}", scale.with_unit(limit))
     }
 
     /// The change alone: `+4.2 %`.
-    pub(super) fn change_text(&self) -> String {
+    pub fn change_text(&self) -> String {
         let change = self.verdict.and_then(|verdict| verdict.change);
         change.map(|change| share::change(change.relative)).unwrap_or_default()
     }
 
     /// The interval of the change: `+3.9 to +4.5`, in percent. Empty without randomness.
-    pub(super) fn interval_text(&self) -> String {
+    pub fn interval_text(&self) -> String {
         let change = self.verdict.and_then(|verdict| verdict.change);
         let Some((lower, upper)) = change.and_then(|change| change.lower.zip(change.upper)) else {
             return String::new();
@@ -56,7 +66,7 @@ impl ReportRow<'_> {
     }
 
     /// The change with its interval: `+4.2 % (+3.9 to +4.5)`.
-    pub(super) fn change_and_interval(&self) -> String {
+    pub fn change_and_interval(&self) -> String {
         match (self.change_text(), self.interval_text()) {
             (change, interval) if interval.is_empty() => change,
             (change, interval) => format!("{change} ({interval})"),
@@ -64,7 +74,7 @@ impl ReportRow<'_> {
     }
 
     /// The verdict in a word or two: `worse`, or `no change ≥ 1.3 %` if smaller ones would not have been detected.
-    pub(super) fn verdict_text(&self) -> String {
+    pub fn verdict_text(&self) -> String {
         let word = outcome_word(self.outcome());
         if self.benchmark.is_ignored && self.outcome() == Outcome::NotJudged {
             return "ignored".to_owned();

@@ -24,7 +24,7 @@ const QUIET_MIN: usize = 3;
 
 pub fn human(page: &Page<'_>, style: Style) -> String {
     let paint = style.paint();
-    let rows = ReportRow::by_weight(page);
+    let rows = ReportRow::by_weight(page.report, page.thresholds);
     let mut blocks = vec![heading(page, paint, style.width)];
     if !rows.is_empty() {
         blocks.push(table(page, &rows, style));

@@ -24,7 +24,7 @@ use super::{Page, row::ReportRow, verdict};
 pub fn json(page: &Page<'_>) -> Value {
     let report = page.report;
     let entities = Entities::of(page);
-    let rows = ReportRow::all(page);
+    let rows = ReportRow::all(page.report, page.thresholds);
     // Rows are in report order.
     let mut rest = rows.iter();
     let mut results = Vec::new();
@@ -123,7 +123,8 @@ fn row_additions(row: &ReportRow<'_>) -> Value {
         "p": verdict.and_then(|verdict| verdict.p),
         "smallest_visible": verdict.and_then(|verdict| verdict.smallest_visible),
         "points": verdict.map(|verdict| verdict.points),
-        "reason": verdict.map(|verdict| &verdict.reason),
+        "reason": row.reason_text(),
+        "reason_fields": verdict.map(|verdict| &verdict.reason),
         "limit": verdict.and_then(|verdict| verdict.limit),
         "is_suspect": row.outcome().is_suspect(),
         "is_ignored": row.benchmark.is_ignored,

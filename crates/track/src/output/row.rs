@@ -5,66 +5,72 @@ use std::{
     collections::HashMap,
 };
 
-use super::Page;
 use crate::model::{
-    Alert, AlertStatus, BenchmarkResults, Measure, Metric, Outcome, ThresholdModel, Verdict,
+    Alert, AlertStatus, BenchmarkResults, Measure, Metric, Outcome, Report, ThresholdModel, Verdict,
 };
 
+/// A metric of a report, with what belongs to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ReportRow<'a> {
-    pub(super) iteration: u32,
-    pub(super) benchmark: &'a BenchmarkResults,
-    pub(super) measure: &'a Measure,
-    pub(super) metric: &'a Metric,
+pub struct ReportRow<'a> {
+    pub iteration: u32,
+    pub benchmark: &'a BenchmarkResults,
+    pub measure: &'a Measure,
+    pub metric: &'a Metric,
     /// `None` without a verdict.
-    pub(super) verdict: Option<&'a Verdict>,
-    pub(super) threshold: Option<&'a ThresholdModel>,
-    pub(super) alert: Option<&'a Alert>,
+    pub verdict: Option<&'a Verdict>,
+    pub threshold: Option<&'a ThresholdModel>,
+    pub alert: Option<&'a Alert>,
 }
 
 /// Maximum number of noisy rows listed individually.
 pub(super) const NOISY_MAX: usize = 3;
 
 impl<'a> ReportRow<'a> {
-    /// All metrics, in report order.
-    pub(super) fn all(page: &Page<'a>) -> Vec<Self> {
-        let alerts = page.report.alerts.iter();
-        let alerts: HashMap<_, _> = alerts
-            .map(|alert| ((alert.iteration, &alert.benchmark, &alert.measure), alert))
-            .collect();
-        let metrics = page.report.metrics().enumerate();
-        let row = |(place, (iteration, benchmark, measure, metric))| Self {
-            iteration,
-            benchmark,
-            measure,
-            metric,
-            verdict: page.report.verdicts.get(place),
-            threshold: page.thresholds.get(place).and_then(Option::as_ref),
-            alert: alerts.get(&(iteration, &benchmark.name, &measure.slug)).copied(),
+    /// All metrics, in report order. `thresholds` are those behind the verdicts, in their order.
+    pub fn all(report: &'a Report, thresholds: &'a [Option<ThresholdModel>]) -> Vec<Self> {
+        let verdicts = report.verdicts.iter().enumerate();
+        let verdicts: HashMap<_, _> =
+            verdicts.map(|(at, it)| ((it.iteration, &it.benchmark, &it.measure), at)).collect();
+        let alerts = report.alerts.iter();
+        let alerts: HashMap<_, _> =
+            alerts.map(|it| ((it.iteration, &it.benchmark, &it.measure), it)).collect();
+        let row = |(iteration, benchmark, measure, metric): (_, &'a BenchmarkResults, _, _)| {
+            let measure: &'a Measure = measure;
+            let key = (iteration, &benchmark.name, &measure.slug);
+            let verdict = verdicts.get(&key).copied();
+            Self {
+                iteration,
+                benchmark,
+                measure,
+                metric,
+                verdict: verdict.and_then(|at| report.verdicts.get(at)),
+                threshold: verdict.and_then(|at| thresholds.get(at)?.as_ref()),
+                alert: alerts.get(&key).copied(),
+            }
         };
-        metrics.map(row).collect()
+        report.metrics().map(row).collect()
     }
 
     /// All metrics, most important first: alerts, worse, better, changed, moved together, then the rest; larger changes
     /// first.
-    pub(super) fn by_weight(page: &Page<'a>) -> Vec<Self> {
-        let mut rows = Self::all(page);
+    pub fn by_weight(report: &'a Report, thresholds: &'a [Option<ThresholdModel>]) -> Vec<Self> {
+        let mut rows = Self::all(report, thresholds);
         let weight = |row: &Self| (Reverse(row.is_active()), row.outcome());
         rows.sort_by(|a, b| weight(a).cmp(&weight(b)).then_with(|| b.size_cmp(a)));
         rows
     }
 
-    pub(super) fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> Outcome {
         self.verdict.map_or(Outcome::NotJudged, |verdict| verdict.outcome)
     }
 
     /// Whether it raises an alert that is neither dismissed nor silenced.
-    pub(super) fn is_active(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         self.alert.is_some_and(|alert| alert.status == AlertStatus::Active)
     }
 
     /// Whether it is notable.
-    pub(super) fn is_loud(&self) -> bool {
+    pub fn is_loud(&self) -> bool {
         let is_quiet = matches!(
             self.outcome(),
             Outcome::NoChange | Outcome::TooLittleHistory | Outcome::NotJudged
@@ -86,7 +92,12 @@ impl<'a> ReportRow<'a> {
         (told.collect(), noisy().count().saturating_sub(NOISY_MAX))
     }
 
-    pub(super) fn baseline(&self) -> Option<f64> {
+    /// Why the verdict has its outcome; empty without a verdict.
+    pub fn reason_text(&self) -> String {
+        self.verdict.map(|verdict| verdict.reason.text(self.measure)).unwrap_or_default()
+    }
+
+    pub fn baseline(&self) -> Option<f64> {
         self.verdict?.boundary?.baseline
     }
 

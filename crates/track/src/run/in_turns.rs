@@ -14,7 +14,10 @@ use crate::{
     compare::{self, ComparedRow, Comparison, End},
     decide::Look,
     judge::Background,
-    model::{BenchmarkName, Boundary, Change, Notice, NoticeKind, NoticeText, Outcome},
+    model::{
+        BenchmarkName, Boundary, Change, Interleaved, Notice, NoticeKind, NoticeText, Outcome,
+        ReasonNote,
+    },
     output::short_hash,
 };
 
@@ -78,12 +81,16 @@ fn take_over(
     comparison: &Comparison,
     background: &Background,
 ) {
-    let beside = format!(
-        "measured again, alternating with {} ({} of runs in {:.0} s)",
-        short_hash(&comparison.base.commit),
-        plural(comparison.pairs, "pair"),
-        comparison.elapsed_s
-    );
+    let of = |row: Option<&ComparedRow>, is_worse, look: &Look| Interleaved {
+        base: short_hash(&comparison.base.commit).to_owned(),
+        pairs: comparison.pairs,
+        elapsed_s: comparison.elapsed_s,
+        is_worse,
+        change: row.and_then(|row| row.change),
+        interval: row.and_then(|row| row.interval),
+        change_from_history: look.change,
+    };
+    let Some(how) = worse.first().map(|look| of(None, false, look).how()) else { return };
     let mut undecided: Vec<Look> = Vec::new();
     let mut told: Vec<String> = Vec::new();
     for look in worse {
@@ -100,12 +107,9 @@ fn take_over(
         verdict.boundary = Some(Boundary { baseline: Some(row.base), ..Boundary::default() });
         verdict.change = row.change.map(|relative| Change { relative, lower: None, upper: None });
         verdict.smallest_visible = row.smallest_visible;
-        let found = found(row, outcome);
-        verdict.reason = format!(
-            "{beside}: {found}; beside history it was {}, but {}",
-            share::change(look.change),
-            verdict.reason
-        );
+        let comparison = of(Some(row), outcome == Outcome::Worse, look);
+        let found = comparison.found();
+        verdict.reason.notes.push(ReasonNote::Interleaved(comparison));
         let line = format!("{} {}: {found}", row.benchmark, row.measure.label());
         if !told.contains(&line) {
             told.push(line);
@@ -116,13 +120,13 @@ fn take_over(
         }
     }
     if !told.is_empty() {
-        finding.remarks.push(format!("{beside}: {}", told.join("; ")));
+        finding.remarks.push(format!("{how}: {}", told.join("; ")));
     }
     let open = match comparison.end {
         End::Interrupted => "they were interrupted before anything was decided",
         End::Precise | End::TimeSpent => "they showed too little to decide",
     };
-    tell(finding, &undecided, &format!("{beside} {open}"));
+    tell(finding, &undecided, &format!("{how} {open}"));
 }
 
 /// The outcome of a row about a metric that looks worse. `None` if such a change might be missed.
@@ -141,17 +145,6 @@ fn decided(row: &ComparedRow, look: &Look) -> Option<Outcome> {
         | compare::PairedVerdict::TooFewPairs
         | compare::PairedVerdict::NotJudged => None,
     }
-}
-
-/// `worse, +31.0 % (99.7 % interval +29.5 to +32.6)`.
-fn found(row: &ComparedRow, outcome: Outcome) -> String {
-    let change = row.change.map(share::change).unwrap_or_default();
-    let interval = row.interval.map(|it| {
-        let (confidence, lies) = (share::size(it.confidence), share::interval(it.lower, it.upper));
-        format!(" ({confidence} interval {lies})")
-    });
-    let word = if outcome == Outcome::Worse { "worse" } else { "not worse" };
-    format!("{word}, {change}{}", interval.unwrap_or_default())
 }
 
 /// Adds a notice about metrics with the same reason.

@@ -5,7 +5,7 @@ use super::*;
 fn check(history: &[f64], value: f64, expected: Outcome) -> Verdict {
     let found = verdict(latency(history, value));
     let points = history.len();
-    assert_eq!(found.outcome, expected, "{points} points, {value}: {}", found.reason);
+    assert_eq!(found.outcome, expected, "{points} points, {value}: {}", found.why());
     found
 }
 
@@ -31,8 +31,8 @@ fn verdicts_tell_what_they_rest_on() {
     let boundary = found.boundary.expect("a boundary");
     assert!(boundary.upper_limit < Some(120.0) && boundary.lower_limit > Some(80.0));
     assert_eq!(found.points, 100);
-    let spreads = found.reason.split_once(" spreads").and_then(|(count, _)| count.parse().ok());
-    assert!(spreads.is_some_and(|count: f64| (7.0..13.0).contains(&count)), "{}", found.reason);
+    let spreads = found.why().split_once(" spreads").and_then(|(count, _)| count.parse().ok());
+    assert!(spreads.is_some_and(|count: f64| (7.0..13.0).contains(&count)), "{}", found.why());
 }
 
 /// A dozen reports of five benchmarks with a spread of a few percent, one of which takes twice as long: shown at once,
@@ -90,7 +90,7 @@ fn one_boundary_is_one_side() {
                 (outcome, alerts),
                 "{about}"
             );
-            let says = found.verdicts[0].reason.contains("no limit on this side");
+            let says = found.verdicts[0].why().contains("no limit on this side");
             assert_eq!(says, alerts == 0 && outcome != Outcome::Better, "{about}");
         }
     };
@@ -116,7 +116,7 @@ fn small_changes_do_not_count() {
     check(&history, 101.1, Outcome::Worse);
     let check = |upper, value, expected| {
         let found = verdict(under(Test::Auto, None, Some(upper), &history, value));
-        assert_eq!(found.outcome, expected, "{upper} {value}: {}", found.reason);
+        assert_eq!(found.outcome, expected, "{upper} {value}: {}", found.why());
     };
     check(0.05, 104.0, Outcome::NoChange);
     check(0.05, 106.0, Outcome::Worse);
@@ -166,7 +166,7 @@ fn intervals_and_verdicts_do_not_contradict_each_other() {
             let Some((lower, upper)) = change.lower.zip(change.upper) else { continue };
             assert!(lower >= -1.0 && lower <= change.relative, "{found:?}");
             let is_away = lower > 0.0 || upper < 0.0;
-            let is_told = found.reason.contains(apart);
+            let is_told = found.why().contains(apart);
             let is_quiet = matches!(found.outcome, Outcome::NoChange | Outcome::TooNoisy);
             assert!(
                 !is_away || is_told || !is_quiet || found.outcome == Outcome::TooNoisy,
@@ -184,7 +184,7 @@ fn a_new_level_is_found_late_and_becomes_the_baseline() {
     let mut history = noise(60, 100.0, 2.0, 5);
     history.extend(noise(4, 106.5, 2.0, 6));
     let found = check(&history, 106.5, Outcome::Worse);
-    assert!(found.reason.contains("the newest 4 reports deviate"), "{}", found.reason);
+    assert!(found.why().contains("the newest 4 reports deviate"), "{}", found.why());
     history.extend(noise(20, 106.5, 2.0, 7));
     let found = check(&history, 106.5, Outcome::NoChange);
     let baseline = found.boundary.and_then(|boundary| boundary.baseline).expect("a baseline");
@@ -200,7 +200,7 @@ fn samples_confirm_and_hardly_ever_decide() {
         let history = noise(points, 100.0, 2.0, 9);
         let samples = (fast.clone(), new.to_vec());
         let found = verdict(Made { samples, ..latency(&history, value) });
-        assert_eq!(found.outcome, expected, "{points} {value}: {}", found.reason);
+        assert_eq!(found.outcome, expected, "{points} {value}: {}", found.why());
     };
     check(60, 130.0, &slow, Outcome::Worse);
     check(60, 130.0, &wild, Outcome::NoChange);
@@ -228,7 +228,7 @@ fn change_point_wants_a_level() {
         history.extend(later);
         let model = Some(ThresholdModel::new(Test::ChangePoint));
         let found = verdict(Made { model, ..latency(&history, value) });
-        assert_eq!(found.outcome, expected, "{later:?} {value}: {}", found.reason);
+        assert_eq!(found.outcome, expected, "{later:?} {value}: {}", found.why());
     };
     check(&[], 150.0, Outcome::NoChange);
     check(&[119.0, 121.0, 120.0, 122.0], 120.0, Outcome::Worse);
@@ -250,6 +250,6 @@ fn few_points_of_many_benchmarks_say_so() {
     assert!(!noisy.is_empty());
     for one in noisy {
         let expected = "6 points are too few to judge 300 metrics at once: they differ by ";
-        assert!(one.reason.starts_with(expected), "{}", one.reason);
+        assert!(one.why().starts_with(expected), "{}", one.why());
     }
 }

@@ -8,7 +8,7 @@ fn any_change_is_a_change() {
         let measure = Measure::named("instructions");
         let made = under(Test::Auto, None, tolerance, history, value);
         let found = verdict(Made { measure, ..made });
-        assert_eq!(found.outcome, expected, "{history:?} {value}: {}", found.reason);
+        assert_eq!(found.outcome, expected, "{history:?} {value}: {}", found.why());
         assert_eq!(found.p, None);
     };
     check(&[], 55.0, None, Outcome::TooLittleHistory);
@@ -38,6 +38,9 @@ fn what_is_better_is_an_alert_only_where_a_limit_is_set() {
 #[test]
 fn the_reason_names_the_commit_and_the_difference() {
     let measure = Measure::named("instructions");
-    let found = verdict(Made { measure, ..latency(&[55.0], 56.0) });
-    assert_eq!(found.reason, "an exact measure that was 55 at 0123456789 differs by 1");
+    let found = verdict(Made { measure: measure.clone(), ..latency(&[55.0], 56.0) });
+    assert_eq!(
+        found.reason.text(&measure),
+        "an exact measure that was 55 at 0123456789 differs by 1"
+    );
 }

@@ -54,7 +54,7 @@ fn boundaries() {
 fn outcomes() {
     let check = |test, upper, history: &[f64], value, expected| {
         let found = verdict(under(test, None, Some(upper), history, value));
-        assert_eq!(found.outcome, expected, "{test} {value}: {}", found.reason);
+        assert_eq!(found.outcome, expected, "{test} {value}: {}", found.why());
     };
     use Outcome::{NoChange, TooLittleHistory, Worse};
     check(Test::Static, 5.0, &[], 5.1, Worse);

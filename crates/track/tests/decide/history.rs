@@ -16,7 +16,7 @@ fn sizes_and_windows() {
             verdict(Made { model: Some(model), ..latency(&noise(30, 100.0, 1.0, 1), 900.0) });
         let is_short = least.is_some_and(|least| points < least as usize);
         assert_eq!(found.points, points);
-        assert_eq!(found.outcome == Outcome::TooLittleHistory, is_short, "{}", found.reason);
+        assert_eq!(found.outcome == Outcome::TooLittleHistory, is_short, "{}", found.why());
     };
     check(None, None, None, 30);
     check(None, Some(8), None, 8);
@@ -35,7 +35,7 @@ fn the_newest_count() {
         ..ThresholdModel::new(Test::Percentage)
     };
     let found = verdict(Made { model: Some(model), ..latency(&history, 105.0) });
-    assert_eq!(found.outcome, Outcome::NoChange, "{}", found.reason);
+    assert_eq!(found.outcome, Outcome::NoChange, "{}", found.why());
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn other_machines_and_other_kernels() {
         let made = Made { environments, ..latency(&history, 165.0) };
         let decision = judge_in(&[made], &machine("EPYC", "6.19"));
         let found = &decision.verdicts[0];
-        assert_eq!((found.points, found.outcome), (points, outcome), "{}", found.reason);
-        assert!(found.reason.contains(words), "{}", found.reason);
+        assert_eq!((found.points, found.outcome), (points, outcome), "{}", found.why());
+        assert!(found.why().contains(words), "{}", found.why());
     };
     check(machine("Xeon", "6.18"), 17, Outcome::MaybeWorse, "kernel 6.18 → 6.19");
     check(machine("EPYC", "6.1"), 67, Outcome::Worse, "kernel 6.18 → 6.19");
@@ -71,6 +71,6 @@ fn a_machine_without_history() {
     let decision = judge_in(&[made], &cpu("EPYC"));
     let found = &decision.verdicts[0];
     assert_eq!(found.outcome, Outcome::TooLittleHistory);
-    assert!(found.reason.contains("50 more were measured on another machine"), "{}", found.reason);
+    assert!(found.why().contains("50 more were measured on another machine"), "{}", found.why());
     assert_eq!(decision.notices.len(), 1);
 }

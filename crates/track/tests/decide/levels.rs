@@ -16,7 +16,7 @@ fn replay(values: &[f64], test: Test, imported: usize) -> Vec<Verdict> {
 }
 
 fn is_level(one: &Verdict) -> bool {
-    one.outcome == Outcome::Worse && one.reason.starts_with("a new level")
+    one.outcome == Outcome::Worse && one.why().starts_with("a new level")
 }
 
 /// Indices of alerts about a new level. Their change is that of the value, which is not among the better ones of the
@@ -86,7 +86,7 @@ fn what_was_an_alert_at_once_is_no_news_as_a_level() {
     assert!(found[60..64].iter().any(|one| one.outcome == Outcome::Worse), "{:?}", found[61]);
     assert!(!found.iter().any(is_level), "{:?}", found.iter().find(|one| is_level(one)));
     let last = found.last().expect("one");
-    assert_eq!(last.outcome, Outcome::NoChange, "{}", last.reason);
+    assert_eq!(last.outcome, Outcome::NoChange, "{}", last.why());
 }
 
 /// A drift counts as noise, but is mentioned, and never raises an alert alone.
@@ -98,9 +98,8 @@ fn a_drift_that_widens_the_limits_is_named() {
             noise.map(|(at, noise)| 100.0 * rate.powi(at as i32) * (1.0 + noise)).collect();
         let found = replay(&values, Test::Auto, 0);
         let alerts = found.iter().filter(|one| one.outcome == Outcome::Worse).count();
-        let told =
-            found.iter().filter(|one| one.reason.contains("which widens the limits")).count();
-        let last = &found[159].reason;
+        let told = found.iter().filter(|one| one.why().contains("which widens the limits")).count();
+        let last = found[159].why();
         assert!(alerts == 0 && told > 60, "{rate}: {alerts} alerts, told {told} times: {last}");
         assert!(last.contains(expected), "{rate}: {last}");
     }
@@ -115,15 +114,18 @@ fn an_alert_is_not_repeated_by_the_next_commits() {
         let marks = outcomes.iter().map(|&outcome| Some(outcome));
         made.outcomes = vec![None; 20].into_iter().chain(marks).collect();
         let decision = judge_of(Some("fedcba9876543210"), &[made.clone()], &same);
-        assert_eq!(decision.verdicts[0].outcome, Outcome::Worse, "{}", decision.verdicts[0].reason);
+        assert_eq!(decision.verdicts[0].outcome, Outcome::Worse, "{}", decision.verdicts[0].why());
         let again = judge_of(Some("0123456789abcdef"), &[made], &same);
         assert_eq!(again.alerts, [0], "the commit itself, measured again");
-        (decision.alerts, decision.verdicts[0].reason.clone())
+        (decision.alerts, decision.verdicts[0].why())
     };
     let check = |values: &[f64], outcomes: &[Outcome], value, is_told: bool| {
         let (alerts, reason) = slow(values, outcomes, value);
         assert_eq!(alerts.is_empty(), is_told, "{value} after {values:?}: {reason}");
-        assert_eq!(reason.ends_with("; so it was at 0123456789, whose alert it is"), is_told);
+        assert_eq!(
+            reason.ends_with("; commit 0123456789 already raised the alert about it"),
+            is_told
+        );
     };
     let worse = Outcome::Worse;
     check(&[], &[], 150.0, false);

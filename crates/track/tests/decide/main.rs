@@ -127,6 +127,17 @@ fn judge(all: &[Made]) -> Decision {
     judge_in(all, &Environment::default())
 }
 
+trait Why {
+    /// The reason as text.
+    fn why(&self) -> String;
+}
+
+impl Why for Verdict {
+    fn why(&self) -> String {
+        self.reason.text(&Measure::latency())
+    }
+}
+
 /// The verdict about a metric that is alone in its report.
 fn verdict(made: Made) -> Verdict {
     judge(&[made]).verdicts.swap_remove(0)

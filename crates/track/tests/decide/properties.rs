@@ -120,7 +120,9 @@ proptest! {
                 change.and_then(|change| change.lower), change.and_then(|change| change.upper),
             ];
             prop_assert!(numbers.iter().flatten().all(|number| number.is_finite()), "{found:?}");
-            prop_assert!(!found.reason.is_empty());
+            let json = serde_json::to_string(&found).expect("JSON");
+            prop_assert_eq!(&serde_json::from_str::<Verdict>(&json).expect(&json), &found);
+            prop_assert!(!found.why().is_empty());
         }
     }
 }

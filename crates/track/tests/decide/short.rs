@@ -11,9 +11,9 @@ fn made(points: usize, value: f64) -> Made {
 /// Checks that nothing was decided, and returns how it looks.
 fn look(made: Made) -> Option<Look> {
     let Decision { verdicts, alerts, looks, .. } = judge(&[made]);
-    assert_eq!(verdicts[0].outcome, Outcome::TooLittleHistory, "{}", verdicts[0].reason);
+    assert_eq!(verdicts[0].outcome, Outcome::TooLittleHistory, "{}", verdicts[0].why());
     assert_eq!((verdicts[0].limit, alerts.len()), (None, 0));
-    assert!(verdicts[0].reason.contains("of the 5 reports that are needed"));
+    assert!(verdicts[0].why().contains("of the 5 reports that are needed"));
     assert!(looks.len() <= 1);
     looks.first().copied()
 }
@@ -63,7 +63,7 @@ fn a_threshold_that_asks_for_more_points_is_heard() {
         assert_eq!((&*decision.looks, &*decision.alerts), (&[][..], &[][..]), "{points}");
         let found = &decision.verdicts[0];
         assert_eq!(found.outcome, Outcome::TooLittleHistory);
-        assert!(found.reason.starts_with(expected), "{}", found.reason);
+        assert!(found.why().starts_with(expected), "{}", found.why());
     }
 }
 

@@ -28,15 +28,15 @@ fn lasting(history: &[f64], value: f64, reports: usize, seed: u64) -> Vec<Verdic
 fn a_factor_of_five_after_two_spikes_is_shown() {
     let history = spiky(8, &[2, 5], 1);
     let found = verdict(latency(&history, 500.0));
-    assert_eq!(found.outcome, Outcome::Worse, "none of its spikes comes near: {}", found.reason);
+    assert_eq!(found.outcome, Outcome::Worse, "none of its spikes comes near: {}", found.why());
     let found = verdict(latency(&history, 180.0));
-    assert_eq!(found.outcome, Outcome::MaybeWorse, "{}", found.reason);
-    assert!(found.reason.contains("2 of 8 points are spikes"), "{}", found.reason);
+    assert_eq!(found.outcome, Outcome::MaybeWorse, "{}", found.why());
+    assert!(found.why().contains("2 of 8 points are spikes"), "{}", found.why());
     assert!(found.smallest_visible.is_some_and(|visible| visible < 0.3), "{found:?}");
     let again = verdict(Made { repeats: vec![498.0, 505.0], ..latency(&history, 500.0) });
-    assert_eq!(again.outcome, Outcome::Worse, "{}", again.reason);
+    assert_eq!(again.outcome, Outcome::Worse, "{}", again.why());
     let gone = verdict(Made { repeats: vec![101.0], ..latency(&history, 500.0) });
-    assert_eq!(gone.outcome, Outcome::NoChange, "{}", gone.reason);
+    assert_eq!(gone.outcome, Outcome::NoChange, "{}", gone.why());
     assert_eq!(lasting(&history, 500.0, 3, 2)[2].outcome, Outcome::Worse);
 }
 
@@ -45,7 +45,7 @@ fn half_more_after_one_spike_of_six_is_shown() {
     let mut history = noise(6, 100.0, 1.0, 3);
     history[3] = 135.0;
     let found = verdict(latency(&history, 155.0));
-    assert!(is_shown(&found), "{}", found.reason);
+    assert!(is_shown(&found), "{}", found.why());
     assert_eq!(lasting(&history, 155.0, 3, 4)[2].outcome, Outcome::Worse);
 }
 
@@ -81,9 +81,9 @@ fn a_refuted_value_is_not_the_first_of_a_new_level() {
     assert_eq!(verdict(next()).outcome, Outcome::Worse);
     let repeats_before = |again: f64| [vec![Vec::new(); 12], vec![vec![again]]].concat();
     let refuted = verdict(Made { repeats_before: repeats_before(100.5), ..next() });
-    assert_eq!(refuted.outcome, Outcome::MaybeWorse, "{}", refuted.reason);
+    assert_eq!(refuted.outcome, Outcome::MaybeWorse, "{}", refuted.why());
     let recurred = verdict(Made { repeats_before: repeats_before(139.0), ..next() });
-    assert_eq!(recurred.outcome, Outcome::Worse, "{}", recurred.reason);
+    assert_eq!(recurred.outcome, Outcome::Worse, "{}", recurred.why());
 }
 
 /// Iterations of a report count as one report, since they share the machine's state.
@@ -92,14 +92,14 @@ fn iterations_are_not_so_many_reports() {
     let mut history = noise(24, 100.0, 1.0, 9);
     history.extend([111.0, 111.4, 110.8]);
     let iterations = verdict(Made { points_per_report: 3, ..latency(&history, 111.2) });
-    assert!(iterations.reason.contains("newest 2 reports"), "{}", iterations.reason);
+    assert!(iterations.why().contains("newest 2 reports"), "{}", iterations.why());
     let reports = verdict(latency(&history, 111.2));
-    assert_eq!(reports.outcome, Outcome::Worse, "{}", reports.reason);
-    assert!(reports.reason.contains("newest 4 reports"), "{}", reports.reason);
+    assert_eq!(reports.outcome, Outcome::Worse, "{}", reports.why());
+    assert!(reports.why().contains("newest 4 reports"), "{}", reports.why());
     history.extend([111.1, 110.9, 111.3]);
     let three = verdict(Made { points_per_report: 3, ..latency(&history, 111.2) });
-    assert_eq!(three.outcome, Outcome::Worse, "{}", three.reason);
-    assert!(three.reason.contains("newest 3 reports"), "{}", three.reason);
+    assert_eq!(three.outcome, Outcome::Worse, "{}", three.why());
+    assert!(three.why().contains("newest 3 reports"), "{}", three.why());
 }
 
 /// An alert is repeated while the new level is new. Then it becomes the baseline.
@@ -110,7 +110,7 @@ fn a_new_level_is_not_absorbed_unseen() {
     let alerts: Vec<bool> = found.iter().map(|one| one.outcome == Outcome::Worse).collect();
     assert!(alerts[1..5].iter().all(|is_alert| *is_alert), "{alerts:?}");
     let last = found.last().expect("one");
-    assert_eq!(last.outcome, Outcome::NoChange, "{}", last.reason);
+    assert_eq!(last.outcome, Outcome::NoChange, "{}", last.why());
     let baseline = last.boundary.and_then(|boundary| boundary.baseline).expect("a baseline");
     assert!((118.0..122.0).contains(&baseline), "{baseline}");
 }
@@ -126,8 +126,8 @@ fn nothing_is_promised_that_cannot_be_seen() {
     let found = verdict(latency(&wild, 60.0));
     assert_eq!(found.outcome, Outcome::TooNoisy, "{found:?}");
     assert_eq!(found.smallest_visible, None);
-    assert!(found.reason.starts_with("history too noisy to judge: "), "{}", found.reason);
-    assert!(found.reason.ends_with("; --confirm or more iterations"), "{}", found.reason);
+    assert!(found.why().starts_with("history too noisy to judge: "), "{}", found.why());
+    assert!(found.why().ends_with("; --confirm or more iterations"), "{}", found.why());
 }
 
 /// A machine alternating between two levels has not changed, however well its values agree.
@@ -149,7 +149,7 @@ fn suspects_are_no_alerts() {
     let decision = judge(&[latency(&noise(12, 100.0, 2.0, 3), 60.0)]);
     assert_eq!(decision.verdicts[0].outcome, Outcome::MaybeBetter);
     assert!(decision.verdicts[0].outcome.is_suspect() && decision.alerts.is_empty());
-    assert!(decision.verdicts[0].reason.ends_with("the next report decides"));
+    assert!(decision.verdicts[0].why().ends_with("the next report decides"));
 }
 
 /// Consecutive spikes, each of which was gone when measured again, are not a new level.
@@ -159,7 +159,7 @@ fn spikes_that_do_not_recur_are_no_level() {
     for report in 0..6 {
         let again = Made { repeats: vec![1_001.0], ..latency(&history, 2_000.0) };
         let found = verdict(again);
-        assert_eq!(found.outcome, Outcome::NoChange, "{report}: {}", found.reason);
+        assert_eq!(found.outcome, Outcome::NoChange, "{report}: {}", found.why());
         history.push(2_000.0);
     }
 }
@@ -170,7 +170,7 @@ fn pushes_that_deviate_alike_are_no_spikes() {
     let history = noise(12, 100.0, 1.0, 3);
     let check = |pushes: &[f64], value, expected| {
         let found = verdict(Made { pushes: pushes.to_vec(), ..latency(&history, value) });
-        assert_eq!(found.outcome, expected, "{pushes:?} {value}: {}", found.reason);
+        assert_eq!(found.outcome, expected, "{pushes:?} {value}: {}", found.why());
     };
     check(&[], 112.0, Outcome::MaybeWorse);
     check(&[112.2], 112.0, Outcome::Worse);
@@ -191,7 +191,7 @@ fn a_value_that_no_spike_comes_near_is_an_alert_at_once() {
         let history = noise(12, 100.0, 1.0, seed);
         let check = |value: f64, expected| {
             let found = verdict(latency(&history, value));
-            assert_eq!(found.outcome, expected, "{seed} {value}: {}", found.reason);
+            assert_eq!(found.outcome, expected, "{seed} {value}: {}", found.why());
         };
         check(108.0, Outcome::MaybeWorse);
         check(150.0, Outcome::Worse);

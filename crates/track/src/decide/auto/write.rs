@@ -1,20 +1,18 @@
 //! Creates the verdict about one metric.
 
-use wingbeat_text::{grouped, plural, share};
-
 use super::{
     super::{
-        Series,
         history::History,
         level::{crossed, least_changes, reason_of_level},
         samples,
-        words::{chance, in_spreads, with_news},
     },
     Case, Settings, corrected,
     evidence::Evidence,
     run::NewestRun,
 };
-use crate::model::{Boundary, Change, Limit, Outcome, Verdict, notice::drift_words};
+use crate::model::{
+    Boundary, Change, Limit, Outcome, Reason, ReasonKind, ReasonNote, Verdict, reason::finite,
+};
 
 /// With a spread below this fraction of [`VISIBLE_MAX`], more points of history would make the metric judgeable.
 const SPREADS_OF_MANY: f64 = 10.0;
@@ -50,12 +48,12 @@ pub(super) fn write(
 
     let reason = judge(case, evidence, share, (p, judged_count), &bound, verdict);
     verdict.reason = match verdict.limit {
-        Some(_) => with_news(reason, history.news),
+        Some(_) => reason.with_news(history.news),
         None => reason,
     };
 }
 
-/// The outcome, and the prefix of the reason.
+/// Sets the outcome, and returns the reason.
 fn judge(
     case: &Case<'_>,
     evidence: &Evidence,
@@ -63,7 +61,7 @@ fn judge(
     (p, judged_count): (f64, usize),
     bound: &impl Fn(f64, f64) -> Boundary,
     verdict: &mut Verdict,
-) -> String {
+) -> Reason {
     let history = &case.history;
     let History { series, model, .. } = history;
     let Evidence { usual, value, limit, .. } = evidence;
@@ -84,15 +82,11 @@ fn judge(
         series.repeats.iter().all(recurs)
     });
     match (side.filter(|_| is_rare(evidence.p_usual)), run, new) {
-        (Some(side), ..) if disagree(side, level) => {
-            "the value is beyond the limit, but the raw samples of the runs do not differ so: a few wild \
-             samples made it"
-                .to_owned()
-        }
+        (Some(side), ..) if disagree(side, level) => ReasonKind::SamplesAlike.into(),
         (Some(side), ..) if is_rare(evidence.p_value) => {
             verdict.cross(side, series.measure.direction);
-            let (error, needed) = (in_spreads(evidence.error.abs()), in_spreads(*limit));
-            format!("{error} spreads from the usual level, where {needed} are needed ({})", chance(p))
+            let spreads = finite(evidence.error.abs());
+            ReasonKind::FarFromLevel { spreads, limit: finite(*limit), p }.into()
         }
         (_, Some((run, side)), _) if !disagree(side, run.before) => {
             verdict.cross(side, series.measure.direction);
@@ -101,23 +95,29 @@ fn judge(
                 // The change of the displayed value. The reason contains the median of all of them.
                 verdict.change = Change::exactly(series.metric.value, run.before);
             }
-            reason_of_run(&run, series.repeats.len(), p)
+            reason_of_run(&run, series.repeats.len(), p).into()
         }
         (_, _, Some((new, side))) if !disagree(side, new.before) => {
             verdict.cross(side, series.measure.direction);
             verdict.change = Change::exactly(series.metric.value, new.before);
             verdict.boundary = Some(bound(new.before, 0.0));
-            reason_of_level(new.before, new.after, new.points, p)
+            reason_of_level(new.before, new.after, new.points, p).into()
         }
         (Some(side), ..) => {
             verdict.suspect(side, series.measure.direction);
-            reason_of_suspect(evidence, series.repeats.len())
+            reason_of_suspect(evidence, series.repeats.len()).into()
         }
         _ => {
-            let reason = reason_of_quiet(evidence, series, (least, judged_count), verdict);
+            let mut reason = reason_of_quiet(evidence, (least, judged_count), verdict);
+            if verdict.outcome == Outcome::NoChange && evidence.value != series.metric.value {
+                reason.notes.push(ReasonNote::MeasuredAgain { value: evidence.value });
+            }
             // Limits widened by a drift are explained.
-            let drift = case.pieces.drift.map(|drift| drift_words(drift.relative(), drift.points));
-            reason + &drift.map_or_else(String::new, |drift| format!("; it {drift}, which widens the limits"))
+            reason.notes.extend(case.pieces.drift.map(|drift| ReasonNote::Drift {
+                change: finite(drift.relative()),
+                reports: drift.points,
+            }));
+            reason
         }
     }
 }
@@ -125,21 +125,15 @@ fn judge(
 /// The reason of a value that is neither rare nor suspect: quiet, or too noisy to be judged.
 fn reason_of_quiet(
     evidence: &Evidence,
-    series: &Series<'_>,
     (least, judged_count): ((f64, f64), usize),
     verdict: &mut Verdict,
-) -> String {
+) -> Reason {
     if verdict.smallest_visible.is_some_and(|visible| visible > VISIBLE_MAX) {
         verdict.outcome = Outcome::TooNoisy;
         verdict.smallest_visible = None;
-        return reason_of_noise(evidence, judged_count);
+        return reason_of_noise(evidence, judged_count).into();
     }
-    let value = evidence.value;
-    if value == series.metric.value {
-        return quiet_reason(evidence, least);
-    }
-    let again = series.measure.scale(value, None).with_unit(value);
-    format!("measured again it was {again}; {}", quiet_reason(evidence, least))
+    quiet_reason(evidence, least).into()
 }
 
 impl Evidence {
@@ -158,91 +152,48 @@ impl Evidence {
             ..change
         })
     }
+}
 
-    /// `3 of 20 points are spikes`; `None` without spikes.
-    fn spikes(&self) -> Option<String> {
-        let (spikes, points) = (self.usual.spikes, self.usual.errors.len());
-        match spikes {
-            0 => None,
-            1 => Some(format!("1 of {points} points is a spike")),
-            _ => Some(format!("{spikes} of {points} points are spikes")),
-        }
+fn reason_of_run(run: &NewestRun, repeats: usize, p: f64) -> ReasonKind {
+    ReasonKind::NewestDeviate {
+        reports: run.reports,
+        repeats,
+        is_all: run.are_all_off,
+        spreads: finite(run.error.abs()),
+        ratio: finite(run.ratio),
+        p,
     }
 }
 
-fn reason_of_run(run: &NewestRun, repeats: usize, p: f64) -> String {
-    let what = match (run.reports, repeats) {
-        (1, 1) => "measured twice, it is off".to_owned(),
-        (1, _) => format!("measured {} times, it is off", 1 + repeats),
-        (reports, _) if run.are_all_off => format!("the newest {reports} reports deviate"),
-        (reports, _) => format!("most of the newest {reports} reports deviate"),
-    };
-    let ratio = match run.ratio {
-        ratio if ratio < 1e6 => grouped(ratio as usize),
-        _ => "a million".to_owned(),
-    };
-    format!(
-        "{what} to the same side, by {} spreads in the median: a new level explains that {ratio} times \
-         better than spikes do ({})",
-        in_spreads(run.error.abs()),
-        chance(p)
-    )
+fn reason_of_suspect(evidence: &Evidence, repeats: usize) -> ReasonKind {
+    ReasonKind::PossibleSpike {
+        spreads: finite(evidence.error.abs()),
+        limit: finite(evidence.limit),
+        spikes: evidence.usual.spikes,
+        points: evidence.usual.errors.len(),
+        repeats,
+    }
 }
 
-fn reason_of_suspect(evidence: &Evidence, repeats: usize) -> String {
-    let why = match evidence.spikes() {
-        Some(spikes) => format!("{spikes}, so this may be one"),
-        None => {
-            let points = evidence.usual.errors.len();
-            format!("a history of {points} points cannot rule out a spike")
-        }
-    };
-    let next = if repeats == 0 { "" } else { ", even measured again" };
-    format!(
-        "{} spreads from the usual level, more than the {} that noise explains; but {why}{next}: the next \
-         report decides",
-        in_spreads(evidence.error.abs()),
-        in_spreads(evidence.limit)
-    )
+fn reason_of_noise(evidence: &Evidence, metrics: usize) -> ReasonKind {
+    let spread = finite(evidence.usual.spread / evidence.usual.level.abs());
+    let (spikes, points) = (evidence.usual.spikes, evidence.usual.errors.len());
+    match spikes == 0 && SPREADS_OF_MANY * spread <= VISIBLE_MAX {
+        true => ReasonKind::TooFewForAll { spread, points, metrics },
+        false => ReasonKind::Noisy { spread, spikes, points },
+    }
 }
 
-fn reason_of_noise(evidence: &Evidence, judged_count: usize) -> String {
-    let spread = evidence.usual.spread / evidence.usual.level.abs();
-    let points = evidence.usual.errors.len();
-    let Some(spikes) = evidence.spikes() else {
-        if SPREADS_OF_MANY * spread > VISIBLE_MAX {
-            let differ =
-                format!("the {points} points differ by {} from run to run", share::size(spread));
-            return format!("history too noisy to judge: {differ}; --confirm or more iterations");
-        }
-        let metrics = plural(judged_count, "metric");
-        return format!(
-            "{points} points are too few to judge {metrics} at once: they differ by {} from run to run, which \
-             does not show how rarely by more; later reports will be judged",
-            share::size(spread)
-        );
-    };
-    format!("history too noisy to judge: {spikes}; --confirm or more iterations")
-}
-
-fn quiet_reason(evidence: &Evidence, least: (f64, f64)) -> String {
-    let (error, needed) = (evidence.error.abs(), evidence.limit);
-    if error > needed {
+fn quiet_reason(evidence: &Evidence, least: (f64, f64)) -> ReasonKind {
+    let (error, limit) = (evidence.error.abs(), evidence.limit);
+    if error > limit {
         let is_down = evidence.value < evidence.usual.level;
-        let asked = share::size(if is_down { least.0 } else { least.1 });
-        return format!(
-            "more than chance explains, but below the least change that counts, {asked}"
-        );
+        return ReasonKind::BelowLeastChange { least: if is_down { least.0 } else { least.1 } };
     }
-    // The limit is for the whole report, the interval for this metric alone.
-    let apart = match error > evidence.half_width {
-        true => "; by chance alone 1 in 20 intervals leaves out 0, as this one does",
-        false => "",
-    };
-    format!(
-        "{} spreads from the level of {} points, where {} would be a change{apart}",
-        in_spreads(error),
-        evidence.usual.values,
-        in_spreads(needed)
-    )
+    ReasonKind::NearLevel {
+        spreads: finite(error),
+        points: evidence.usual.values,
+        limit: finite(limit),
+        is_beyond_interval: error > evidence.half_width,
+    }
 }

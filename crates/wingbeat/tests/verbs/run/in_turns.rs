@@ -5,6 +5,7 @@ use std::{fs, process};
 
 use rustix::process::Signal;
 use serde_json::Value;
+use wingbeat_track::model::Measure;
 
 use crate::{
     ran::{Ran, started, stopped, wait_for},
@@ -97,7 +98,8 @@ fn a_regression_is_an_alert_with_its_evidence() {
     assert!(reason.starts_with(&with) && reason.contains("worse, +"), "{reason}");
     assert!(ran.remarks().contains(&with), "{}", ran.remarks());
     let stored = bed.0.reports().pop().expect("a report");
-    assert_eq!((stored.alerts.len(), stored.verdicts[0].reason.as_str()), (1, reason));
+    let why = stored.verdicts[0].reason.text(&Measure::latency());
+    assert_eq!((stored.alerts.len(), why.as_str()), (1, reason));
     bed.0.assert_no_worktrees();
 }
 
