@@ -16,6 +16,7 @@
 //! - [`plot`]: draws series. Pure.
 //! - [`output`]: formats results as text for people and JSON for machines. Pure.
 //! - [`github`], [`remote`]: report to GitHub Actions, and send to a Bencher server.
+//! - [`bencher`]: Bencher's JSON, for these and for a server.
 //!
 //! [`import`] reads the histories of other tools. [`compare`] is separate: it runs two revisions alternately, without a
 //! history.
@@ -23,6 +24,7 @@
 //! [`decide`] implements `docs/judging-appendix.md`.
 
 pub mod adapter;
+pub mod bencher;
 mod command;
 pub mod compare;
 pub mod config;

@@ -23,8 +23,8 @@ pub use cells::outcome_word;
 pub use fragment::{html, markdown};
 pub use html::marker;
 pub use human::human;
-pub use json::json;
-pub use json::{adapter_name, sha1};
+
+pub use json::{adapter_name, json, sha1};
 pub(crate) use lines::explanations;
 pub use lines::{Sentence, sentences};
 pub use row::ReportRow;
@@ -33,7 +33,6 @@ pub use wingbeat_text::Style;
 
 pub(crate) use fragment::{causes, fitting, subject, table as limited_table};
 pub(crate) use html::{escaped, write as write_html};
-pub(crate) use json::time;
 pub(crate) use markdown::write as write_markdown;
 
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use super::{
     threshold::{Test, ThresholdModel},
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     Lower,
@@ -68,7 +68,7 @@ pub enum Outcome {
 }
 
 /// What a value was compared with, in the units of the measure.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Boundary {
     pub baseline: Option<f64>,
     pub lower_limit: Option<f64>,

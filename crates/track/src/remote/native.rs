@@ -1,10 +1,10 @@
 //! Requests and responses of a wingbeat server's native API, `/v1`, besides documents of the export format.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
+    bencher::JsonReport,
     explain::Explained,
     model::{Report, Threshold},
 };
@@ -32,7 +32,7 @@ pub struct Taken {
     pub refused: Vec<RefusedDocument>,
     /// For a single report: Bencher's `JsonReport`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub report: Option<Value>,
+    pub report: Option<JsonReport>,
     /// For a single report: the report as stored, with verdicts and alerts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judged: Option<Box<Report>>,

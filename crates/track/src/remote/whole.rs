@@ -52,9 +52,10 @@ impl Host {
             let (status, said) = (response.status, refused.reason.clone());
             return Err(RemoteError::Refused { url, status, said });
         }
-        let json = taken.report.unwrap_or_default().to_string();
-        let (mut answer, links) = Answer::parse(&json)
-            .map_err(|error| not_a_report(&url, &error.to_string(), &response.body))?;
+        let Some(report) = taken.report else {
+            return Err(not_a_report(&url, "it has no report", &response.body));
+        };
+        let (mut answer, links) = Answer::of(json!(report), report);
         answer.warnings.extend(self.exposure());
         match self.console(root) {
             Ok(console) => links.fill(&mut answer, &console, self.has_public_links),

@@ -331,8 +331,8 @@ fn alerts_are_annotations() {
         let job = Job::new("http://127.0.0.1:1").alarm();
         let told = job.tell(&Options { is_strict, ..Options::default() });
         let expected = format!(
-            "::{command} title=wingbeat my-proj%3A alert::a::b latency: 1.500 ± 0.500 ns; within the limits; new since then: 100 %25 off: \
-             far%0A\n"
+            "::{command} title=wingbeat my-proj%3A alert::a::b latency: 1.500 ± 0.500 ns; within the \
+             limits; new since then: 100 %25 off: far%0A\n"
         );
         assert_eq!(told.annotations, expected);
     };

@@ -1,6 +1,5 @@
 //! UUIDs and slugs derived from names, so that the same name identifies the same entity in every report.
 
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use uuid::Uuid;
 
 use super::ReportRow;
@@ -76,12 +75,6 @@ pub(super) fn slug(name: &str, uuid: Uuid) -> String {
     let tail = &uuid.simple().to_string()[..7];
     let head = slug.get(..SLUG_MAX - 8).unwrap_or(&slug).trim_end_matches('-');
     format!("{head}-{tail}")
-}
-
-/// A time in Bencher's format.
-pub(crate) fn time(time: OffsetDateTime) -> String {
-    // Only years beyond 9999 cannot be formatted.
-    time.format(&Rfc3339).unwrap_or_else(|_| time.unix_timestamp().to_string())
 }
 
 /// A commit hash that Bencher accepts: the 40 digits of SHA-1.
