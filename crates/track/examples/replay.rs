@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, error::Error, fs};
 use serde::Deserialize;
 use time::{Duration, OffsetDateTime};
 use wingbeat_track::{
-    decide::{ReportInput, Series, Settings, decide},
+    detect::{ReportInput, Series, Settings, detect},
     model::{
         BenchmarkName, Environment, Measure, Metric, Outcome, PastPoint, PastReport, ReasonKind,
         ThresholdModel, Verdict, threshold::Test,
@@ -114,7 +114,7 @@ fn replay(reports: &[Report]) -> Result<Counts, Box<dyn Error>> {
             past: &past,
             series: series.collect(),
         };
-        let decision = decide(&input, &settings);
+        let decision = detect(&input, &settings);
         for (place, (verdict, series)) in decision.verdicts.iter().zip(&input.series).enumerate() {
             counts.judged += usize::from(verdict.points >= BEFORE);
             if decision.alerts.contains(&place) {

@@ -8,7 +8,6 @@
 mod bpftool;
 mod by_unit;
 mod c_sharp_dot_net;
-mod consoles;
 mod cpp_catch2;
 mod cpp_google;
 pub mod criterion_dir;
@@ -185,7 +184,7 @@ impl Adapter {
         let mut results = settled(self, read?)?;
         results.tell_apart(&mut Slugs::default());
         match results.is_empty() {
-            true => Err(consoles::recognized(self, &text).unwrap_or(AdapterError::Nothing(self))),
+            true => Err(magic::recognized(self, &text).unwrap_or(AdapterError::Nothing(self))),
             false => Ok(results),
         }
     }

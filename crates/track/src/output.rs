@@ -1,6 +1,5 @@
 //! Formats the result of a run for people and machines. Pure: a [`Page`] goes in, text comes out.
 
-mod cells;
 pub(crate) mod document;
 mod fragment;
 mod html;
@@ -19,7 +18,6 @@ use crate::{
 };
 
 pub use crate::model::{short_hash, short_id};
-pub use cells::outcome_word;
 pub use fragment::{html, markdown};
 pub use html::marker;
 pub use human::human;
@@ -27,7 +25,7 @@ pub use human::human;
 pub use json::{adapter_name, json, sha1};
 pub(crate) use lines::explanations;
 pub use lines::{Sentence, sentences};
-pub use row::ReportRow;
+pub use row::{ReportRow, outcome_word};
 pub use verdict::{verdict, verdict_of};
 pub use wingbeat_text::Style;
 

@@ -8,13 +8,11 @@ mod answer;
 mod comment;
 mod error;
 pub(crate) mod http;
-mod human;
+pub(crate) mod human;
 mod key;
 mod native;
 mod request;
 mod stores;
-mod whole;
-pub(crate) mod words;
 
 use std::{collections::BTreeMap, time::Duration};
 

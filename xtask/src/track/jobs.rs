@@ -13,7 +13,7 @@ const COUNTED: [(&str, &str); 5] = [
 ];
 
 /// Timed benchmarks, short ones.
-const TIMED: [(&str, &str); 2] = [("wingbeat-stats", "bootstrap"), ("wingbeat-track", "decide")];
+const TIMED: [(&str, &str); 2] = [("wingbeat-stats", "bootstrap"), ("wingbeat-track", "detect")];
 
 /// Objects with kernel programs, and their context; a packet by default. All programs are loaded, and run if the kernel
 /// can. At least one of each object runs: otherwise `wingbeat bench` fails.

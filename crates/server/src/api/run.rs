@@ -15,8 +15,8 @@ use axum::{Extension, extract::State, http::StatusCode};
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
-    decide,
-    judge::{self, Background, Branching, Judged, Rules},
+    detect,
+    evaluate::{self, Background, Branching, Judged, Rules},
     model::{
         BranchName, Notice, Report, Results, Slug, Threshold, ThresholdModel, threshold::Test,
     },
@@ -191,7 +191,7 @@ fn judged(
     };
     // Substitutions for missing data show in the report's start point.
     let mut remarks = Vec::new();
-    judge::settle(&mut report, &branching, None, Some(&databases.results), &mut remarks)?;
+    evaluate::settle(&mut report, &branching, None, Some(&databases.results), &mut remarks)?;
     let background = Background::read(&report, Some(&databases.results))?;
     let threshold = |(measure, model): &(Slug, ThresholdModel)| Threshold {
         measure: measure.clone(),
@@ -201,8 +201,8 @@ fn judged(
     // The last of equals wins.
     let mut thresholds: Vec<_> = named.thresholds.iter().map(threshold).collect();
     thresholds.extend(own_thresholds);
-    let rules = Rules { thresholds, otherwise, settings: decide::Settings::default() };
-    Ok(judge::judge(report, &rules, &background, &[]))
+    let rules = Rules { thresholds, otherwise, settings: detect::Settings::default() };
+    Ok(evaluate::evaluate(report, &rules, &background, &[]))
 }
 
 /// Stores the notices of a report that has a row.

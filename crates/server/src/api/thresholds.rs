@@ -48,7 +48,7 @@ pub(super) struct Query {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ViewQuery {
-    /// The UUID of a model: the one in force unless told.
+    /// The UUID of a model; the active one by default.
     model: Option<Uuid>,
 }
 

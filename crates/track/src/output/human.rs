@@ -134,7 +134,7 @@ fn hidden_line(hidden: &[ReportRow<'_>]) -> String {
         [Outcome::TooNoisy, Outcome::NoChange, Outcome::TooLittleHistory, Outcome::NotJudged];
     let counted = |outcome: &Outcome| {
         let count = hidden.iter().filter(|row| row.outcome() == *outcome).count();
-        let word = super::cells::outcome_word(*outcome);
+        let word = super::outcome_word(*outcome);
         (count > 0).then(|| format!("{} {word}", grouped(count)))
     };
     let parts: Vec<_> = outcomes.iter().filter_map(counted).collect();

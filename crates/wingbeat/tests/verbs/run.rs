@@ -9,7 +9,7 @@ mod failures;
 mod gate;
 mod github;
 mod history_branch;
-mod in_turns;
+mod interleaved;
 mod interrupt;
 mod mock;
 mod profiles;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use time::Duration;
 use uuid::Uuid;
 use wingbeat_track::{
-    decide::{self, ReportInput, Series},
+    detect::{self, ReportInput, Series},
     model::{
         BenchmarkName, Limit, Measure, Outcome, Past, ReasonKind, Report, Slug, ThresholdModel,
         Verdict, threshold::Test,
@@ -242,7 +242,7 @@ fn judged(past: &Past, before: &Report, after: &Report) -> Vec<Verdict> {
         past: &past.reports,
         series: series.collect(),
     };
-    decide::decide(&input, &decide::Settings::default()).verdicts
+    detect::detect(&input, &detect::Settings::default()).verdicts
 }
 
 fn measures(rows: &[CompareRow]) -> Vec<MeasureSummary> {

@@ -6,7 +6,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use time::OffsetDateTime;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
-    decide::{ReportInput, Series, Settings, decide},
+    detect::{ReportInput, Series, Settings, detect},
     model::{threshold::Test, *},
 };
 
@@ -49,7 +49,7 @@ fn decisions(criterion: &mut Criterion) {
             series: series.collect(),
         };
         group.bench_function(test.name(), |bencher| {
-            bencher.iter(|| decide(black_box(&report), &Settings::default()));
+            bencher.iter(|| detect(black_box(&report), &Settings::default()));
         });
     }
     group.finish();

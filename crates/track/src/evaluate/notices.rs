@@ -8,7 +8,7 @@ use wingbeat_stats::{drift, sample};
 use wingbeat_text::{first_few, plural, share};
 
 use crate::{
-    decide::Series,
+    detect::Series,
     model::{
         AlertStatus, BenchmarkName, MeasureKind, Notice, NoticeKind, NoticeText, Outcome, Past,
         PastPoint, PastReport, PastSeries, Report, Slug, Threshold, Verdict,

@@ -1,20 +1,21 @@
 //! Judges a report by its history and records the verdicts. `wingbeat run` uses the local store, a server its own.
 //!
-//! `head` finds the history that the report belongs to, [`Background`] reads it, [`judge`] decides.
+//! `head` finds the history that the report belongs to, [`Background`] reads it, [`evaluate`] decides.
 
 mod head;
 mod notices;
-mod pushes;
 
 use std::collections::HashSet;
 
 use uuid::Uuid;
+use wingbeat_stats::sample;
 
 use crate::{
-    decide::{self, Decision, Look, ReportInput, Series, Settings},
+    detect::{self, Decision, Look, ReportInput, Series, Settings},
     model::{
         Alert, AlertStatus, BenchmarkName, Limit, Measure, MeasureKind, Notice, Outcome, Past,
-        PastReport, ReasonNote, Report, Results, Slug, Threshold, ThresholdModel, Verdict,
+        PastPoint, PastReport, ReasonNote, Report, Results, Slug, Threshold, ThresholdModel,
+        Verdict,
         threshold::{Test, best_of},
     },
     store::{HistoryLimits, Store, StoreError},
@@ -72,7 +73,7 @@ impl Background {
         branches.extend(report.start_point.iter().map(|start| start.branch.clone()));
         Ok(Self {
             past: store.history(report, LIMITS)?,
-            pushes: store.pushes(report, pushes::PUSHES_MAX)?,
+            pushes: store.pushes(report, PUSHES_MAX)?,
             silenced: store.silenced(&report.project, &branches, &report.testbed)?,
         })
     }
@@ -138,7 +139,7 @@ impl Rules {
 }
 
 /// Judges a report. `repeats` are repeated measurements.
-pub fn judge(
+pub fn evaluate(
     mut report: Report,
     rules: &Rules,
     background: &Background,
@@ -152,7 +153,7 @@ pub fn judge(
         series: series(&report, rules, background, repeats),
     };
     let Decision { mut verdicts, mut alerts, told: known, looks, mut notices } =
-        decide::decide(&input, &rules.settings);
+        detect::detect(&input, &rules.settings);
     notices.extend(notices::of_idle(&rules.thresholds, &report));
     notices.extend(notices::of_wide(&rules.thresholds));
     notices.extend(notices::of_missing(&report, [&background.past, &background.pushes]));
@@ -233,8 +234,43 @@ fn series<'a>(
             is_ignored: benchmark.is_ignored,
             model: rules.model(benchmark.name.as_str(), &measure.slug),
             history,
-            pushes: pushes::values(&background.pushes, report, named, history),
+            pushes: push_values(&background.pushes, report, named, history),
         }
     });
     metrics.collect()
+}
+
+/// Maximum number of pushes read, newest first.
+const PUSHES_MAX: usize = 3;
+
+/// Newest points of history whose median is the level that pushes are compared with.
+const BESIDE: usize = 10;
+
+/// Values of earlier reports of a branch with a start point. They are not history, so that a regression does not become
+/// usual by repeated pushes. But a push that deviates like the one before is not a spike.
+///
+/// One value per push on the same machine, oldest first: for repeated measurements the value nearest to history, for
+/// several iterations the median.
+fn push_values(
+    pushes: &Past,
+    report: &Report,
+    (benchmark, measure): (&BenchmarkName, &Measure),
+    history: &[PastPoint],
+) -> Vec<f64> {
+    let Some(series) = pushes.find(benchmark, measure).filter(|_| !history.is_empty()) else {
+        return Vec::new();
+    };
+    let newest = &history[history.len().saturating_sub(BESIDE)..];
+    let level = sample::median(newest.iter().map(|point| point.value).collect());
+    let nearest = |point: &PastPoint| {
+        let all = point.repeats.iter().copied().chain([point.value]);
+        let distance = |value: &f64| (value - level).abs();
+        all.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(point.value)
+    };
+    let is_same_machine = |past: &PastReport| report.environment.is_same_machine(&past.environment);
+    let by_push = series.points.chunk_by(|one, next| one.report == next.report);
+    by_push
+        .filter(|push| pushes.reports.get(push[0].report).is_some_and(is_same_machine))
+        .map(|push| sample::median(push.iter().map(nearest).collect()))
+        .collect()
 }

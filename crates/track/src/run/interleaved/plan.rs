@@ -6,8 +6,8 @@ use std::{ffi::OsString, path::Path, time::Instant};
 use super::{LIMIT, PRECISION, RUNS};
 use crate::{
     compare::{self, judge::Settings},
+    evaluate::Background,
     git,
-    judge::Background,
     model::{BenchmarkName, Report},
     output::short_hash,
     run::{Benchmark, Request, filter},

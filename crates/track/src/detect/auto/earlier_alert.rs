@@ -14,7 +14,7 @@ use crate::model::{Limit, Outcome, Verdict, short_hash};
 ///
 /// A value that deviates further than that by more than noise is news. So is one without a known commit, and a repeated
 /// measurement of the commit itself.
-pub(super) fn told(
+pub(super) fn find(
     case: &Case<'_>,
     evidence: &Evidence,
     share: &Settings,

@@ -1,19 +1,26 @@
 //! Decides about metrics that look worse with a history of fewer than five reports: compares this commit with that of
 //! the nearest report, as `wingbeat compare` does. Undecided metrics get a notice with the reason.
 //!
-//! [`plan`] selects what to compare, or explains why nothing can be; [`turns`] compares within a time limit.
+//! [`plan`] selects what to compare, or explains why nothing can be.
 
 mod plan;
-mod turns;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 use wingbeat_text::{first_few, plural, share};
 
-use super::{Echo, Finding, Request};
+use super::{Echo, Finding, Interrupt, Request};
 use crate::{
-    compare::{self, ComparedRow, Comparison, End},
-    decide::Look,
-    judge::Background,
+    compare::{self, CompareError, ComparedRow, Comparison, End, Event},
+    detect::Look,
+    evaluate::Background,
     model::{
         BenchmarkName, Boundary, Change, Interleaved, Notice, NoticeKind, NoticeText, Outcome,
         ReasonNote,
@@ -71,7 +78,7 @@ fn measure(
          ({minutes} minutes at most; --confirm 0 never does)\n"
     );
     echo(line.as_bytes());
-    turns::compare(plan, &request.interrupt, echo)
+    compare_in_time(plan, &request.interrupt, echo)
 }
 
 /// Converts a comparison to verdicts. Undecided metrics get a notice.
@@ -181,4 +188,71 @@ fn benchmarks(finding: &Finding, looks: &[Look]) -> Vec<BenchmarkName> {
     let verdicts = looks.iter().filter_map(|look| finding.report.verdicts.get(look.place));
     let names: BTreeSet<_> = verdicts.map(|verdict| verdict.benchmark.clone()).collect();
     names.into_iter().collect()
+}
+
+const NOTICE: Duration = Duration::from_millis(50);
+
+fn compare_in_time(
+    plan: compare::Plan,
+    interrupt: &Interrupt,
+    echo: &mut Echo<'_>,
+) -> Result<Comparison, String> {
+    // Earlier measurements are to be stored in any case.
+    interrupt.keep_results();
+    let stop = AtomicBool::new(interrupt.is_raised());
+    let (end, ended) = mpsc::channel::<()>();
+    let compared = thread::scope(|scope| {
+        let (stop, until) = (&stop, plan.until);
+        scope.spawn(move || {
+            while ended.recv_timeout(NOTICE) == Err(RecvTimeoutError::Timeout) {
+                let is_late = until.is_some_and(|until| Instant::now() >= until);
+                if is_late || interrupt.is_raised() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        let compared = compare::compare(&plan, stop, &mut |event| match event {
+            Event::Building(side, line) => {
+                echo(format!("building {}: {line}\n", side.name()).as_bytes());
+            }
+            Event::Notice(text) => echo(format!("{text}\n").as_bytes()),
+            Event::Output(..) | Event::Pairs(..) => {}
+        });
+        drop(end);
+        compared
+    });
+    compared.map_err(|error| match error {
+        CompareError::Interrupted if interrupt.is_raised() => "it was interrupted".to_owned(),
+        CompareError::Interrupted => {
+            format!("it would take more than {} minutes", LIMIT.as_secs() / 60)
+        }
+        error => in_a_line(&error.to_string()),
+    })
+}
+
+/// Only the last line of a command's output: more is too much for a notice.
+fn in_a_line(error: &str) -> String {
+    let mut lines = error.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default().trim_end_matches(['.', ':']);
+    match (first.strip_suffix("; its last lines were"), lines.next_back()) {
+        (Some(what), Some(last)) => format!("{what}; its last line was \"{last}\""),
+        (what, _) => what.unwrap_or(first).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_in_a_line() {
+        let check = |error, expected: &str| assert_eq!(in_a_line(error), expected);
+        check("it failed: why.", "it failed: why");
+        check(
+            "it failed in head; its last lines were\n  a\n  no x\n",
+            "it failed in head; its last line was \"no x\"",
+        );
+        check("it failed in head; its last lines were:\n", "it failed in head");
+        check("", "");
+    }
 }

@@ -6,19 +6,19 @@
 //! 2. `formula` computes the boundaries of the seven tests of Bencher, `exact` compares exact measures with their last
 //!    value, `level` detects a new level.
 //! 3. `auto` judges the noisy measures of the whole report together, since they share one false-positive rate and
-//!    inform each other about extreme values. `samples` contributes where raw samples exist. `short` handles those with
+//!    inform each other about extreme values. `samples` contributes where raw samples exist. `few_reports` handles those with
 //!    fewer than five reports of history, for which nothing is decided.
-//! 4. `together` replaces alerts by one notice if most benchmarks moved alike.
+//! 4. `common_shift` replaces alerts by one notice if most benchmarks moved alike.
 
 mod auto;
+mod common_shift;
 mod exact;
+mod few_reports;
 mod formula;
 mod history;
 mod input;
 mod level;
 mod samples;
-mod short;
-mod together;
 
 pub use input::{Decision, Look, ReportInput, Series, Settings};
 
@@ -35,7 +35,7 @@ fn empty(series: &Series<'_>) -> Verdict {
 }
 
 /// Judges all metrics of a report. The verdicts are in the order of the series.
-pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
+pub fn detect(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     let mut verdicts: Vec<Verdict> = report.series.iter().map(empty).collect();
     let environments = Environments::of(report);
     let mut noisy = Vec::new();
@@ -70,10 +70,10 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     }
     let (noisy, short): (Vec<_>, Vec<_>) =
         noisy.into_iter().partition(|history| history.suffices_in_reports(history::REPORTS_MIN));
-    let looks = short::judge(&short, settings, &mut verdicts);
+    let looks = few_reports::judge(&short, settings, &mut verdicts);
     let judged = auto::judge(noisy, settings, &mut verdicts);
     let mut decision = Decision { verdicts, looks, notices, ..Decision::default() };
-    together::gather(&judged, settings, &mut decision);
+    common_shift::find(&judged, settings, &mut decision);
     for (series, verdict) in report.series.iter().zip(&mut decision.verdicts) {
         if series.is_ignored {
             verdict.outcome = Outcome::NotJudged;
@@ -88,7 +88,8 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     let pairs = report.series.iter().zip(&decision.verdicts).enumerate();
     let raised = pairs.filter(|(_, (series, verdict))| verdict.raises_alert(series.model.as_ref()));
     decision.alerts = raised.map(|(index, _)| index).collect();
-    for (index, hash) in judged.into_iter().filter_map(|it| Some((it.history.index, it.told?))) {
+    for (index, hash) in judged.into_iter().filter_map(|it| Some((it.history.index, it.alert_of?)))
+    {
         if let Ok(place) = decision.alerts.binary_search(&index) {
             decision.alerts.remove(place);
             let note = ReasonNote::AlertOfEarlier { commit: hash.clone() };

@@ -2,14 +2,14 @@
 //! their noise.
 //!
 //! `case` divides a history into levels. `evidence` weighs the newest values, with `run` for several of them together
-//! and `others` for their correlation. `write` creates the verdict, and `told` finds the commit that already raised the
+//! and `others` for their correlation. `write` creates the verdict, and `earlier_alert` finds the commit that already raised the
 //! alert.
 
 mod case;
+mod earlier_alert;
 mod evidence;
 mod others;
 mod run;
-mod told;
 mod write;
 
 use std::collections::HashSet;
@@ -29,7 +29,7 @@ pub(super) struct Moved<'a> {
     pub(super) log_spread: f64,
     pub(super) error: f64,
     /// The commit that raised the alert about it, if it is not this one.
-    pub(super) told: Option<String>,
+    pub(super) alert_of: Option<String>,
 }
 
 /// A metric with its history divided into levels.
@@ -64,7 +64,7 @@ pub(super) fn judge<'a>(
         let Some(evidence) = evidence else { continue };
         let verdict = &mut verdicts[case.history.index];
         write::write(&case, &evidence, &share, judged_count, verdict);
-        let told = told::told(&case, &evidence, &share, verdict);
+        let alert_of = earlier_alert::find(&case, &evidence, &share, verdict);
         let (usual, ratio) = (&evidence.usual, evidence.value / evidence.usual.level);
         if !case.history.series.is_ignored {
             moves.push(Moved {
@@ -73,7 +73,7 @@ pub(super) fn judge<'a>(
                 log_ratio: if ratio > 0.0 && ratio.is_finite() { ratio.ln() } else { 0.0 },
                 log_spread: usual.scale() / usual.level.abs(),
                 error: evidence.error * usual.level.signum(),
-                told,
+                alert_of,
             });
         }
     }

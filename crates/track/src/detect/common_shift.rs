@@ -16,7 +16,7 @@ const MOVED_SPREADS: f64 = 1.0;
 const MOVED_SHARE: f64 = 0.5;
 
 /// Finds benchmarks that moved together by iteration and measure, and replaces their alerts by one notice.
-pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut Decision) {
+pub(super) fn find(moves: &[Moved<'_>], settings: &Settings, decision: &mut Decision) {
     let mut groups: BTreeMap<(u32, &str), Vec<&Moved<'_>>> = BTreeMap::new();
     for one in moves {
         let measure = one.history.series.measure.slug.as_str();

@@ -3,18 +3,18 @@
 mod auto;
 mod crowd;
 mod exact;
+mod few_reports;
 mod formulas;
 mod history;
 mod levels;
 mod pages;
 mod properties;
-mod short;
 mod spikes;
 
 use time::{Duration, OffsetDateTime};
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
-    decide::*,
+    detect::*,
     model::{threshold::Test, *},
 };
 
@@ -116,7 +116,7 @@ fn judge_of(hash: Option<&str>, all: &[Made], environment: &Environment) -> Deci
     });
     let report =
         ReportInput { start_time: NOW, environment, hash, past: &past, series: series.collect() };
-    decide(&report, &Settings::default())
+    detect(&report, &Settings::default())
 }
 
 fn judge_in(all: &[Made], environment: &Environment) -> Decision {
