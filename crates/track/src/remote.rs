@@ -30,7 +30,7 @@ pub use stores::{ExchangeFailure, Exchanged};
 
 use wingbeat_http::{excerpt, is_loopback};
 
-use self::http::Call;
+use self::{answer::Links, http::Call};
 use crate::model::{Report, Threshold};
 
 /// Bencher's own server, whose console is known without a request.
@@ -121,33 +121,24 @@ impl Host {
         submission: &Submission<'_>,
         on_retry: &mut dyn FnMut(&Retry),
     ) -> Result<Answer, RemoteError> {
-        let root = self.root()?;
-        let url = format!("{root}/v0/run");
+        let url = format!("{}/v0/run", self.root()?);
         // The server recognizes a repeated report by its idempotency key.
         let (key, body) = (self.key.as_ref(), request(submission));
         let call = Call { key, body: Some(&body), ..Call::new(Method::POST, &url) };
         let response = call
             .send(&self.patience, on_retry)
             .map_err(|failure| RemoteError::unreachable(&url, failure))?;
-        let (said, attempts) = (response.said(), response.attempts);
-        match response.status {
-            200..300 => {}
-            300..400 => {
-                let location = response.location.unwrap_or_else(|| "nowhere".to_owned());
-                return Err(RemoteError::Redirected { url, location });
-            }
-            500.. => return Err(RemoteError::Failing { url, attempts, said }),
-            status => return Err(RemoteError::Refused { url, status, said }),
-        }
-        let (mut answer, links) =
-            Answer::parse(&response.body).map_err(|error| RemoteError::NotAReport {
-                url,
-                reason: error.to_string(),
-                excerpt: excerpt(&response.body),
-            })?;
+        native::checked(&url, &response)?;
+        let (mut answer, links) = Answer::parse(&response.body)
+            .map_err(|error| native::not_a_report(&url, &error.to_string(), &response.body))?;
         answer.warnings = request::losses(submission);
+        self.complete(answer, &links)
+    }
+
+    /// Adds links, and a warning if the key was sent unencrypted.
+    fn complete(&self, mut answer: Answer, links: &Links) -> Result<Answer, RemoteError> {
         answer.warnings.extend(self.exposure());
-        match self.console(root) {
+        match self.console(self.root()?) {
             Ok(console) => links.fill(&mut answer, &console, self.has_public_links),
             Err(reason) => answer.warnings.push(format!(
                 "the report is stored, but the server did not say where its console is, so there are no \

@@ -23,7 +23,7 @@ use wingbeat_track::{
     store::Document,
 };
 
-use self::{names::name_all, new_report::NewReport};
+use self::names::name_all;
 pub(super) use self::{
     names::{Named, clone_thresholds, thresholds},
     project::named as project_named,
@@ -67,22 +67,23 @@ async fn receive(
     project: Project,
     new: JsonNewReport,
 ) -> Result<JsonReport, ApiError> {
-    let new = NewReport::of(new)?;
+    let adapter = new_report::check(&new)?;
     let uuid = new.idempotency_key.unwrap_or_else(Uuid::now_v7);
     let of = project.clone();
-    let parse = move || new.results().map(|results| (new, results));
-    let name = move |registry: &Registry, (new, mut iterations): (NewReport, Vec<Results>), now| {
-        let named = name_all(registry, &of, &new, &mut iterations, now)?;
-        let (branch, testbed) = (named.branch_name.clone(), named.testbed_name.clone());
-        let report = Report {
-            hash: new.hash.clone(),
-            end_time: new.end_time,
-            adapter: new.adapter,
-            iterations,
-            ..Report::new(uuid, of.stored.clone(), branch, testbed, new.start_time)
+    let parse = move || new_report::results(&new, adapter).map(|results| (new, results));
+    let name =
+        move |registry: &Registry, (new, mut iterations): (JsonNewReport, Vec<Results>), now| {
+            let named = name_all(registry, &of, &new, &mut iterations, now)?;
+            let (branch, testbed) = (named.branch_name.clone(), named.testbed_name.clone());
+            let report = Report {
+                hash: new.hash.filter(|hash| !hash.is_empty()),
+                end_time: new.end_time,
+                adapter,
+                iterations,
+                ..Report::new(uuid, of.stored.clone(), branch, testbed, new.start_time)
+            };
+            Ok((named, report, Vec::new()))
         };
-        Ok((named, report, Vec::new()))
-    };
     let taken = take(app, caller, &project, uuid, parse, name).await?;
     let answer = move |databases: &Databases| {
         let view = View::of(databases, &project);

@@ -17,10 +17,10 @@ use serde::{
 };
 
 use crate::adapter::{
-    by_unit::{Measures, spread},
     documents::with_broken,
     prelude::*,
     shape::{Ordered, Shape},
+    unit::{Measures, spread},
 };
 use crate::model::{Description, MeasureName, name::strip_ignored};
 

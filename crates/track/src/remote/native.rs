@@ -94,8 +94,7 @@ impl Host {
         submission: &Submission<'_>,
         on_retry: OnRetry<'_>,
     ) -> Result<(Answer, Option<Box<Report>>), RemoteError> {
-        let root = self.root()?;
-        let url = format!("{root}/v1/reports");
+        let url = format!("{}/v1/reports", self.root()?);
         let body = whole(submission).to_string();
         let response = self.post(&url, &body, on_retry)?;
         let taken = taken(&url, &response)?;
@@ -106,16 +105,8 @@ impl Host {
         let Some(report) = taken.report else {
             return Err(not_a_report(&url, "it has no report", &response.body));
         };
-        let (mut answer, links) = Answer::of(json!(report), report);
-        answer.warnings.extend(self.exposure());
-        match self.console(root) {
-            Ok(console) => links.fill(&mut answer, &console, self.has_public_links),
-            Err(reason) => answer.warnings.push(format!(
-                "the report is stored, but the server did not say where its pages are, so there are no \
-                 links: {reason}"
-            )),
-        }
-        Ok((answer, taken.judged))
+        let (answer, links) = Answer::of(json!(report), report);
+        Ok((self.complete(answer, &links)?, taken.judged))
     }
 
     /// Sends the profiles of a stored report. Returns how they explain its alerts.

@@ -8,11 +8,11 @@ use wingbeat_track::model::{
     BenchmarkName, BranchName, Measure, Results, Slug, TestbedName, ThresholdModel,
 };
 
-use super::new_report::NewReport;
 use crate::{
     ApiError,
     api::{
         names::{find_or_make, make, measure_thing, unarchived},
+        shapes::JsonNewReport,
         view::{branch_name, damaged, testbed_name},
     },
     registry::{Kind, NewThing, Project, Registry, Start, Thing, ThresholdFilter},
@@ -33,7 +33,7 @@ pub(in crate::api) struct Named {
 pub(super) fn name_all(
     registry: &Registry,
     project: &Project,
-    new: &NewReport,
+    new: &JsonNewReport,
     iterations: &mut [Results],
     now: OffsetDateTime,
 ) -> Result<Named, ApiError> {
@@ -151,7 +151,7 @@ impl Names<'_> {
 fn start(
     registry: &Registry,
     project: &Project,
-    new: &NewReport,
+    new: &JsonNewReport,
     branch: &Thing,
 ) -> Result<Start, ApiError> {
     let asked = new.start_point.clone().unwrap_or_default();
@@ -174,7 +174,7 @@ fn start(
 fn keep_thresholds(
     registry: &Registry,
     project: &Project,
-    new: &NewReport,
+    new: &JsonNewReport,
     branch: &Thing,
     testbed: &Thing,
     now: OffsetDateTime,

@@ -1,6 +1,6 @@
 //! Validates a request to store results, and fills in what the client leaves to the server.
 
-use std::{collections::BTreeMap, ops::Deref};
+use std::collections::BTreeMap;
 
 use wingbeat_track::{
     adapter::{Adapter, AdapterError},
@@ -22,20 +22,6 @@ const LANGUAGES: [&str; 11] =
 /// The client's description of its environment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Context(BTreeMap<String, String>);
-
-/// A valid request.
-pub(super) struct NewReport {
-    request: JsonNewReport,
-    pub(super) adapter: Adapter,
-}
-
-impl Deref for NewReport {
-    type Target = JsonNewReport;
-
-    fn deref(&self) -> &JsonNewReport {
-        &self.request
-    }
-}
 
 impl Context {
     pub(super) fn of(context: Option<&BTreeMap<String, String>>) -> Self {
@@ -74,40 +60,33 @@ pub(super) fn of_run(new: JsonNewRun) -> Result<JsonNewReport, ApiError> {
     })
 }
 
-impl NewReport {
-    pub(super) fn of(mut request: JsonNewReport) -> Result<Self, ApiError> {
-        if request.end_time < request.start_time {
-            return Err(ApiError::bad_request(format!(
-                "the report ends at {}, before it begins at {}",
-                request.end_time, request.start_time
-            )));
-        }
-        if request.results.is_empty() {
-            return Err(ApiError::bad_request(
-                "the report has no results: send at least one output",
-            ));
-        }
-        check_hash(request.hash.as_deref())?;
-        check_hash(request.start_point.as_ref().and_then(|start| start.hash.as_deref()))?;
-        request.hash = request.hash.filter(|hash| !hash.is_empty());
-        let settings = request.settings.as_ref();
-        let adapter = adapter(settings.and_then(|settings| settings.adapter.as_deref()))?;
-        Ok(Self { request, adapter })
+/// Rejects an invalid request. Returns the adapter of its results.
+pub(super) fn check(new: &JsonNewReport) -> Result<Adapter, ApiError> {
+    if new.end_time < new.start_time {
+        return Err(ApiError::bad_request(format!(
+            "the report ends at {}, before it begins at {}",
+            new.end_time, new.start_time
+        )));
     }
+    if new.results.is_empty() {
+        return Err(ApiError::bad_request("the report has no results: send at least one output"));
+    }
+    check_hash(new.hash.as_deref())?;
+    check_hash(new.start_point.as_ref().and_then(|start| start.hash.as_deref()))?;
+    adapter(new.settings.as_ref().and_then(|settings| settings.adapter.as_deref()))
+}
 
-    /// Parsed outputs: one per iteration, or one in total if folded.
-    pub(super) fn results(&self) -> Result<Vec<Results>, ApiError> {
-        let JsonReportSettings { average, fold, .. } = self.settings.clone().unwrap_or_default();
-        let parse = |(number, output): (usize, &String)| {
-            self.adapter.parse(output.as_bytes(), average).map_err(|error| refusal(number, &error))
-        };
-        let outputs = &self.request.results;
-        let parsed = (1..).zip(outputs).map(parse).collect::<Result<Vec<_>, _>>()?;
-        Ok(match fold {
-            Some(fold) => vec![fold.fold(parsed)],
-            None => parsed,
-        })
-    }
+/// Parsed outputs: one per iteration, or one in total if folded.
+pub(super) fn results(new: &JsonNewReport, adapter: Adapter) -> Result<Vec<Results>, ApiError> {
+    let JsonReportSettings { average, fold, .. } = new.settings.clone().unwrap_or_default();
+    let parse = |(number, output): (usize, &String)| {
+        adapter.parse(output.as_bytes(), average).map_err(|error| refusal(number, &error))
+    };
+    let parsed = (1..).zip(&new.results).map(parse).collect::<Result<Vec<_>, _>>()?;
+    Ok(match fold {
+        Some(fold) => vec![fold.fold(parsed)],
+        None => parsed,
+    })
 }
 
 fn adapter(name: Option<&str>) -> Result<Adapter, ApiError> {
