@@ -89,15 +89,15 @@ fn of_server() -> Vec<Endpoint> {
         )
     };
     vec![
-        reads("/v0/server/version", Right::Open, get(server::version), "The version")
+        reads("/v0/server/version", Right::Open, get(server::version), "Get the version")
             .answer::<server::Version>(200, "The client's own version, and that of the server"),
         reads(
             "/v0/server/config/console",
             Right::Open,
             get(server::console),
-            "Where the pages are",
+            "Get the address of the pages",
         )
-        .answer::<server::Console>(200, "Their address"),
+        .answer::<server::Console>(200, "The address"),
         document("/v0/server/spec"),
         document("/openapi.json"),
     ]
@@ -110,7 +110,7 @@ fn of_projects() -> Vec<Endpoint> {
         reads("/v0/projects", Right::Open, get(projects::list), "List projects")
             .query::<Paging>()
             .query::<projects::Query>()
-            .answer_list::<JsonProject>("Those that the caller may see"),
+            .answer_list::<JsonProject>("The projects that the caller may read"),
         reads(one, Right::Read, get(projects::view), "View a project")
             .answer::<JsonProject>(200, "The project"),
         Endpoint::new(
@@ -121,7 +121,7 @@ fn of_projects() -> Vec<Endpoint> {
             "Change a project",
         )
         .body::<JsonUpdateProject>()
-        .answer::<JsonProject>(200, "The project as it is now"),
+        .answer::<JsonProject>(200, "The changed project"),
         Endpoint::new(
             Method::DELETE,
             one,
@@ -134,9 +134,9 @@ fn of_projects() -> Vec<Endpoint> {
             "/v0/projects/{project}/allowed/{permission}",
             Right::Read,
             get(projects::allowed),
-            "Whether the caller may do something",
+            "Check a permission of the caller",
         )
-        .answer::<JsonAllowed>(200, "Whether that is so"),
+        .answer::<JsonAllowed>(200, "Whether the caller has it"),
         reads(
             "/v0/organizations",
             Right::Open,
@@ -154,13 +154,13 @@ fn of_projects() -> Vec<Endpoint> {
         reads(organization, Right::Open, get(projects::list_of_organization), "List projects")
             .query::<Paging>()
             .query::<projects::Query>()
-            .answer_list::<JsonProject>("Those that the caller may see"),
+            .answer_list::<JsonProject>("The projects that the caller may read"),
         Endpoint::new(
             Method::POST,
             organization,
             Right::Handler,
             post(projects::create),
-            "Make a project",
+            "Create a project",
         )
         .body::<JsonNewProject>()
         .answer::<JsonProject>(201, "The new project"),
@@ -173,14 +173,14 @@ fn of_reports() -> Vec<Endpoint> {
     vec![
         Endpoint::new(Method::POST, "/v0/run", Right::Handler, post(run::run), "Send results")
             .body::<JsonNewRun>()
-            .answer::<JsonReport>(201, "The report that they became"),
+            .answer::<JsonReport>(201, "The stored report"),
         reads(all, Right::Read, get(reports::list), "List reports")
             .query::<Paging>()
             .query::<reports::Query>()
-            .answer_list::<JsonReport>("Reports, newest first unless told"),
+            .answer_list::<JsonReport>("Reports, newest first by default"),
         Endpoint::new(Method::POST, all, Right::Write, post(run::report), "Send results")
             .body::<JsonNewReport>()
-            .answer::<JsonReport>(201, "The report that they became"),
+            .answer::<JsonReport>(201, "The stored report"),
         reads(one, Right::Read, get(reports::view), "View a report")
             .answer::<JsonReport>(200, "The report with results and alerts"),
         Endpoint::new(
@@ -191,18 +191,18 @@ fn of_reports() -> Vec<Endpoint> {
             "Delete a report",
         )
         .answer_nothing(),
-        reads("/v0/projects/{project}/perf", Right::Read, get(perf::perf), "Series of metrics")
+        reads("/v0/projects/{project}/perf", Right::Read, get(perf::perf), "Get series of metrics")
             .query::<perf::Query>()
             .answer::<JsonPerf>(200, "A series for each permutation, at most 255"),
         reads(
             "/v0/projects/{project}/perf/img",
             Right::Read,
             get(perf::image),
-            "A plot as a picture",
+            "Get a plot as an image",
         )
         .query::<perf::Query>()
         .query::<perf::ImageQuery>()
-        .answer_as("image/svg+xml", Type::String, "The picture"),
+        .answer_as("image/svg+xml", Type::String, "The image"),
         reads(
             "/v0/projects/{project}/metrics/{metric}",
             Right::Read,
@@ -213,12 +213,18 @@ fn of_reports() -> Vec<Endpoint> {
         reads("/v0/projects/{project}/alerts", Right::Read, get(alerts::list), "List alerts")
             .query::<Paging>()
             .query::<alerts::Query>()
-            .answer_list::<JsonAlert>("Alerts, newest first unless told"),
+            .answer_list::<JsonAlert>("Alerts, newest first by default"),
         reads(alert, Right::Read, get(alerts::view), "View an alert")
             .answer::<JsonAlert>(200, "The alert"),
-        Endpoint::new(Method::PATCH, alert, Right::Write, patch(alerts::update), "Settle an alert")
-            .body::<JsonUpdateAlert>()
-            .answer::<JsonAlert>(200, "The alert as it is now"),
+        Endpoint::new(
+            Method::PATCH,
+            alert,
+            Right::Write,
+            patch(alerts::update),
+            "Change the status of an alert",
+        )
+        .body::<JsonUpdateAlert>()
+        .answer::<JsonAlert>(200, "The changed alert"),
     ]
 }
 
@@ -229,22 +235,28 @@ fn of_thresholds() -> Vec<Endpoint> {
         reads(all, Right::Read, get(thresholds::list), "List thresholds")
             .query::<Paging>()
             .query::<thresholds::Query>()
-            .answer_list::<JsonThreshold>("Thresholds, newest first unless told"),
+            .answer_list::<JsonThreshold>("Thresholds, newest first by default"),
         Endpoint::new(
             Method::POST,
             all,
             Right::Write,
             post(thresholds::create),
-            "Keep a threshold",
+            "Create a threshold",
         )
         .body::<JsonNewThreshold>()
         .answer::<JsonThreshold>(201, "The new threshold"),
         reads(one, Right::Read, get(thresholds::view), "View a threshold")
             .query::<thresholds::ViewQuery>()
             .answer::<JsonThreshold>(200, "The threshold"),
-        Endpoint::new(Method::PUT, one, Right::Write, put(thresholds::update), "Replace its model")
-            .body::<JsonUpdateModel>()
-            .answer::<JsonThreshold>(200, "The threshold as it is now"),
+        Endpoint::new(
+            Method::PUT,
+            one,
+            Right::Write,
+            put(thresholds::update),
+            "Replace the model of a threshold",
+        )
+        .body::<JsonUpdateModel>()
+        .answer::<JsonThreshold>(200, "The changed threshold"),
         Endpoint::new(
             Method::DELETE,
             one,
@@ -262,7 +274,7 @@ fn of_plots() -> Vec<Endpoint> {
         reads(all, Right::Read, get(plots::list), "List pinned plots")
             .query::<Paging>()
             .query::<plots::Query>()
-            .answer_list::<JsonPlot>("Plots in their order"),
+            .answer_list::<JsonPlot>("The plots, in their order"),
         Endpoint::new(Method::POST, all, Right::Manage, post(plots::create), "Pin a plot")
             .body::<JsonNewPlot>()
             .answer::<JsonPlot>(201, "The new plot"),
@@ -270,7 +282,7 @@ fn of_plots() -> Vec<Endpoint> {
             .answer::<JsonPlot>(200, "The plot"),
         Endpoint::new(Method::PATCH, one, Right::Manage, patch(plots::update), "Change a plot")
             .body::<JsonUpdatePlot>()
-            .answer::<JsonPlot>(200, "The plot as it is now"),
+            .answer::<JsonPlot>(200, "The changed plot"),
         Endpoint::new(Method::DELETE, one, Right::Manage, delete(plots::delete), "Delete a plot")
             .answer_nothing(),
     ]
@@ -286,15 +298,15 @@ fn of_things<S: Shape + utoipa::ToSchema>(all: &'static str, one: &'static str) 
         reads(all, Right::Read, get(things::list::<S>), &format!("List each {word}"))
             .query::<Paging>()
             .query::<things::Query>()
-            .answer_list::<S>("By name"),
-        new(Method::POST, all, Right::Write, post(things::create::<S>), "Make")
+            .answer_list::<S>("Sorted by name"),
+        new(Method::POST, all, Right::Write, post(things::create::<S>), "Create")
             .body::<JsonNewThing>()
-            .answer::<S>(201, "What was made"),
+            .answer::<S>(201, &format!("The created {word}")),
         new(Method::GET, one, Right::Read, get(things::view::<S>), "View")
-            .answer::<S>(200, "What was asked for"),
+            .answer::<S>(200, &format!("The {word}")),
         new(Method::PATCH, one, Right::Write, patch(things::update::<S>), "Change or archive")
             .body::<JsonUpdateThing>()
-            .answer::<S>(200, "As it is now"),
+            .answer::<S>(200, &format!("The changed {word}")),
         new(Method::DELETE, one, Right::Manage, delete(things::delete::<S>), "Delete")
             .answer_nothing(),
     ]

@@ -39,7 +39,6 @@ mod spark;
 mod things;
 mod thresholds;
 mod visit;
-mod withdraw;
 
 use axum::{
     handler::Handler,
@@ -93,7 +92,7 @@ pub fn routes() -> Vec<Route> {
     read(&mut routes, both!("/testbeds"), things::testbeds);
     read(&mut routes, both!("/testbeds/{name}"), things::testbed);
     write(&mut routes, both!("/alerts"), Right::Write, alerts::dismiss_all);
-    write(&mut routes, both!("/alerts/{alert}"), Right::Write, alerts::settle);
+    write(&mut routes, both!("/alerts/{alert}"), Right::Write, alert::settle);
     read(&mut routes, both!("/profiles"), profiles::list);
     read(&mut routes, both!("/profiles/{service}"), profiles::service);
     read(&mut routes, both!("/profiles/{service}/compare"), profiles::compare);
@@ -116,7 +115,7 @@ pub fn routes() -> Vec<Route> {
         |page: MethodRouter<App>| move |path| Route::page(Method::GET, path, manage, page.clone());
     routes.extend(both!("/settings").map(managed(get(settings::show))));
     routes.extend(both!("/keys").map(managed(get(keys::list))));
-    write(&mut routes, both!("/reports/{report}/withdraw"), manage, withdraw::withdraw);
+    write(&mut routes, both!("/reports/{report}/withdraw"), manage, report::withdraw);
     write(&mut routes, both!("/plots"), manage, pins::create);
     write(&mut routes, both!("/plots/{plot}/remove"), manage, pins::remove);
     write(&mut routes, both!("/settings"), manage, settings::save);

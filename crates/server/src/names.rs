@@ -3,7 +3,7 @@
 use std::{borrow::Cow, cmp::Ordering, collections::HashMap};
 
 use wingbeat_track::{
-    model::{BenchmarkName, BranchName, Measure, Report, Slug, TestbedName},
+    model::{BenchmarkName, BranchName, Measure, TestbedName},
     store::Plot,
 };
 
@@ -68,38 +68,6 @@ impl Names {
         }
     }
 
-    /// The report with current names, for text output.
-    pub(crate) fn put_into_report<'a>(&self, report: &'a Report) -> Cow<'a, Report> {
-        let measures: HashMap<&str, Slug> = self.0[Kind::Measure as usize]
-            .iter()
-            .filter(|(stored, name)| **name != Measure::named(stored).name)
-            // Text output names a measure by its slug.
-            .map(|(stored, name)| (stored.as_str(), Slug::of_name(name)))
-            .collect();
-        if measures.is_empty() && self.0[Kind::Benchmark as usize].is_empty() {
-            return Cow::Borrowed(report);
-        }
-        let rename = |slug: &mut Slug| {
-            if let Some(name) = measures.get(slug.as_str()) {
-                *slug = name.clone();
-            }
-        };
-        let mut report = report.clone();
-        for results in report.iterations.iter_mut().flat_map(|it| &mut it.benchmarks) {
-            self.benchmark(&mut results.name);
-            results.metrics.iter_mut().for_each(|(measure, _)| rename(&mut measure.slug));
-        }
-        for verdict in &mut report.verdicts {
-            self.benchmark(&mut verdict.benchmark);
-            rename(&mut verdict.measure);
-        }
-        for alert in &mut report.alerts {
-            self.benchmark(&mut alert.benchmark);
-            rename(&mut alert.measure);
-        }
-        Cow::Owned(report)
-    }
-
     fn branch(&self, branch: &mut BranchName) {
         let renamed = self.0[Kind::Branch as usize].get(branch.as_str());
         if let Some(name) = renamed.and_then(|name| BranchName::new(name).ok()) {
@@ -117,10 +85,6 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
-    use time::OffsetDateTime;
-    use uuid::Uuid;
-    use wingbeat_track::model::ProjectName;
-
     use super::*;
 
     impl Names {
@@ -153,20 +117,5 @@ mod tests {
         check(Kind::Measure, "throughput", "Throughput");
         assert_eq!(names.stored(Kind::Branch, "new"), Some("old"));
         assert_eq!(names.stored(Kind::Branch, "old"), None);
-    }
-
-    #[test]
-    fn sentences_about_a_report_have_present_names() {
-        let project = ProjectName::new("p").expect("a name");
-        let branch = BranchName::new("old").expect("a name");
-        let testbed = TestbedName::new("t").expect("a name");
-        let time = OffsetDateTime::UNIX_EPOCH;
-        let mut report = Report::new(Uuid::nil(), project, branch, testbed, time);
-        let results = r#"{"benchmarks": [{"name": "parse", "metrics": []}]}"#;
-        report.iterations.push(serde_json::from_str(results).expect("results"));
-        let renamed = names().put_into_report(&report).into_owned();
-        assert_eq!(renamed.iterations[0].benchmarks[0].name.as_str(), "parser/json");
-        // A large report is not copied needlessly.
-        assert!(matches!(Names::default().put_into_report(&report), Cow::Borrowed(_)));
     }
 }

@@ -13,7 +13,9 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{BenchmarkName, Boundary, Measure, Metric, Outcome, Report, Results, Verdict},
+    model::{
+        BenchmarkName, Boundary, Measure, Metric, Outcome, ReasonKind, Report, Results, Verdict,
+    },
     store::{HistoryLimits, PlotQuery, ReportFilter, Store},
 };
 
@@ -39,7 +41,7 @@ fn report(number: u64, metrics: usize) -> Report {
             p: Some(0.4),
             smallest_visible: Some(0.03),
             points: 64,
-            reason: "within the limits of 64 points".to_owned(),
+            reason: ReasonKind::WithinLimits.into(),
             ..Verdict::new(0, benchmark(index), Measure::latency().slug)
         });
     }

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
     adapter::Adapter,
-    decide::{ReportInput, Series, Settings, decide},
+    detect::{ReportInput, Series, Settings, detect},
     model::{threshold::Test, *},
 };
 
@@ -70,7 +70,7 @@ fn decision(test: Test, values: &[f64]) {
         past: &past,
         series: vec![series],
     };
-    black_box(decide(black_box(&report), &Settings::default()));
+    black_box(detect(black_box(&report), &Settings::default()));
 }
 
 /// Each function in the form Gungraun expects: benchmarked functions take their input by value.

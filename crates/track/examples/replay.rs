@@ -9,9 +9,9 @@ use std::{collections::BTreeMap, error::Error, fs};
 use serde::Deserialize;
 use time::{Duration, OffsetDateTime};
 use wingbeat_track::{
-    decide::{ReportInput, Series, Settings, decide},
+    detect::{ReportInput, Series, Settings, detect},
     model::{
-        BenchmarkName, Environment, Measure, Metric, Outcome, PastPoint, PastReport,
+        BenchmarkName, Environment, Measure, Metric, Outcome, PastPoint, PastReport, ReasonKind,
         ThresholdModel, Verdict, threshold::Test,
     },
 };
@@ -114,7 +114,7 @@ fn replay(reports: &[Report]) -> Result<Counts, Box<dyn Error>> {
             past: &past,
             series: series.collect(),
         };
-        let decision = decide(&input, &settings);
+        let decision = detect(&input, &settings);
         for (place, (verdict, series)) in decision.verdicts.iter().zip(&input.series).enumerate() {
             counts.judged += usize::from(verdict.points >= BEFORE);
             if decision.alerts.contains(&place) {
@@ -146,10 +146,9 @@ fn tell(at: usize, report: &Report, verdict: &Verdict, series: &Series<'_>, coun
     }
     // The reason states the number of reports at the new level.
     let mut since = BEFORE;
-    if let Some(points) = verdict.reason.strip_prefix("a new level") {
+    if let ReasonKind::NewLevel { points, .. } = verdict.reason.kind {
         counts.levels += 1;
-        let points = points.split("since ").nth(1).and_then(|it| it.split(' ').next());
-        since += points.and_then(|it| it.parse::<usize>().ok()).unwrap_or(0);
+        since += points;
     }
     let history = &series.history[series.history.len().saturating_sub(since)..];
     let is_as_far =
@@ -164,6 +163,6 @@ fn tell(at: usize, report: &Report, verdict: &Verdict, series: &Series<'_>, coun
         "{at} {} {}: {baseline:.0} → {value:.0}, {change:+.1} %: {}{marks}",
         &report.commit.id[..report.commit.id.len().min(10)],
         series.benchmark,
-        verdict.reason
+        verdict.reason.text(series.measure)
     );
 }

@@ -6,16 +6,13 @@
 //! other values keep their units.
 
 mod bpftool;
-mod by_unit;
 mod c_sharp_dot_net;
-mod consoles;
 mod cpp_catch2;
 mod cpp_google;
 pub mod criterion_dir;
 mod csv;
 mod dart_benchmark_harness;
 mod documents;
-mod figure;
 mod go_bench;
 mod java_jmh;
 mod js_benchmark;
@@ -25,7 +22,6 @@ mod json;
 mod line;
 mod magic;
 mod naming;
-mod objects;
 mod once;
 mod perf_stat;
 mod python_asv;
@@ -39,7 +35,6 @@ mod rust_iai;
 mod shape;
 mod shell_hyperfine;
 mod targets;
-mod text;
 mod unit;
 mod veristat;
 mod wingbeat_bench;
@@ -48,13 +43,11 @@ mod wingbeat_bench;
 mod prelude {
     pub(super) use super::{
         Adapter, Parsed,
-        documents::documents,
-        figure::{Figure, around, required},
-        line::{At, lines, numbered, without_cargo},
+        documents::{documents, objects},
+        line::{At, lines, numbered, rsplit_once, split_once, without_cargo},
         naming,
-        objects::objects,
         once::{self, Entries, Once},
-        text::{rsplit_once, split_once},
+        shape::{Figure, around, required},
         unit::{ODD_COMMA, has_odd_comma, nanoseconds, no_number, number, power, ungrouped},
     };
     pub(super) use crate::model::{
@@ -64,12 +57,12 @@ mod prelude {
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
-use self::text::without_colors;
+use self::line::without_colors;
 pub(crate) use self::{
-    by_unit::{Measures, spread},
     documents::end_of_string,
     naming::in_one_line,
     shape::Shape,
+    unit::{Measures, spread},
 };
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results, Slugs, results::Lost};
@@ -185,7 +178,7 @@ impl Adapter {
         let mut results = settled(self, read?)?;
         results.tell_apart(&mut Slugs::default());
         match results.is_empty() {
-            true => Err(consoles::recognized(self, &text).unwrap_or(AdapterError::Nothing(self))),
+            true => Err(magic::recognized(self, &text).unwrap_or(AdapterError::Nothing(self))),
             false => Ok(results),
         }
     }

@@ -34,7 +34,7 @@ use serde::Deserialize;
 
 use crate::{
     adapter::Adapter,
-    decide::Settings,
+    detect::Settings,
     model::{
         Description, Direction, Measure, MeasureKind, MeasureName, ProjectName, TestbedName,
         Threshold, ThresholdModel,

@@ -3,7 +3,6 @@
 //! Nothing here fails a run. With a token that lacks write permission, as in pull requests from forks, there is a
 //! warning in place of the comment, and the change is still judged.
 
-mod annotations;
 mod api;
 mod event;
 mod message;
@@ -17,8 +16,7 @@ use self::{
     event::Event,
 };
 
-pub use annotations::annotations;
-pub use message::Message;
+pub use message::{Message, annotations};
 
 /// The default API of GitHub.
 const API_URL: &str = "https://api.github.com";

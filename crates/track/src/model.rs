@@ -11,6 +11,7 @@ pub mod name;
 pub mod notice;
 pub mod past;
 mod profile;
+pub mod reason;
 pub mod report;
 pub mod results;
 mod slugs;
@@ -30,8 +31,9 @@ pub use name::{
 pub use notice::{Notice, NoticeKind, NoticeText};
 pub use past::{Past, PastPoint, PastReport, PastSeries};
 pub use profile::{PROFILE_BYTES_MAX, Profile, ProfileHash, ProfileInfo, ProfileKind};
+pub use reason::{Interleaved, Reason, ReasonKind, ReasonNote, Shortage};
 pub use report::{Report, StartPoint};
 pub use results::{AddError, Average, BenchmarkResults, FailedBenchmark, Results};
 pub use slugs::Slugs;
 pub use threshold::{Threshold, ThresholdModel};
-pub use verdict::{Boundary, Change, Limit, Outcome, Verdict};
+pub use verdict::{Boundary, Change, ChangeInterval, Limit, Outcome, Verdict};

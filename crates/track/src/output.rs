@@ -1,6 +1,5 @@
 //! Formats the result of a run for people and machines. Pure: a [`Page`] goes in, text comes out.
 
-mod cells;
 pub(crate) mod document;
 mod fragment;
 mod html;
@@ -19,20 +18,19 @@ use crate::{
 };
 
 pub use crate::model::{short_hash, short_id};
-pub use cells::outcome_word;
 pub use fragment::{html, markdown};
 pub use html::marker;
 pub use human::human;
-pub use json::json;
-pub use json::{adapter_name, sha1};
+
+pub use json::{adapter_name, json, sha1};
 pub(crate) use lines::explanations;
 pub use lines::{Sentence, sentences};
-pub use verdict::verdict;
+pub use row::{ReportRow, outcome_word};
+pub use verdict::{verdict, verdict_of};
 pub use wingbeat_text::Style;
 
 pub(crate) use fragment::{causes, fitting, subject, table as limited_table};
 pub(crate) use html::{escaped, write as write_html};
-pub(crate) use json::time;
 pub(crate) use markdown::write as write_markdown;
 
 #[derive(Debug, Clone, Copy)]

@@ -18,7 +18,7 @@ mod terminal;
 mod thin;
 mod words;
 
-pub use chart::{CHART_LINES_MAX, Chart, Dot, Line, Panel, Rank, Stamp, Step};
+pub use chart::{CHART_LINES_MAX, Chart, Line, Panel, Rank, Stamp, Step};
 pub use html::{Figures, SCRIPT, TOOLS, html};
 pub use svg::{STYLE, svg};
 pub use terminal::terminal;

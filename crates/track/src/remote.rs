@@ -8,13 +8,11 @@ mod answer;
 mod comment;
 mod error;
 pub(crate) mod http;
-mod human;
+pub(crate) mod human;
 mod key;
 mod native;
 mod request;
 mod stores;
-mod whole;
-pub(crate) mod words;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -32,7 +30,7 @@ pub use stores::{ExchangeFailure, Exchanged};
 use wingbeat_http::{Method, excerpt, is_loopback};
 pub use wingbeat_http::{Patience, Retry};
 
-use self::http::Call;
+use self::{answer::Links, http::Call};
 use crate::model::{Report, Threshold};
 
 /// Bencher's own server, whose console is known without a request.
@@ -87,21 +85,25 @@ impl Host {
         submission: &Submission<'_>,
         on_retry: &mut dyn FnMut(&Retry),
     ) -> Result<Answer, RemoteError> {
-        let root = self.root()?;
-        let url = format!("{root}/v0/run");
+        let url = format!("{}/v0/run", self.root()?);
         // The server recognizes a repeated report by its idempotency key.
         let (key, body) = (self.key.as_ref(), request(submission));
         let call = Call { key, body: Some(&body), ..Call::new(Method::POST, &url) };
         let response = call
             .send(&self.patience, on_retry)
             .map_err(|error| RemoteError::unreachable(&url, &error))?;
-        whole::checked(&url, &response)?;
+        native::checked(&url, &response)?;
         let text = response.text();
         let (mut answer, links) = Answer::parse(&text)
-            .map_err(|error| whole::not_a_report(&url, &error.to_string(), &text))?;
+            .map_err(|error| native::not_a_report(&url, &error.to_string(), &text))?;
         answer.warnings = request::losses(submission);
+        self.complete(answer, &links)
+    }
+
+    /// Adds links, and a warning if the key was sent unencrypted.
+    fn complete(&self, mut answer: Answer, links: &Links) -> Result<Answer, RemoteError> {
         answer.warnings.extend(self.exposure());
-        match self.console(root) {
+        match self.console(self.root()?) {
             Ok(console) => links.fill(&mut answer, &console, self.has_public_links),
             Err(reason) => answer.warnings.push(format!(
                 "the report is stored, but the server did not say where its console is, so there are no \

@@ -1,18 +1,18 @@
 //! Implements `wingbeat run`: the only part of this crate that starts programs.
 //!
-//! `command` runs and echoes the command, `gather` parses its output, `fold` merges iterations, [`judge`] finds the
-//! history and decides, `confirm` repeats suspicious measurements, and `in_turns` those with too short a history.
+//! `command` runs and echoes the command, `collect_results` parses its output, `fold` merges iterations, [`evaluate`] finds the
+//! history and decides, `confirm` repeats suspicious measurements, and `interleaved` those with too short a history.
 //! `profiles` reads the exact profiles that the command [left](left_profiles), or runs it again under a [`Sampler`].
 //! [`git`](crate::git) and [`host`] describe the environment, and an [`Interrupt`] stops everything.
 
+mod collect_results;
 mod confirm;
 mod criterion;
 mod filter;
 mod fold;
-mod gather;
 mod gungraun;
 pub mod host;
-mod in_turns;
+mod interleaved;
 pub mod left_profiles;
 mod profiles;
 
@@ -26,8 +26,8 @@ use uuid::Uuid;
 
 use crate::{
     adapter::Adapter,
-    decide::Look,
-    judge::{self, Background, Judged},
+    detect::Look,
+    evaluate::{self, Background, Judged},
     model::{
         Average, BranchName, Description, DescriptionError, Environment, MeasureName, Notice,
         Profile, ProjectName, Report, Results, Slugs, TestbedName, ThresholdModel,
@@ -36,11 +36,11 @@ use crate::{
 };
 pub use crate::{
     command::{Benchmark, CommandError, Echo},
+    evaluate::{Branching, ComparedWith, Rules},
     interrupt::Interrupt,
-    judge::{Branching, ComparedWith, Rules},
 };
+pub use collect_results::{GatherError, Source};
 pub use fold::Fold;
-pub use gather::{GatherError, Source};
 pub use profiles::{Profiling, Sampled, Sampler};
 
 /// Years whose times a store can represent, as nanoseconds since 1970.
@@ -174,15 +174,15 @@ pub fn run(
     let mut remarks = request.remarks.clone();
     remarks.extend(measured.remarks);
     if let Some(store) = store.filter(|_| request.backdate.is_none()) {
-        judge::place(&mut report, &request.directory, store, &mut remarks)?;
+        evaluate::place(&mut report, &request.directory, store, &mut remarks)?;
     }
     let directory = Some(request.directory.as_path());
-    judge::settle(&mut report, &request.branching, directory, store, &mut remarks)?;
+    evaluate::settle(&mut report, &request.branching, directory, store, &mut remarks)?;
     let past = Background::read(&report, store)?;
-    let judged = judge::judge(report, &request.rules, &past, &[]);
+    let judged = evaluate::evaluate(report, &request.rules, &past, &[]);
     let mut finding = Finding::of(judged, remarks);
     confirm::confirm(&mut finding, request, &past, echo);
-    in_turns::settle(&mut finding, request, &past, echo);
+    interleaved::settle(&mut finding, request, &past, echo);
     profiles::take(&mut finding, request, (profiling, &folder), echo);
     Ok(finding)
 }
@@ -209,8 +209,8 @@ fn measure(
     let questions = host::Questions::ask(&request.directory);
     let began = OffsetDateTime::now_utc();
     let mut remarks = Vec::new();
-    let mut gathered = gather::gather(request, profiles, echo, &mut remarks)?;
-    remarks.extend(gather::outside_of_their_spread(&gathered));
+    let mut gathered = collect_results::gather(request, profiles, echo, &mut remarks)?;
+    remarks.extend(collect_results::outside_of_their_spread(&gathered));
     let took = OffsetDateTime::now_utc() - began;
     let start_time = request.backdate.unwrap_or(began);
     let end_time = start_time.checked_add(took).ok_or(RunError::Time(start_time))?;

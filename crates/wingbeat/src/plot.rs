@@ -1,10 +1,9 @@
 //! `wingbeat plot`: the history of a project as an image, drawn by `wingbeat_track::plot`.
 
-mod json;
-
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
+use serde::Serialize;
 use time::OffsetDateTime;
 use wingbeat_text::plural;
 use wingbeat_track::{
@@ -12,8 +11,8 @@ use wingbeat_track::{
         BenchmarkName, BranchName, Measure, MeasureName, ProjectName, Slug, TestbedName,
         threshold::matches_glob,
     },
-    plot::{self, CHART_LINES_MAX, Chart},
-    store::{PlotQuery, Store},
+    plot::{self, CHART_LINES_MAX, Chart, Panel, Stamp, Step},
+    store::{PlotPoint, PlotQuery, Store},
 };
 
 use crate::{
@@ -92,7 +91,7 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         bail!("nothing to draw: no results in the store {} match", store.path().display());
     }
     if args.format.get() == Format::Json {
-        print_json(1, &json::Plot::of(&all))?;
+        print_json(1, &PlotJson::of(&all))?;
     } else if files.is_empty() && !quiet {
         let columns = Some(row_width()).filter(|&columns| columns != usize::MAX);
         print(&plot::terminal(&first, columns))?;
@@ -171,4 +170,40 @@ fn title(query: &PlotQuery) -> String {
         parts.push(testbed.to_string());
     }
     parts.join(" · ")
+}
+
+/// A plot's data as JSON. docs/plot.md describes the fields.
+#[derive(Serialize)]
+struct PlotJson<'a> {
+    title: &'a str,
+    reports: &'a [Stamp],
+    series: Vec<PlottedLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct PlottedLine<'a> {
+    name: &'a str,
+    benchmark: &'a str,
+    measure: &'a Measure,
+    points: &'a [PlotPoint],
+    changes: &'a [Step],
+}
+
+impl<'a> PlotJson<'a> {
+    fn of(chart: &'a Chart) -> Self {
+        let series = |panel: &'a Panel| {
+            panel.lines.iter().map(|line| PlottedLine {
+                name: &line.name,
+                benchmark: &panel.benchmark,
+                measure: &panel.measure,
+                points: &line.dots,
+                changes: &line.steps,
+            })
+        };
+        Self {
+            title: &chart.title,
+            reports: &chart.stamps,
+            series: chart.panels.iter().flat_map(series).collect(),
+        }
+    }
 }

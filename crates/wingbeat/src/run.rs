@@ -2,7 +2,6 @@
 //! the exit code.
 
 mod args;
-mod github;
 mod interrupt;
 mod remote;
 mod request;
@@ -11,6 +10,7 @@ mod thresholds;
 
 use std::{
     collections::HashSet,
+    env,
     io::{self, Write as _},
     process::ExitCode,
 };
@@ -19,7 +19,7 @@ use wingbeat_text::plural;
 use wingbeat_track::{
     explain,
     git::History,
-    github::Message,
+    github::{Actions, Message, Options},
     model::Notice,
     output::{self, Page, Style},
     run::{self, Finding, Profiling, Sampler},
@@ -32,7 +32,7 @@ pub(crate) use self::{
     remote::tell_retry,
     request::project,
 };
-use crate::shell::{error, print, stdout_has_colours, width_of};
+use crate::shell::{error, message, print, stdout_has_colours, warning, width_of};
 
 /// Runs, compares, stores, prints. The exit code is 1 with `--err` if there are alerts, otherwise 0.
 pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         print(&text(&page, args, verbose))?;
     }
     stored?;
-    github::tell_actions(args, |id| Message::of_page(&page, id));
+    tell_actions(args, |id| Message::of_page(&page, id));
     interrupt::die_if_raised(&interrupt);
     Ok(exit_code(args, finding.report.active_alerts() as u64, &finding, &finding.notices))
 }
@@ -154,4 +154,33 @@ fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding, notices: &[Notice])
         () => return ExitCode::SUCCESS,
     }
     ExitCode::FAILURE
+}
+
+/// Writes summary, annotations, comment and check run in a GitHub job. Errors do not fail the run.
+fn tell_actions(args: &RunArgs, message: impl FnOnce(Option<&str>) -> Message) {
+    let Some(actions) = Actions::from_env(|name| env::var(name).ok()) else { return };
+    let options = Options {
+        token: args.ci.github_actions.clone(),
+        only_thresholds: args.ci.ci_only_thresholds,
+        only_on_alert: args.ci.ci_only_on_alert,
+        id: args.ci.ci_id.clone(),
+        number: args.ci.ci_number,
+        is_strict: args.err,
+    };
+    let told = actions.tell(&message(options.id.as_deref()), &options);
+    // On stderr, which GitHub reads too: stdout may be data.
+    for line in told.annotations.lines() {
+        message!("{line}");
+    }
+    for warning in told.warnings {
+        warning!("{warning}");
+    }
+    for note in told.notes {
+        message!("{note}");
+    }
+    for (name, address) in [("comment", told.comment), ("check run", told.check)] {
+        if let Some(address) = address {
+            message!("{name}: {address}");
+        }
+    }
 }

@@ -44,7 +44,7 @@ impl Shape {
             let (lower, upper) = (level * 0.97, level * 1.03);
             let _ = write!(
                 verdicts,
-                r#"{comma}{{"iteration":0,"benchmark":"{name}","measure":"latency","outcome":"no-change","test":"auto","boundary":{{"baseline":{level:?},"lower_limit":{lower:?},"upper_limit":{upper:?}}},"points":64,"reason":"within the limits"}}"#
+                r#"{comma}{{"iteration":0,"benchmark":"{name}","measure":"latency","outcome":"no-change","test":"auto","boundary":{{"baseline":{level:?},"lower_limit":{lower:?},"upper_limit":{upper:?}}},"points":64,"reason":{{"code":"within-limits"}}}}"#
             );
         }
         let verdicts = if has_verdicts { verdicts } else { String::new() };

@@ -1,22 +1,21 @@
 //! Users and keys. Sign-up and sign-in happen on pages, not in this API.
 
 mod keys;
-mod list;
-mod refused;
 mod shapes;
 mod users;
 
 use axum::{
+    extract::State,
     http::Method,
     routing::{MethodRouter, delete, get, patch, post},
 };
 
 use self::{
-    list::Wanted,
     shapes::{JsonKey, JsonKeyCreated, JsonNewKey, JsonUpdateKey, JsonUser},
+    users::Wanted,
 };
 use super::{request::Paging, spec::Endpoint};
-use crate::{App, access::Right};
+use crate::{ApiError, App, access::Right};
 
 /// Handlers of keys: list, create, view, rename, revoke.
 type Handlers = [MethodRouter<App>; 5];
@@ -34,8 +33,8 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             Method::POST,
             "/v0/users/{user}/tokens",
             Right::SignedIn,
-            post(refused::tokens),
-            "Refused: a key is shown as a token where it is made",
+            post(refuse_tokens),
+            "Refused: a new key is shown as a token, too",
         ),
     ];
     all.extend(of_keys(
@@ -65,7 +64,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     let refused = ["/v0/auth/signup", "/v0/auth/login", "/v0/auth/confirm", "/v0/auth/accept"];
     all.extend(refused.map(|path| {
         let summary = "Refused: browsers have pages for signing up and in";
-        Endpoint::new(Method::POST, path, Right::Open, post(refused::auth), summary)
+        Endpoint::new(Method::POST, path, Right::Open, post(refuse_auth), summary)
     }));
     all
 }
@@ -82,14 +81,32 @@ fn of_keys(
             .query::<Paging>()
             .query::<Wanted>()
             .answer_list::<JsonKey>("Keys by name, without their texts"),
-        Endpoint::new(Method::POST, all, right, create, "Make a key")
+        Endpoint::new(Method::POST, all, right, create, "Create a key")
             .body::<JsonNewKey>()
             .answer::<JsonKeyCreated>(201, "The new key with its text, this once"),
         Endpoint::new(Method::GET, one, right, view, "View a key")
             .answer::<JsonKey>(200, "The key without its text"),
         Endpoint::new(Method::PATCH, one, right, rename, "Rename a key")
             .body::<JsonUpdateKey>()
-            .answer::<JsonKey>(200, "The key as it is now"),
+            .answer::<JsonKey>(200, "The changed key"),
         Endpoint::new(Method::DELETE, one, right, revoke, "Revoke a key").answer_nothing(),
     ]
+}
+
+/// Answers `bencher auth …`.
+async fn refuse_auth(State(app): State<App>) -> ApiError {
+    ApiError::forbidden(format!(
+        "nobody signs up or in by the command line here: an admin invites users at {0}/console/users, and \
+         users make keys at {0}/console/account; then pass `--key KEY`",
+        app.settings.public_url
+    ))
+}
+
+/// Answers `bencher token create`, like Bencher's servers since 0.6.7.
+async fn refuse_tokens(State(app): State<App>) -> ApiError {
+    ApiError::forbidden(format!(
+        "tokens are not made by themselves: each new key is shown as a token too, for clients before 0.6.5; \
+         make one at {}/console/account",
+        app.settings.public_url
+    ))
 }

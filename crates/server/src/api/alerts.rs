@@ -17,7 +17,7 @@ use wingbeat_track::{
 
 use super::{
     request::{Asked, Body, Listed, Paging, uuid},
-    shapes::{JsonAlert, JsonAlertStatus, JsonUpdateAlert},
+    shapes::{JsonAlert, JsonUpdateAlert},
     view::View,
 };
 use crate::{
@@ -39,7 +39,7 @@ pub(super) struct Query {
     #[param(inline)]
     sort: Option<Sort>,
     #[param(inline)]
-    status: Option<JsonAlertStatus>,
+    status: Option<AlertStatus>,
     /// Alerts are never archived: `true` lists none.
     archived: Option<bool>,
 }
@@ -55,11 +55,8 @@ pub(super) async fn list(
             return Ok(Listed(Vec::new(), 0));
         }
         let view = View::of(databases, &project);
-        let filter = AlertFilter {
-            reports: of_project(&project),
-            status: query.status.map(status),
-            uuid: None,
-        };
+        let filter =
+            AlertFilter { reports: of_project(&project), status: query.status, uuid: None };
         let mut rows: HashMap<Uuid, Option<ReportRow>> = HashMap::new();
         let mut all: Vec<(OffsetDateTime, ReportRow, StoredAlert)> = Vec::new();
         for alert in databases.results.alerts(&filter, usize::MAX)? {
@@ -114,7 +111,7 @@ pub(super) async fn update(
         let before = one(databases, &project, alert)?;
         let asked = change.status.unwrap_or(before.status);
         if change.status.is_some_and(|asked| asked != before.status) || change.reason.is_some() {
-            databases.results.set_alert_status(alert, status(asked), change.reason)?;
+            databases.results.set_alert_status(alert, asked, change.reason)?;
         }
         one(databases, &project, alert)
     };
@@ -136,12 +133,4 @@ fn shape(view: &View<'_>, row: &ReportRow, alert: &StoredAlert) -> Result<JsonAl
 
 fn of_project(project: &Project) -> ReportFilter {
     ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() }
-}
-
-fn status(status: JsonAlertStatus) -> AlertStatus {
-    match status {
-        JsonAlertStatus::Active => AlertStatus::Active,
-        JsonAlertStatus::Dismissed => AlertStatus::Dismissed,
-        JsonAlertStatus::Silenced => AlertStatus::Silenced,
-    }
 }

@@ -114,7 +114,7 @@ pub(super) async fn perf(
     let plot = plot_in_parts(&app, &project, &wanted).await?;
     let read = move |databases: &Databases| View::of(databases, &project).series(&wanted, plot);
     let answer = app.storage.read(read).await?;
-    Ok(stream::json(move |to| answer.write(to)))
+    Ok(stream::json(move |to| Ok(serde_json::to_writer(to, &answer)?)))
 }
 
 /// Series of many reports, read over several connections in parallel.

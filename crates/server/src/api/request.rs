@@ -77,7 +77,7 @@ pub(super) enum Direction {
 pub(super) struct Paging {
     #[param(inline)]
     pub(super) direction: Option<Direction>,
-    /// Entries of a page, 8 unless told.
+    /// Entries of a page, 8 by default.
     #[param(value_type = Option<i64>, minimum = 0, maximum = 255)]
     per_page: Option<u8>,
     /// From 1.

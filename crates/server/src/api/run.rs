@@ -1,27 +1,29 @@
 //! Receives a report: parsed by the adapter, named by the registry, judged against its history, stored, answered.
 //!
-//!
 //! ```text
-//! body → results → project, things, thresholds → history → verdicts → results.db → answer
-//!        adapter   registry (written)            read                 written      read
+//! body → results → project, entities, thresholds → verdicts → results.db → answer
+//!        adapter   registry (written)              history    written
 //! ```
 //!
-//! Each step is idempotent: repeating an idempotency key yields the same report.
+//! [`take`] does this for both APIs. Each step is idempotent: repeating an idempotency key yields the same report.
 
-mod intake;
 mod names;
+mod new_report;
 mod project;
 
 use axum::{Extension, extract::State, http::StatusCode};
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
-    decide,
-    judge::{self, Background, Branching, Judged, Rules},
-    model::{BranchName, Notice, Report, Slug, Threshold, ThresholdModel, threshold::Test},
+    detect,
+    evaluate::{self, Background, Branching, Judged, Rules},
+    model::{
+        BranchName, Notice, Report, Results, Slug, Threshold, ThresholdModel, threshold::Test,
+    },
+    store::Document,
 };
 
-use self::{intake::Intake, names::name_all};
+use self::names::name_all;
 pub(super) use self::{
     names::{Named, clone_thresholds, thresholds},
     project::named as project_named,
@@ -31,15 +33,13 @@ use super::{
     shapes::{JsonNewReport, JsonNewRun, JsonReport},
     view::View,
 };
-use crate::{ApiError, App, access::Caller, registry::Project, series, storage::Databases};
-
-/// Models in addition to the stored thresholds.
-pub(super) struct Rest {
-    /// For this report only. Overrides a stored one of the same measure.
-    pub(super) thresholds: Vec<Threshold>,
-    /// Used without a threshold.
-    pub(super) otherwise: Option<ThresholdModel>,
-}
+use crate::{
+    ApiError, App,
+    access::Caller,
+    registry::{Project, Registry},
+    series,
+    storage::Databases,
+};
 
 /// `POST /v0/run`
 pub(super) async fn run(
@@ -48,8 +48,7 @@ pub(super) async fn run(
     Body(new): Body<JsonNewRun>,
 ) -> Result<Created<JsonReport>, ApiError> {
     let project = project::of_run(&app, &caller, &new).await?;
-    let intake = Intake::of_run(new)?;
-    receive(&app, &caller, project, intake).await.map(Created)
+    receive(&app, &caller, project, new_report::of_run(new)?).await.map(Created)
 }
 
 /// `POST /v0/projects/{project}/reports`
@@ -59,97 +58,129 @@ pub(super) async fn report(
     Extension(project): Extension<Project>,
     Body(new): Body<JsonNewReport>,
 ) -> Result<Created<JsonReport>, ApiError> {
-    receive(&app, &caller, project, Intake::of_report(new)?).await.map(Created)
+    receive(&app, &caller, project, new).await.map(Created)
 }
 
 async fn receive(
     app: &App,
     caller: &Caller,
     project: Project,
-    intake: Intake,
+    new: JsonNewReport,
 ) -> Result<JsonReport, ApiError> {
-    let uuid = intake.idempotency_key.unwrap_or_else(Uuid::now_v7);
-    let known = {
-        let project = project.clone();
-        app.storage.read(move |databases| find(databases, &project, uuid)).await?
-    };
-    if let Some(known) = known {
-        return Ok(known);
-    }
-    let user = caller.user();
-    let now = OffsetDateTime::now_utc();
-    let parse = move |_: &Databases| {
-        let results = intake.results()?;
-        Ok::<_, ApiError>((intake, results))
-    };
-    let (intake, mut iterations) = app.storage.read(parse).await?;
-    let named = {
-        let project = project.clone();
-        let name = move |databases: &mut Databases| {
-            let named = name_all(&databases.registry, &project, &intake, &mut iterations, now)?;
-            Ok::<_, ApiError>((named, intake, iterations))
+    let adapter = new_report::check(&new)?;
+    let uuid = new.idempotency_key.unwrap_or_else(Uuid::now_v7);
+    let of = project.clone();
+    let parse = move || new_report::results(&new, adapter).map(|results| (new, results));
+    let name =
+        move |registry: &Registry, (new, mut iterations): (JsonNewReport, Vec<Results>), now| {
+            let named = name_all(registry, &of, &new, &mut iterations, now)?;
+            let (branch, testbed) = (named.branch_name.clone(), named.testbed_name.clone());
+            let report = Report {
+                hash: new.hash.filter(|hash| !hash.is_empty()),
+                end_time: new.end_time,
+                adapter,
+                iterations,
+                ..Report::new(uuid, of.stored.clone(), branch, testbed, new.start_time)
+            };
+            Ok((named, report, Vec::new()))
         };
-        app.storage.write(name).await?
-    };
-    let (named, intake, iterations) = named;
-    let report = Report {
-        hash: intake.hash.clone(),
-        end_time: intake.end_time,
-        adapter: intake.adapter,
-        iterations,
-        ..Report::new(
-            uuid,
-            project.stored.clone(),
-            named.branch_name.clone(),
-            named.testbed_name.clone(),
-            intake.start_time,
-        )
-    };
-    let branch = named.branch.id;
-    let otherwise = project.judges_by_default.then(|| ThresholdModel::new(Test::Auto));
-    let rest = Rest { thresholds: Vec::new(), otherwise };
-    let decide = move |databases: &Databases| judged(databases, report, &named, rest);
-    let Judged { report, notices, .. } = app.storage.read(decide).await?;
-    let row = project.id;
-    let store = move |databases: &mut Databases| {
-        // Writes the row first: a row without a report is harmless, a report without a row would be invisible.
-        databases.registry.add_report(report.uuid, row, user, now)?;
-        keep_notices(databases, report.uuid, &notices)?;
-        databases.results.insert(&report)?;
-        if report.epoch > 0 {
-            databases.results.settle_replaced_heads(&report.project, &report.branch)?;
+    let taken = take(app, caller, &project, uuid, parse, name).await?;
+    let answer = move |databases: &Databases| {
+        let view = View::of(databases, &project);
+        match taken {
+            Taken::Stored(report, notices) => view.stored(&report, notices),
+            Taken::AlreadyThere => view.report(uuid),
+            Taken::OfAnotherProject => Err(ApiError::conflict(format!(
+                "the idempotency key {uuid} belongs to a report of another project; send a new one"
+            ))),
         }
-        databases.registry.clear_start(branch)?;
-        Ok::<_, ApiError>(())
     };
-    app.storage.write(store).await?;
-    series::touch(app, row);
-    let answer = move |databases: &Databases| find(databases, &project, uuid);
     let missing = || ApiError::not_found("the report was stored, and has been deleted since");
     app.storage.read(answer).await?.ok_or_else(missing)
 }
 
-/// The report of that UUID, if already stored. One of another project is a conflict.
-fn find(
-    databases: &Databases,
-    project: &Project,
-    uuid: Uuid,
-) -> Result<Option<JsonReport>, ApiError> {
-    let row = databases.registry.report(uuid)?;
-    if row.is_some_and(|row| row.project != project.id) {
-        return Err(ApiError::conflict(format!(
-            "the idempotency key {uuid} belongs to a report of another project; send a new one"
-        )));
-    }
-    View::of(databases, project).report(uuid)
+/// What became of a report.
+pub(super) enum Taken {
+    /// As it was stored, with the notices about it.
+    Stored(Box<Report>, Vec<Notice>),
+    AlreadyThere,
+    OfAnotherProject,
 }
 
-/// Judges a report against its history with the stored thresholds.
-pub(super) fn judged(
+/// Stores a report, judging it if it has no verdicts. `parse` runs if it is new, and `name` in one transaction, which
+/// creates missing entities and returns thresholds for this report only.
+pub(super) async fn take<P: Send + 'static>(
+    app: &App,
+    caller: &Caller,
+    project: &Project,
+    uuid: Uuid,
+    parse: impl FnOnce() -> Result<P, ApiError> + Send + 'static,
+    name: impl FnOnce(&Registry, P, OffsetDateTime) -> Result<(Named, Report, Vec<Threshold>), ApiError>
+    + Send
+    + 'static,
+) -> Result<Taken, ApiError> {
+    let (user, now, row) = (caller.user(), OffsetDateTime::now_utc(), project.id);
+    let known = move |databases: &Databases| {
+        if databases.registry.report(uuid)?.is_some_and(|known| known.project != row) {
+            return Ok(Err(Taken::OfAnotherProject));
+        }
+        match databases.results.project_of_report(uuid)? {
+            Some(_) => Ok(Err(Taken::AlreadyThere)),
+            None => parse().map(Ok),
+        }
+    };
+    let parsed = match app.storage.read(known).await? {
+        Ok(parsed) => parsed,
+        Err(known) => {
+            if matches!(known, Taken::AlreadyThere) {
+                // It may exist without a row, for example by a copied store.
+                let enter = move |databases: &mut Databases| {
+                    databases.registry.add_report(uuid, row, user, now).map(drop)
+                };
+                app.storage.write(move |databases| Ok::<_, ApiError>(enter(databases)?)).await?;
+            }
+            return Ok(known);
+        }
+    };
+    let name = move |databases: &mut Databases| name(&databases.registry, parsed, now);
+    let (named, report, thresholds) = app.storage.write(name).await?;
+    let branch = named.branch.id;
+    let otherwise = project.judges_by_default.then(|| ThresholdModel::new(Test::Auto));
+    // A confirming report decides about another report, and is not judged itself.
+    let (report, notices) = if report.verdicts.is_empty() && report.confirms.is_none() {
+        let decide =
+            move |databases: &Databases| judged(databases, report, &named, thresholds, otherwise);
+        let Judged { report, notices, .. } = app.storage.read(decide).await?;
+        (report, notices)
+    } else {
+        (report, Vec::new())
+    };
+    let store = move |databases: &mut Databases| {
+        // Writes the row first: a row without a report is harmless, a report without a row would be invisible.
+        databases.registry.add_report(uuid, row, user, now)?;
+        keep_notices(databases, uuid, &notices)?;
+        let is_new = databases.results.take(Document::Report(Box::new(report.clone())))?;
+        // A report of an earlier head may arrive after one of a later head.
+        databases.results.settle_replaced_heads(&report.project, &report.branch)?;
+        databases.registry.clear_start(branch)?;
+        Ok::<_, ApiError>(match is_new {
+            true => Taken::Stored(Box::new(report), notices),
+            false => Taken::AlreadyThere,
+        })
+    };
+    let taken = app.storage.write(store).await?;
+    series::touch(app, row);
+    Ok(taken)
+}
+
+/// Judges a report against its history with the stored thresholds, and with those for this report only, which override
+/// them. `otherwise` applies without a threshold.
+fn judged(
     databases: &Databases,
     mut report: Report,
     named: &Named,
-    rest: Rest,
+    own_thresholds: Vec<Threshold>,
+    otherwise: Option<ThresholdModel>,
 ) -> Result<Judged, ApiError> {
     let branching = Branching {
         start_point: named.start.branch.as_deref().map(BranchName::new).transpose().map_err(
@@ -161,7 +192,7 @@ pub(super) fn judged(
     };
     // Substitutions for missing data show in the report's start point.
     let mut remarks = Vec::new();
-    judge::settle(&mut report, &branching, None, Some(&databases.results), &mut remarks)?;
+    evaluate::settle(&mut report, &branching, None, Some(&databases.results), &mut remarks)?;
     let background = Background::read(&report, Some(&databases.results))?;
     let threshold = |(measure, model): &(Slug, ThresholdModel)| Threshold {
         measure: measure.clone(),
@@ -170,18 +201,13 @@ pub(super) fn judged(
     };
     // The last of equals wins.
     let mut thresholds: Vec<_> = named.thresholds.iter().map(threshold).collect();
-    thresholds.extend(rest.thresholds);
-    let rules =
-        Rules { thresholds, otherwise: rest.otherwise, settings: decide::Settings::default() };
-    Ok(judge::judge(report, &rules, &background, &[]))
+    thresholds.extend(own_thresholds);
+    let rules = Rules { thresholds, otherwise, settings: detect::Settings::default() };
+    Ok(evaluate::evaluate(report, &rules, &background, &[]))
 }
 
 /// Stores the notices of a report that has a row.
-pub(super) fn keep_notices(
-    databases: &Databases,
-    report: Uuid,
-    notices: &[Notice],
-) -> Result<(), ApiError> {
+fn keep_notices(databases: &Databases, report: Uuid, notices: &[Notice]) -> Result<(), ApiError> {
     if notices.is_empty() {
         return Ok(());
     }

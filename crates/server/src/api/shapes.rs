@@ -1,16 +1,246 @@
-//! Request and response formats: the members that the `bencher` client requires, and a few additional ones, which it
-//! ignores.
+//! Request and response formats: Bencher's, and those that only a server reads or writes.
 
-mod new;
-mod perf;
-mod plot;
-mod report;
-mod thing;
-mod threshold;
+pub use wingbeat_track::bencher::*;
 
-pub use self::{new::*, perf::*, plot::*, report::*, thing::*, threshold::*};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use time::{OffsetDateTime, serde::rfc3339};
+use utoipa::ToSchema;
+use uuid::Uuid;
+use wingbeat_track::model::{AlertStatus, Boundary, ThresholdModel, threshold::Test};
 
-use serde::{Deserialize, Deserializer, de};
+/// The one organization of a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JsonOrganization {
+    pub uuid: Uuid,
+    pub name: String,
+    pub slug: String,
+    #[serde(with = "rfc3339")]
+    pub created: OffsetDateTime,
+    #[serde(with = "rfc3339")]
+    pub modified: OffsetDateTime,
+    #[serde(with = "rfc3339::option")]
+    pub claimed: Option<OffsetDateTime>,
+}
+
+/// Whether the caller may do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JsonAllowed {
+    pub allowed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JsonOneMetric {
+    pub uuid: Uuid,
+    pub report: Uuid,
+    pub iteration: u32,
+    #[serde(with = "rfc3339")]
+    pub start_time: OffsetDateTime,
+    #[serde(with = "rfc3339")]
+    pub end_time: OffsetDateTime,
+    pub branch: JsonBranch,
+    pub testbed: JsonTestbed,
+    pub benchmark: JsonBenchmark,
+    pub measure: JsonMeasure,
+    pub metric: JsonMetric,
+    pub threshold: Option<JsonThresholdModel>,
+    pub boundary: Option<Boundary>,
+    pub alert: Option<JsonPerfAlert>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JsonNewProject {
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
+        max_length = 64
+    )]
+    pub name: String,
+    #[serde(default)]
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
+    pub slug: Option<String>,
+    #[serde(default)]
+    #[schema(pattern = "^https?://[!-~]+$", max_length = 1024)]
+    pub url: Option<String>,
+    #[serde(default)]
+    pub visibility: Option<JsonVisibility>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct JsonUpdateProject {
+    #[serde(default)]
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
+        max_length = 64
+    )]
+    pub name: Option<String>,
+    #[serde(default)]
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
+    pub slug: Option<String>,
+    /// Null removes it.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, pattern = "^https?://[!-~]+$", max_length = 1024)]
+    pub url: Option<Option<String>>,
+    #[serde(default)]
+    pub visibility: Option<JsonVisibility>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JsonNewThing {
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$"
+    )]
+    pub name: String,
+    #[serde(default)]
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
+    pub slug: Option<String>,
+    /// Of measures, which must have it.
+    #[serde(default)]
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
+        max_length = 64
+    )]
+    pub units: Option<String>,
+    /// Of branches.
+    #[serde(default)]
+    pub start_point: Option<JsonRunStartPoint>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct JsonUpdateThing {
+    #[serde(default)]
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$"
+    )]
+    pub name: Option<String>,
+    #[serde(default)]
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
+    pub slug: Option<String>,
+    /// Of measures.
+    #[serde(default)]
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
+        max_length = 64
+    )]
+    pub units: Option<String>,
+    /// Of branches.
+    #[serde(default)]
+    pub start_point: Option<JsonRunStartPoint>,
+    #[serde(default)]
+    pub archived: Option<bool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JsonNewThreshold {
+    pub branch: String,
+    pub testbed: String,
+    pub measure: String,
+    #[serde(flatten)]
+    pub model: ThresholdModel,
+}
+
+/// A new model, or the end of the one in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JsonUpdateModel {
+    /// Null ends the model in force.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, required)]
+    pub test: Option<Option<Test>>,
+    #[serde(default)]
+    pub min_sample_size: Option<u32>,
+    #[serde(default)]
+    pub max_sample_size: Option<u32>,
+    #[serde(default)]
+    pub window: Option<u32>,
+    #[serde(default)]
+    pub lower_boundary: Option<f64>,
+    #[serde(default)]
+    pub upper_boundary: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct JsonUpdateAlert {
+    #[serde(default)]
+    pub status: Option<AlertStatus>,
+    /// Why: people see it beside the alert.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// What the horizontal axis shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JsonXAxis {
+    DateTime,
+    Version,
+}
+
+/// How the vertical axis is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JsonYAxis {
+    #[default]
+    Auto,
+    Linear,
+    Log,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JsonPlot {
+    pub uuid: Uuid,
+    pub project: Uuid,
+    pub title: Option<String>,
+    pub lower_value: bool,
+    pub upper_value: bool,
+    pub lower_boundary: bool,
+    pub upper_boundary: bool,
+    pub x_axis: JsonXAxis,
+    pub y_axis: JsonYAxis,
+    /// In seconds.
+    pub window: u32,
+    pub branches: Vec<Uuid>,
+    pub testbeds: Vec<Uuid>,
+    pub benchmarks: Vec<Uuid>,
+    pub measures: Vec<Uuid>,
+    #[serde(with = "rfc3339")]
+    pub created: OffsetDateTime,
+    #[serde(with = "rfc3339")]
+    pub modified: OffsetDateTime,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JsonNewPlot {
+    /// Its place among the plots; the last one if it is not there.
+    #[serde(default)]
+    #[schema(maximum = 255)]
+    pub index: Option<u8>,
+    #[serde(default)]
+    #[schema(pattern = r"\S", max_length = 64)]
+    pub title: Option<String>,
+    pub lower_value: bool,
+    pub upper_value: bool,
+    pub lower_boundary: bool,
+    pub upper_boundary: bool,
+    pub x_axis: JsonXAxis,
+    #[serde(default)]
+    pub y_axis: JsonYAxis,
+    pub window: u32,
+    pub branches: Vec<Uuid>,
+    pub testbeds: Vec<Uuid>,
+    pub benchmarks: Vec<Uuid>,
+    pub measures: Vec<Uuid>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct JsonUpdatePlot {
+    #[serde(default)]
+    #[schema(maximum = 255)]
+    pub index: Option<u8>,
+    /// Null removes it.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, pattern = r"\S", max_length = 64)]
+    pub title: Option<Option<String>>,
+    #[serde(default)]
+    pub window: Option<u32>,
+}
 
 /// Distinguishes a `null` member from an absent one.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(

@@ -62,7 +62,7 @@ impl Endpoint {
         let mut endpoint = Self { route, operation, schemas: Vec::new() };
         let error = endpoint.content::<ErrorBody>();
         for status in ["4XX", "5XX"] {
-            endpoint = endpoint.response(status, "Why not, in a sentence", error.clone());
+            endpoint = endpoint.response(status, "The error, as a sentence", error.clone());
         }
         endpoint
     }
@@ -94,7 +94,7 @@ impl Endpoint {
         let list = Array::new(Ref::from_schema_name(A::name()));
         let count = HeaderBuilder::new()
             .schema(Some(Object::with_type(Type::Integer)))
-            .description(Some("Entries of all pages together"))
+            .description(Some("Number of entries on all pages"))
             .build();
         let response = ResponseBuilder::new()
             .description(what)
@@ -105,7 +105,7 @@ impl Endpoint {
     }
 
     pub(super) fn answer_nothing(self) -> Self {
-        let response = ResponseBuilder::new().description("It is done").build();
+        let response = ResponseBuilder::new().description("Done").build();
         Self { operation: self.operation.response("204", response), ..self }
     }
 

@@ -139,7 +139,7 @@ pub(super) async fn create<S: Shape>(
             let made = NewThing { name: &new.name, slug: own_slug, units };
             let thing = make(registry, project.id, S::KIND, &made, now)?;
             if let Some(start) = new.start_point.filter(|_| S::KIND == Kind::Branch) {
-                begin(registry, &project, &thing, &start.into(), now)?;
+                begin(registry, &project, &thing, &start, now)?;
             }
             Ok::<_, ApiError>(thing)
         })?;

@@ -48,7 +48,7 @@ pub(super) struct Query {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ViewQuery {
-    /// The UUID of a model: the one in force unless told.
+    /// The UUID of a model; the active one by default.
     model: Option<Uuid>,
 }
 
@@ -120,14 +120,7 @@ pub(super) async fn create(
     Extension(project): Extension<Project>,
     Body(new): Body<JsonNewThreshold>,
 ) -> Result<Created<JsonThreshold>, ApiError> {
-    let model = checked(ThresholdModel {
-        test: new.test,
-        min_sample_size: new.min_sample_size,
-        max_sample_size: new.max_sample_size,
-        window: new.window,
-        lower_boundary: new.lower_boundary,
-        upper_boundary: new.upper_boundary,
-    })?;
+    let model = checked(new.model)?;
     let create = move |databases: &mut Databases| {
         let now = OffsetDateTime::now_utc();
         let registry = &databases.registry;

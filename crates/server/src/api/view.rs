@@ -1,6 +1,5 @@
 //! Converts database contents to responses.
 
-mod answer;
 mod branch;
 mod report;
 mod series;
@@ -13,13 +12,10 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_track::model::{
-    AlertStatus, Boundary, BranchName, InvalidName, Limit, Slug, TestbedName,
-};
+use wingbeat_track::model::{BranchName, InvalidName, Slug, TestbedName};
 
 use super::shapes::{
-    JsonAlertStatus, JsonBenchmark, JsonBoundary, JsonLimit, JsonMeasure, JsonOrganization,
-    JsonProject, JsonTestbed, JsonVisibility,
+    JsonBenchmark, JsonMeasure, JsonOrganization, JsonProject, JsonTestbed, JsonVisibility,
 };
 use crate::{
     ApiError,
@@ -173,24 +169,4 @@ pub(super) fn organization() -> JsonOrganization {
         modified: created,
         claimed: Some(created),
     }
-}
-
-pub(super) fn limit(limit: Limit) -> JsonLimit {
-    match limit {
-        Limit::Lower => JsonLimit::Lower,
-        Limit::Upper => JsonLimit::Upper,
-    }
-}
-
-pub(super) fn status(status: AlertStatus) -> JsonAlertStatus {
-    match status {
-        AlertStatus::Active => JsonAlertStatus::Active,
-        AlertStatus::Dismissed => JsonAlertStatus::Dismissed,
-        AlertStatus::Silenced => JsonAlertStatus::Silenced,
-    }
-}
-
-pub(super) fn boundary(boundary: Boundary) -> JsonBoundary {
-    let Boundary { baseline, lower_limit, upper_limit } = boundary;
-    JsonBoundary { baseline, lower_limit, upper_limit }
 }

@@ -1,13 +1,18 @@
-//! One alert: the crossed limit, the onset, related changes, and the form to dismiss it.
+//! One alert: the crossed limit, the onset, related changes, and the form that changes its status.
 
-use axum::{extract::Path, response::Response};
+use axum::{
+    Form,
+    extract::Path,
+    response::{Redirect, Response},
+};
 use maud::{Markup, html};
+use serde::Deserialize;
 use time::Duration;
 use uuid::Uuid;
 use wingbeat_track::{
     model::{AlertStatus, Past, PastPoint, PastReport},
     plot::Chart,
-    store::{AlertFilter, HistoryLimits, PlotQuery, ReportFilter, StoredAlert},
+    store::{AlertFilter, HistoryLimits, PlotQuery, ReportFilter, Store, StoreError, StoredAlert},
 };
 
 use super::{
@@ -20,14 +25,14 @@ use super::{
     plot::figures,
     visit::Visit,
 };
-use crate::{ApiError, access::Right, registry::Kind};
+use crate::{ApiError, access::Right, registry::Kind, storage::StorageError};
 
 /// Maximum reports drawn around the alert.
 const REPORTS_MAX: usize = 120;
 
 /// An alert with its context.
-pub(super) struct Found {
-    pub(super) alert: StoredAlert,
+struct Found {
+    alert: StoredAlert,
     reason: String,
     others: Vec<StoredAlert>,
     /// The last report within the limit.
@@ -88,7 +93,7 @@ fn absent() -> ApiError {
 }
 
 /// The alert with this UUID, if it belongs to the project.
-pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
+async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
     let names = visit.names.clone();
     let read = visit.read(move |databases, project| {
         let results = &databases.results;
@@ -109,7 +114,8 @@ pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
                 && verdict.measure == alert.alert.measure
                 && verdict.iteration == alert.alert.iteration
         };
-        let reason = report.verdicts.iter().find(is_its).map(|verdict| verdict.reason.clone());
+        let reason = report.verdicts.iter().find(is_its);
+        let reason = reason.map(|verdict| verdict.reason.text(&alert.measure)).unwrap_or_default();
         let mut branches = vec![alert.branch.clone()];
         branches.extend(report.start_point.map(|start| start.branch));
         let query = PlotQuery {
@@ -125,7 +131,6 @@ pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
         let mut plot = results.plot(&query)?;
         names.put_into(&mut plot);
         let chart = Chart::new(project.name.clone(), &plot);
-        let reason = reason.unwrap_or_default();
         Ok(Found { alert, reason, others, before, first_hash, chart })
     });
     read.await
@@ -239,4 +244,55 @@ fn settling(visit: &Visit, stored: &StoredAlert) -> Markup {
             }
         }
     }
+}
+
+/// New status of an alert.
+#[derive(Debug, Deserialize)]
+pub(super) struct Settle {
+    status: AlertStatus,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Maximum characters of a reason.
+const REASON_MAX: usize = 1000;
+
+pub(super) async fn settle(
+    visit: Visit,
+    Path((_, id)): Path<(String, Uuid)>,
+    Form(form): Form<Settle>,
+) -> Result<Redirect, ApiError> {
+    let reason: String = form.reason.trim().chars().take(REASON_MAX).collect();
+    // Fails if the alert is of another project.
+    let series = find(&visit, id).await?.alert;
+    visit
+        .write(move |databases| {
+            let reason = (!reason.is_empty()).then_some(reason);
+            databases.results.set_alert_status(id, form.status, reason.clone())?;
+            let others = match form.status {
+                AlertStatus::Silenced => active_of_series(&databases.results, &series)?,
+                _ => Vec::new(),
+            };
+            for other in others {
+                databases.results.set_alert_status(other, form.status, reason.clone())?;
+            }
+            Ok::<_, StorageError>(())
+        })
+        .await?;
+    Ok(Redirect::to(&visit.at(format_args!("alerts/{id}"))))
+}
+
+fn active_of_series(results: &Store, one: &StoredAlert) -> Result<Vec<Uuid>, StoreError> {
+    let reports = ReportFilter {
+        project: Some(one.project.clone()),
+        branch: Some(one.branch.clone()),
+        testbed: Some(one.testbed.clone()),
+        ..ReportFilter::default()
+    };
+    let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+    let is_same = |other: &StoredAlert| {
+        other.alert.benchmark == one.alert.benchmark && other.measure.slug == one.measure.slug
+    };
+    let found = results.alerts(&active, ALERTS_MAX)?;
+    Ok(found.iter().filter(|it| is_same(it)).map(|it| it.alert.uuid).collect())
 }

@@ -1,13 +1,13 @@
 //! The list of alerts, and forms to dismiss them.
 
-use axum::{Form, extract::Path, response::Redirect};
+use axum::{Form, response::Redirect};
 use maud::{Markup, html};
 use serde::Deserialize;
 use uuid::Uuid;
 use wingbeat_text::grouped;
 use wingbeat_track::{
     model::{AlertStatus, BranchName, Limit},
-    store::{AlertFilter, Known, ReportFilter, Store, StoreError, StoredAlert},
+    store::{AlertFilter, Known, ReportFilter, StoredAlert},
 };
 
 use super::{
@@ -206,55 +206,4 @@ pub(super) async fn dismiss_all(
         })
         .await?;
     Ok(Redirect::to(&visit.at("alerts")))
-}
-
-/// New status of an alert.
-#[derive(Debug, Deserialize)]
-pub(super) struct Settle {
-    status: AlertStatus,
-    #[serde(default)]
-    reason: String,
-}
-
-/// Maximum characters of a reason.
-const REASON_MAX: usize = 1000;
-
-pub(super) async fn settle(
-    visit: Visit,
-    Path((_, id)): Path<(String, Uuid)>,
-    Form(form): Form<Settle>,
-) -> Result<Redirect, ApiError> {
-    let reason: String = form.reason.trim().chars().take(REASON_MAX).collect();
-    // Fails if the alert is of another project.
-    let series = super::alert::find(&visit, id).await?.alert;
-    visit
-        .write(move |databases| {
-            let reason = (!reason.is_empty()).then_some(reason);
-            databases.results.set_alert_status(id, form.status, reason.clone())?;
-            let others = match form.status {
-                AlertStatus::Silenced => active_of_series(&databases.results, &series)?,
-                _ => Vec::new(),
-            };
-            for other in others {
-                databases.results.set_alert_status(other, form.status, reason.clone())?;
-            }
-            Ok::<_, StorageError>(())
-        })
-        .await?;
-    Ok(Redirect::to(&visit.at(format_args!("alerts/{id}"))))
-}
-
-fn active_of_series(results: &Store, one: &StoredAlert) -> Result<Vec<Uuid>, StoreError> {
-    let reports = ReportFilter {
-        project: Some(one.project.clone()),
-        branch: Some(one.branch.clone()),
-        testbed: Some(one.testbed.clone()),
-        ..ReportFilter::default()
-    };
-    let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
-    let is_same = |other: &StoredAlert| {
-        other.alert.benchmark == one.alert.benchmark && other.measure.slug == one.measure.slug
-    };
-    let found = results.alerts(&active, ALERTS_MAX)?;
-    Ok(found.iter().filter(|it| is_same(it)).map(|it| it.alert.uuid).collect())
 }

@@ -405,7 +405,7 @@ fn line(
             td class="number" data-value=[*change] { (percent(*change, tone)) }
             td data-value=(verdict.outcome as u8) {
                 (outcome(verdict.outcome))
-                @if row.is_relevant() { div class="reason" { (verdict.reason) } }
+                @if row.is_relevant() { div class="reason" { (verdict.reason.text(measure)) } }
                 @else if let Some(visible) = visible {
                     span class="quiet" { "; visible from " (share::size(visible)) }
                 }

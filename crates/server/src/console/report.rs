@@ -1,17 +1,13 @@
 //! One report: a summary sentence, changes first, the rest folded.
 
-use std::{cmp::Reverse, collections::HashMap};
-
-use axum::extract::Path;
+use axum::{Form, extract::Path, response::Redirect};
 use maud::{Markup, html};
+use serde::Deserialize;
 use uuid::Uuid;
 use wingbeat_text::{grouped, plural, share};
 use wingbeat_track::{
-    model::{
-        Alert, AlertStatus, BenchmarkName, Measure, Metric, Notice, Outcome, PastReport, Report,
-        Verdict, short_hash,
-    },
-    output::{Page as Found, verdict},
+    model::{AlertStatus, Notice, Outcome, PastReport, Report, short_hash},
+    output::{ReportRow, verdict_of},
     store::HistoryLimits,
 };
 
@@ -21,19 +17,10 @@ use super::{
     links::Params,
     parts::{Tone, commit, moment, outcome, percent},
     visit::Visit,
-    withdraw,
 };
-use crate::{ApiError, api::notices_of, registry::Kind};
-
-/// A metric with its verdict and alert.
-struct Line<'a> {
-    iteration: u32,
-    benchmark: &'a BenchmarkName,
-    measure: &'a Measure,
-    metric: &'a Metric,
-    verdict: Option<&'a Verdict>,
-    alert: Option<&'a Alert>,
-}
+use crate::{
+    ApiError, access::Right, api::notices_of, registry::Kind, series, storage::StorageError,
+};
 
 pub(super) async fn show(
     visit: Visit,
@@ -48,17 +35,18 @@ pub(super) async fn show(
         Ok((report, baseline, notices_of(databases, uuid)?))
     });
     let (report, baseline, noticed) = read.await?;
+    let rows = ReportRow::by_weight(&report, &[]);
     let content = html! {
-        h1 { (verdict_line(&visit.names.put_into_report(&report))) }
+        h1 { (headline(&visit, &report, &rows)) }
         (facts(&visit, &report, baseline.as_ref()))
         (failures(&visit, &report))
         (notices(&noticed))
-        (metrics(&visit, &report))
+        (metrics(&visit, &report, &rows))
         (environment(&report, baseline.as_ref()))
         p class="quiet" {
             a href={ "/v0/projects/" (visit.project.slug) "/reports/" (report.uuid) } { "As JSON" }
         }
-        (withdraw::form(&visit, &report))
+        (withdraw_form(&visit, &report))
     };
     let branch = visit.names.shown(Kind::Branch, report.branch.as_str());
     let title = match &report.hash {
@@ -73,9 +61,12 @@ pub(super) fn absent(id: &str) -> ApiError {
     ApiError::not_found(format!("this project has no report {id:?}; it may have been deleted"))
 }
 
-/// The report in one line, as `wingbeat run` prints it.
-fn verdict_line(report: &Report) -> String {
-    let text = verdict(&Found::of(report, &[]));
+/// The report in one line, as `wingbeat run` prints it, with current names.
+fn headline(visit: &Visit, report: &Report, rows: &[ReportRow<'_>]) -> String {
+    let text = verdict_of(report, rows, &|row| {
+        let benchmark = visit.names.shown(Kind::Benchmark, row.benchmark.name.as_str());
+        format!("{benchmark} {}", visit.names.measure(row.measure))
+    });
     let mut chars = text.chars();
     chars.next().map(char::to_uppercase).into_iter().flatten().chain(chars).collect()
 }
@@ -139,55 +130,9 @@ fn notices(noticed: &[Notice]) -> Markup {
     }
 }
 
-impl Line<'_> {
-    fn outcome(&self) -> Outcome {
-        self.verdict.map_or(Outcome::NotJudged, |verdict| verdict.outcome)
-    }
-
-    fn is_active(&self) -> bool {
-        self.alert.is_some_and(|alert| alert.status == AlertStatus::Active)
-    }
-
-    fn is_loud(&self) -> bool {
-        self.alert.is_some() || self.outcome() <= Outcome::TooNoisy
-    }
-}
-
-/// All metrics, most relevant first.
-fn lines(report: &Report) -> Vec<Line<'_>> {
-    let key = |alert: &Alert| (alert.iteration, alert.benchmark.clone(), alert.measure.clone());
-    let alerts: HashMap<_, _> = report.alerts.iter().map(|alert| (key(alert), alert)).collect();
-    let line = |(place, (iteration, benchmark, measure, metric)): (usize, _)| {
-        let (benchmark, measure): (&wingbeat_track::model::BenchmarkResults, &Measure) =
-            (benchmark, measure);
-        let alert = (iteration, benchmark.name.clone(), measure.slug.clone());
-        Line {
-            iteration,
-            benchmark: &benchmark.name,
-            measure,
-            metric,
-            verdict: report.verdicts.get(place),
-            alert: alerts.get(&alert).copied(),
-        }
-    };
-    let mut lines: Vec<_> = report.metrics().enumerate().map(line).collect();
-    let size = |line: &Line<'_>| {
-        line.verdict.and_then(|it| it.change).map_or(0.0, |change| change.relative.abs())
-    };
-    lines.sort_by(|a, b| {
-        let weight = |line: &Line<'_>| (Reverse(line.is_active()), line.outcome());
-        weight(a).cmp(&weight(b)).then_with(|| match a.is_loud() {
-            true => size(b).total_cmp(&size(a)),
-            false => a.benchmark.cmp(b.benchmark),
-        })
-    });
-    lines
-}
-
-fn metrics(visit: &Visit, report: &Report) -> Markup {
-    let lines = lines(report);
-    let loud = lines.iter().take_while(|line| line.is_loud()).count();
-    let (loud, quiet) = lines.split_at(loud);
+fn metrics(visit: &Visit, report: &Report, rows: &[ReportRow<'_>]) -> Markup {
+    let loud = rows.iter().take_while(|row| row.is_loud()).count();
+    let (loud, quiet) = rows.split_at(loud);
     html! {
         @if !loud.is_empty() { (table(visit, report, loud)) }
         @if !quiet.is_empty() {
@@ -200,8 +145,8 @@ fn metrics(visit: &Visit, report: &Report) -> Markup {
 }
 
 /// `14 metrics without a change, 2 with too little history`.
-fn summary(lines: &[Line<'_>]) -> String {
-    let count = |outcome| lines.iter().filter(|line| line.outcome() == outcome).count();
+fn summary(rows: &[ReportRow<'_>]) -> String {
+    let count = |outcome| rows.iter().filter(|row| row.outcome() == outcome).count();
     let few = [
         (count(Outcome::NoChange), "without a change"),
         (count(Outcome::TooLittleHistory), "with too little history"),
@@ -218,7 +163,7 @@ fn summary(lines: &[Line<'_>]) -> String {
     parts.join(", ")
 }
 
-fn table(visit: &Visit, report: &Report, lines: &[Line<'_>]) -> Markup {
+fn table(visit: &Visit, report: &Report, rows: &[ReportRow<'_>]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Metrics" {
             table class="metrics stacked" data-sort="" {
@@ -231,19 +176,17 @@ fn table(visit: &Visit, report: &Report, lines: &[Line<'_>]) -> Markup {
                         "Visible from"
                     }
                 } }
-                tbody { @for line in lines { (row(visit, report, line)) } }
+                tbody { @for it in rows { (row(visit, report, it)) } }
             }
         }
     }
 }
 
-fn row(visit: &Visit, report: &Report, line: &Line<'_>) -> Markup {
-    let Line { measure, metric, verdict, .. } = line;
-    let baseline = verdict.and_then(|it| it.boundary).and_then(|boundary| boundary.baseline);
-    let scale = measure.scale(metric.value, baseline);
+fn row(visit: &Visit, report: &Report, row: &ReportRow<'_>) -> Markup {
+    let ReportRow { measure, metric, verdict, .. } = row;
+    let benchmark = &row.benchmark.name;
     let change = verdict.and_then(|it| it.change);
-    let interval = change.and_then(|it| Some(share::interval(it.lower?, it.upper?)));
-    let is_found = line.outcome().stands_out();
+    let is_found = row.outcome().stands_out();
     let tone = match change {
         Some(change) if is_found => Tone::of(change.relative, measure),
         _ => Tone::Neutral,
@@ -252,33 +195,29 @@ fn row(visit: &Visit, report: &Report, line: &Line<'_>) -> Markup {
     let plot = Params::default()
         .and("branch", report.branch.as_str())
         .and("testbed", report.testbed.as_str())
-        .and("benchmark", line.benchmark.as_str())
+        .and("benchmark", benchmark.as_str())
         .and("measure", measure.slug.as_str())
         .at(&visit.at("plot"));
     html! {
         tr {
-            th scope="row" id=(line.benchmark.as_str()) {
-                a href=(plot) { (visit.benchmark(line.benchmark)) }
-                @if report.iterations.len() > 1 { span class="quiet" { " #" (line.iteration + 1) } }
+            th scope="row" id=(benchmark.as_str()) {
+                a href=(plot) { (visit.benchmark(benchmark)) }
+                @if report.iterations.len() > 1 { span class="quiet" { " #" (row.iteration + 1) } }
             }
             td { (visit.measure(measure)) }
-            td class="number" data-value=(metric.value) {
-                (scale.with_spread(metric.value, (metric.lower_value, metric.upper_value)))
-            }
-            td class="number" data-value=[baseline] {
-                @if let Some(baseline) = baseline { (scale.with_unit(baseline)) }
-            }
+            td class="number" data-value=(metric.value) { (row.value_text()) }
+            td class="number" data-value=[row.baseline()] { (row.baseline_text()) }
             td class="number" data-value=[change.map(|it| it.relative)] {
                 @if let Some(change) = change { (percent(Some(change.relative), tone)) }
             }
-            td class="number" { (interval.unwrap_or_default()) }
+            td class="number" { (row.interval_text()) }
             td {
-                @if let Some(alert) = line.alert {
-                    a href={ (visit.at("alerts/")) (alert.uuid) } { (outcome(line.outcome())) }
+                @if let Some(alert) = row.alert {
+                    a href={ (visit.at("alerts/")) (alert.uuid) } { (outcome(row.outcome())) }
                     @if alert.status != AlertStatus::Active { span class="quiet" { " " (alert.status) } }
-                } @else { (outcome(line.outcome())) }
-                @if let Some(verdict) = verdict && (is_found || line.outcome() == Outcome::TooNoisy) {
-                    div class="reason" { (verdict.reason) }
+                } @else { (outcome(row.outcome())) }
+                @if is_found || row.outcome() == Outcome::TooNoisy {
+                    div class="reason" { (row.reason_text()) }
                 }
             }
             td class="number" data-value=[visible] {
@@ -311,4 +250,58 @@ fn environment(report: &Report, baseline: Option<&PastReport>) -> Markup {
             }
         }
     }
+}
+
+/// Maximum characters of a reason.
+const REASON_MAX: usize = 1000;
+
+/// The form that withdraws the report, for users with the right.
+fn withdraw_form(visit: &Visit, report: &Report) -> Markup {
+    html! {
+        @if visit.may(Right::Manage) {
+            details {
+                summary { "Delete this report" }
+                form class="settle" method="post"
+                    action=(visit.at(format_args!("reports/{}/withdraw", report.uuid))) {
+                    label class="wide" { span { "Reason (optional)" }
+                        input name="reason" maxlength=(REASON_MAX) autocomplete="off"
+                            placeholder="measured on a busy machine";
+                    }
+                    button { "Delete it" }
+                }
+                p class="quiet" {
+                    "No list, plot or history has it afterwards, its alerts go with it, and later reports are                      compared with others. This cannot be undone here."
+                }
+            }
+        }
+    }
+}
+
+/// Fields of the form.
+#[derive(Debug, Deserialize)]
+pub(super) struct Fields {
+    #[serde(default)]
+    reason: String,
+}
+
+pub(super) async fn withdraw(
+    visit: Visit,
+    Path((_, id)): Path<(String, String)>,
+    Form(fields): Form<Fields>,
+) -> Result<Redirect, ApiError> {
+    let uuid = Uuid::try_parse(&id).map_err(|_| absent(&id))?;
+    let reason: String = fields.reason.trim().chars().take(REASON_MAX).collect();
+    let project = visit.project.stored.clone();
+    let write = visit.write(move |databases| {
+        let results = &mut databases.results;
+        let is_its = results.report(uuid)?.is_some_and(|report| report.project == project);
+        let reason = (!reason.is_empty()).then_some(reason);
+        let withdrawn = if is_its { results.withdraw(uuid, reason)? } else { None };
+        Ok::<_, StorageError>(withdrawn.is_some())
+    });
+    if !write.await? {
+        return Err(absent(&id));
+    }
+    series::touch(&visit.app, visit.project.id);
+    Ok(Redirect::to(&visit.at("reports?deleted=yes")))
 }

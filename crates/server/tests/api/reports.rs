@@ -103,7 +103,11 @@ async fn a_deleted_report_is_in_no_list_and_no_history() {
     let (alerts, _) = server.list::<serde_json::Value>("/v0/projects/parser/alerts").await;
     assert_eq!(alerts.len(), 0);
     let next = server.report("main", 2, 120.0).await;
-    assert_eq!(next.counts.alerts.total, 1, "it is compared with 100 alone");
+    assert_eq!(
+        next.counts.as_ref().expect("counts").alerts.total,
+        1,
+        "it is compared with 100 alone"
+    );
     let version = next.branch.head.version.expect("a version");
     assert_eq!(version.number, 1, "it does not count");
     let other = with(run("other", 3, 1.0), json!({ "testbed": "attic" }));

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::adapter::{by_unit::Measures, prelude::*};
+use crate::adapter::{prelude::*, unit::Measures};
 
 /// Header lines that `magic` recognizes.
 pub(super) const HEADS: &[&[&str]] = &[

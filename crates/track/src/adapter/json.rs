@@ -1,10 +1,9 @@
-//! Bencher Metric Format: `{"benchmark": {"measure": {"value", "lower_value", "upper_value"}}}`, or a [`list`].
+//! Bencher Metric Format: `{"benchmark": {"measure": {"value", "lower_value", "upper_value"}}}`, or the list
+//! of github-action-benchmark: `[{"name", "unit", "value", "range"}]`.
 //!
 //! Results of `wingbeat` may add `samples`, and any results `unit`, `direction` and `kind`, which Bencher ignores. An
 //! invalid entry fails only its benchmark, so types are lenient, and the error describes the value found in place of a
 //! number.
-
-mod list;
 
 use std::fmt;
 
@@ -17,9 +16,12 @@ use serde::{
     },
 };
 
-use self::list::Entry;
-use super::shape::{Ordered, Shape};
-use crate::adapter::{documents::with_broken, prelude::*};
+use crate::adapter::{
+    documents::with_broken,
+    prelude::*,
+    shape::{Ordered, Shape},
+    unit::{Measures, spread},
+};
 use crate::model::{Description, MeasureName, name::strip_ignored};
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
@@ -212,10 +214,51 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
+/// An entry of `customSmallerIsBetter` or `customBiggerIsBetter`.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Entry {
+    name: Shape<IgnoredAny>,
+    unit: Shape<IgnoredAny>,
+    value: Shape<IgnoredAny>,
+    /// `± 3`, in the unit or with a percent sign.
+    range: Shape<IgnoredAny>,
+}
+
+/// Whether an entry has a value, unlike other named entries such as variables.
+fn is_entry(entry: &Shape<Entry>) -> bool {
+    let Shape::Object(Entry { unit, value, .. }) = entry else { return false };
+    value.is_there() && (unit.is_there() || !matches!(value, Shape::Text(_)))
+}
+
+impl Reader {
+    fn list(&mut self, entries: Vec<Shape<Entry>>) {
+        if !entries.iter().any(is_entry) {
+            return;
+        }
+        let mut measures = Measures::default();
+        for entry in entries {
+            let Shape::Object(Entry { name: Shape::Text(name), unit, value, range }) = entry else {
+                continue;
+            };
+            let (measure, factor) = measures.of(unit.text());
+            match value.number() {
+                // A different kind of list.
+                Err(_) if !value.is_there() => {}
+                Err(found) => self.lose(&name, &format!("its value is {found}")),
+                Ok(value) => {
+                    let metric = Metric::new(value).with_error(spread(value, &range));
+                    self.add(&name, measure, metric.scaled(factor), 1);
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::{benchmarks, check_error};
+    use crate::adapter::{benchmarks, check_error, values};
 
     fn read(text: &str) -> Parsed {
         Adapter::Json.parse(text.as_bytes(), None)
@@ -353,5 +396,39 @@ mod tests {
         let text = format!("{cargo}\n{{\"a\": {{\"latency\": {{\"value\": 1}}}}}}\n{cargo}\n");
         assert_eq!(parse(&text, None).expect("results").benchmarks[0].name.as_str(), "a");
         check_error(read(&format!("{cargo}\n{{\"a\": {{\"value\": 1}}}}")), "found no result");
+    }
+
+    #[test]
+    fn lists_of_names_units_and_values() {
+        let check = |entry: &str, slug: &str, units: &str, metric: Metric| {
+            let results = read(&format!("[{{\"name\": \"a\", {entry}}}]")).expect(entry);
+            let (measure, found) = &results.benchmarks[0].metrics[0];
+            assert_eq!((measure.slug.as_str(), &*measure.units, found), (slug, units, &metric));
+        };
+        let ns = "nanoseconds (ns)";
+        check(r#""unit": "Percent", "value": 50"#, "percent", "Percent", Metric::new(50.0));
+        check(
+            r#""unit": "ms", "value": 2, "range": "± 0.5""#,
+            "latency",
+            ns,
+            Metric::new(2e6).within(1.5e6, 2.5e6),
+        );
+        check(r#""unit": "Seconds", "value": 2"#, "latency", ns, Metric::new(2e9));
+        let rate = "operations / second (ops/s)";
+        check(
+            r#""unit": "ops/sec", "value": 8, "range": "±25%""#,
+            "throughput",
+            rate,
+            Metric::new(8.0).within(6.0, 10.0),
+        );
+        check(r#""value": 3"#, "value", "value (units)", Metric::new(3.0));
+        let text = r#"[{"name": "a", "unit": "ms", "value": NaN}, {"name": "b", "unit": "ms", "value": 1},
+                       {"name": "b", "unit": "Megabytes", "value": 7}]"#;
+        let results = read(text).expect("results");
+        assert_eq!(values(&results.benchmarks[0]), [("latency", 1e6), ("megabytes", 7.0)]);
+        assert_eq!(
+            results.failures[0].reason,
+            "its value is NaN, Infinity or null, which is not a number"
+        );
     }
 }

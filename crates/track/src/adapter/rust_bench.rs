@@ -4,11 +4,10 @@
 //! The figure is a median, and the number after `+/-` is the range between the fastest and the slowest sample. A
 //! benchmark that panics prints `FAILED`; the reason is further down, below `---- NAME stdout ----`.
 
-mod events;
+use std::{borrow::Cow, collections::HashMap};
 
-use std::collections::HashMap;
+use serde::Deserialize;
 
-use self::events::Event;
 use crate::adapter::prelude::*;
 
 const RESULT: &str = " ... bench:";
@@ -27,7 +26,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut is_in_program = false;
     for (at, content) in lines(Adapter::RustBench, text) {
         let Some(test) = content.strip_prefix("test ") else {
-            let event = events::event(content).unwrap_or_else(|reason| {
+            let event = parsed_event(content).unwrap_or_else(|reason| {
                 at.lose(&mut results, "", at.malformed(reason));
                 None
             });
@@ -148,6 +147,75 @@ fn panic_in<'t>(lines: impl Iterator<Item = &'t str>) -> String {
         Some(message) => format!("it panicked: {}", message.trim()),
         None => "it panicked".to_owned(),
     }
+}
+
+enum Event<'t> {
+    Begun,
+    Ended,
+    Bench {
+        name: Cow<'t, str>,
+        figures: Figures,
+    },
+    Failed {
+        name: Cow<'t, str>,
+        /// The captured output, or another reason of the failure.
+        said: Cow<'t, str>,
+    },
+}
+
+#[derive(Deserialize)]
+struct Line<'t> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'t, str>,
+    #[serde(borrow)]
+    event: Option<Cow<'t, str>>,
+    #[serde(borrow)]
+    name: Option<Cow<'t, str>>,
+    median: Option<f64>,
+    #[serde(default)]
+    deviation: f64,
+    mib_per_second: Option<f64>,
+    #[serde(borrow)]
+    stdout: Option<Cow<'t, str>>,
+    #[serde(borrow)]
+    reason: Option<Cow<'t, str>>,
+}
+
+fn around(median: f64, deviation: f64) -> Metric {
+    Metric::new(median).within(median - deviation, median + deviation)
+}
+
+/// The event in a line. A malformed result line is an error.
+fn parsed_event(line: &str) -> Result<Option<Event<'_>>, String> {
+    if !line.starts_with('{') {
+        return Ok(None);
+    }
+    let is_bench = line.contains("\"type\": \"bench\"") || line.contains("\"type\":\"bench\"");
+    let line: Line<'_> = match serde_json::from_str(line.trim()) {
+        Ok(line) => line,
+        Err(error) if is_bench => return Err(error.to_string()),
+        Err(_) => return Ok(None),
+    };
+    Ok(match (&*line.kind, line.event.as_deref(), line.name) {
+        ("suite", Some("started"), _) => Some(Event::Begun),
+        ("suite", Some("ok" | "failed"), _) => Some(Event::Ended),
+        ("bench", None, Some(name)) => Some(Event::Bench {
+            name,
+            figures: Figures {
+                time: around(line.median.ok_or("it has no median")?, line.deviation),
+                counts: None,
+                // Assumed: integers in JSON show no decimals.
+                has_decimals: true,
+                // In units of 1,000,000 bytes, despite the name.
+                megabytes_per_second: line.mib_per_second,
+            },
+        }),
+        ("test" | "bench", Some("failed"), Some(name)) => {
+            let said = line.stdout.or(line.reason).unwrap_or_default();
+            Some(Event::Failed { name, said })
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]

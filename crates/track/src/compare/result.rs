@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 pub use wingbeat_stats::paired::PairedVerdict;
 
+pub use crate::model::ChangeInterval;
 use crate::model::{BenchmarkName, Measure};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,15 +94,6 @@ pub struct ComparedRow {
     /// A remark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-}
-
-/// An interval of a change, as shares.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ChangeInterval {
-    pub lower: f64,
-    pub upper: f64,
-    /// The share of such intervals that contain the true value.
-    pub confidence: f64,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -79,8 +79,9 @@ impl FromStr for Test {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ThresholdModel {
+    #[schema(value_type = String)]
     pub test: Test,
     /// Minimum number of reports before the test applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]

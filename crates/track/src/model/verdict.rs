@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::{
     measure::Direction,
     name::{BenchmarkName, Slug},
+    reason::{Reason, ReasonKind},
     threshold::{Test, ThresholdModel},
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     Lower,
@@ -38,7 +39,8 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_visible: Option<f64>,
     pub points: usize,
-    pub reason: String,
+    #[serde(default)]
+    pub reason: Reason,
 }
 
 /// Sorted as reports show them.
@@ -66,7 +68,7 @@ pub enum Outcome {
 }
 
 /// What a value was compared with, in the units of the measure.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Boundary {
     pub baseline: Option<f64>,
     pub lower_limit: Option<f64>,
@@ -80,6 +82,15 @@ pub struct Change {
     /// Lower end of its 95 % interval.
     pub lower: Option<f64>,
     pub upper: Option<f64>,
+}
+
+/// An interval of a change, as shares.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ChangeInterval {
+    pub lower: f64,
+    pub upper: f64,
+    /// The share of such intervals that contain the true value.
+    pub confidence: f64,
 }
 
 impl Outcome {
@@ -140,13 +151,13 @@ impl Verdict {
             p: None,
             smallest_visible: None,
             points: 0,
-            reason: String::new(),
+            reason: Reason::default(),
         }
     }
 
     /// Sets the outcome to too little history, with that reason.
-    pub(crate) fn wait(&mut self, reason: String) {
-        (self.outcome, self.reason) = (Outcome::TooLittleHistory, reason);
+    pub(crate) fn wait(&mut self, reason: ReasonKind) {
+        (self.outcome, self.reason) = (Outcome::TooLittleHistory, reason.into());
     }
 
     /// Sets the outcome to beyond a limit.

@@ -35,7 +35,7 @@ pub fn html(page: &Page<'_>, id: Option<&str>) -> String {
 }
 
 fn shortened(page: &Page<'_>, id: Option<&str>, write: &dyn Fn(&[Block]) -> String) -> String {
-    let rows = ReportRow::by_weight(page);
+    let rows = ReportRow::by_weight(page.report, page.thresholds);
     let verdict = verdict(page);
     fitting(&marker(page.report, id), write, &|limit| blocks(page, &verdict, &rows, limit))
 }
@@ -191,7 +191,7 @@ fn alert(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
 
 /// Why there is an alert, and its status. `None` if there is nothing to add.
 fn reason(page: &Page<'_>, row: &ReportRow<'_>) -> Option<Line> {
-    let why = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
+    let why = row.reason_text();
     let status = row.alert.filter(|_| !row.is_active()).map(|alert| {
         let reason = alert.reason.as_ref().map(|reason| format!(": {reason}"));
         format!("{}{}", alert.status, reason.unwrap_or_default())

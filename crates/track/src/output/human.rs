@@ -24,7 +24,7 @@ const QUIET_MIN: usize = 3;
 
 pub fn human(page: &Page<'_>, style: Style) -> String {
     let paint = style.paint();
-    let rows = ReportRow::by_weight(page);
+    let rows = ReportRow::by_weight(page.report, page.thresholds);
     let mut blocks = vec![heading(page, paint, style.width)];
     if !rows.is_empty() {
         blocks.push(table(page, &rows, style));
@@ -134,7 +134,7 @@ fn hidden_line(hidden: &[ReportRow<'_>]) -> String {
         [Outcome::TooNoisy, Outcome::NoChange, Outcome::TooLittleHistory, Outcome::NotJudged];
     let counted = |outcome: &Outcome| {
         let count = hidden.iter().filter(|row| row.outcome() == *outcome).count();
-        let word = super::cells::outcome_word(*outcome);
+        let word = super::outcome_word(*outcome);
         (count > 0).then(|| format!("{} {word}", grouped(count)))
     };
     let parts: Vec<_> = outcomes.iter().filter_map(counted).collect();

@@ -5,7 +5,7 @@ use wingbeat_text::plural;
 use super::{Page, row::ReportRow};
 use crate::{
     explain::Explained,
-    model::{AlertStatus, Outcome},
+    model::{AlertStatus, Outcome, Reason},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Sentence {
 
 /// All sentences besides the figures, alerts first.
 pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
-    let rows = ReportRow::by_weight(page);
+    let rows = ReportRow::by_weight(page.report, page.thresholds);
     let name = |row: &ReportRow<'_>| {
         let iteration = iteration(page, row.iteration);
         format!("{} {}{iteration}", row.benchmark.name, row.measure.label())
@@ -55,45 +55,32 @@ pub(crate) fn explanations(explained: &Explained) -> impl Iterator<Item = Senten
     })
 }
 
-/// Whether a reason contains a number, other than as a part of another one.
-fn names(reason: &str, number: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | ',' | '−');
-    reason.match_indices(number).any(|(at, _)| {
-        let (before, after) = (&reason[..at], &reason[at + number.len()..]);
-        // A following point or comma ends a sentence, unless a digit follows.
-        let behind = after.trim_start_matches(['.', ',']);
-        !before.ends_with(is_part)
-            && !behind.starts_with(|c: char| c.is_ascii_digit())
-            && !after.starts_with(char::is_alphanumeric)
-    })
+/// `1,210 ns is above the upper limit of 1,050 ns`, or the value, why it stands out, and the status of the alert.
+pub(super) fn alert(row: &ReportRow<'_>) -> String {
+    let reason = row.verdict.map(|verdict| &verdict.reason);
+    let limit = row.limit();
+    let is_named = reason.zip(limit).is_some_and(|(it, (_, limit))| it.names_limit(limit));
+    let mut why = row.reason_text();
+    let value = match limit {
+        _ if reason.is_some_and(Reason::continues_value) => {
+            format!("{} is {}", row.value_text(), std::mem::take(&mut why))
+        }
+        Some(_) if !is_named => format!("{} is {}", row.value_text(), row.limit_text()),
+        _ => row.value_text(),
+    };
+    let change = match row.interval_text().is_empty() {
+        true => String::new(),
+        false => row.change_and_interval(),
+    };
+    let status = row.alert.filter(|_| !row.is_active()).map(|alert| {
+        let reason = alert.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        format!("{}{reason}", alert.status)
+    });
+    joined([value, change, why, status.unwrap_or_default()])
 }
 
-/// Beginnings of reasons that continue the sentence about the value.
-const BEYOND: [&str; 2] = ["above ", "below "];
-
-pub(super) fn alert(row: &ReportRow<'_>) -> String {
-    let mut parts = Vec::new();
-    let limit = row.limit_text();
-    let reason = row.verdict.map_or("", |verdict| &verdict.reason);
-    // A reason that contains the limit needs no repetition of it.
-    let is_told = limit.split_once(' ').is_some_and(|(_, number)| names(reason, number));
-    match (is_told, limit.is_empty()) {
-        (true, _) if BEYOND.iter().any(|word| reason.starts_with(word)) => {
-            parts.push(format!("{} is {reason}", row.value_text()));
-        }
-        (false, false) => parts.push(format!("{} is {limit}", row.value_text())),
-        _ => parts.push(row.value_text()),
-    }
-    if !row.interval_text().is_empty() {
-        parts.push(row.change_and_interval());
-    }
-    if !reason.is_empty() && !parts[0].ends_with(reason) {
-        parts.push(reason.to_owned());
-    }
-    if let Some(alert) = row.alert.filter(|_| !row.is_active()) {
-        let reason = alert.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-        parts.push(format!("{}{reason}", alert.status));
-    }
+fn joined(parts: impl IntoIterator<Item = String>) -> String {
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("; ")
 }
 
@@ -103,13 +90,9 @@ pub(super) fn more_noisy(more: usize) -> Option<String> {
 }
 
 pub(super) fn doubt(row: &ReportRow<'_>) -> String {
-    let reason = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
     match row.outcome().is_suspect() {
-        true => {
-            let parts = [row.value_text(), row.change_and_interval(), reason.clone()];
-            parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
-        }
-        false => reason,
+        true => joined([row.value_text(), row.change_and_interval(), row.reason_text()]),
+        false => row.reason_text(),
     }
 }
 
@@ -118,21 +101,5 @@ pub(super) fn iteration(page: &Page<'_>, iteration: u32) -> String {
     match page.report.iterations.len() {
         0 | 1 => String::new(),
         _ => format!(" (iteration {})", u64::from(iteration) + 1),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_in_reasons() {
-        let check = |reason, expected| assert_eq!(names(reason, "21 ns"), expected, "{reason}");
-        check("above the upper limit of 21 ns", true);
-        check("it was 21 ns, and is not", true);
-        check("it was 121 ns", false);
-        check("it was 0.21 ns", false);
-        check("it was 21 nsa", false);
-        check("it was 22 ns", false);
     }
 }

@@ -5,13 +5,22 @@ use std::collections::HashSet;
 use wingbeat_text::{first_few, grouped, plural, share};
 
 use super::{Page, row::ReportRow};
-use crate::model::Outcome;
+use crate::model::{Outcome, Report};
 
 /// The report in one line: `2 of 14 metrics are worse: …`.
 pub fn verdict(page: &Page<'_>) -> String {
-    let rows = ReportRow::by_weight(page);
+    let rows = ReportRow::by_weight(page.report, page.thresholds);
+    verdict_of(page.report, &rows, &|row| format!("{} {}", row.benchmark.name, row.measure.label()))
+}
+
+/// Like [`verdict`], from the rows by weight, with metrics named by `name`.
+pub fn verdict_of(
+    report: &Report,
+    rows: &[ReportRow<'_>],
+    name: &dyn Fn(&ReportRow<'_>) -> String,
+) -> String {
     // A benchmark that failed in several iterations counts once.
-    let failures = page.report.failures().map(|(_, it)| &it.name).collect::<HashSet<_>>().len();
+    let failures = report.failures().map(|(_, it)| &it.name).collect::<HashSet<_>>().len();
     let failed = match failures {
         0 => String::new(),
         _ => format!("; {} failed", plural(failures, "benchmark")),
@@ -24,13 +33,17 @@ pub fn verdict(page: &Page<'_>) -> String {
     }
     let active: Vec<&ReportRow<'_>> = rows.iter().filter(|row| row.is_active()).collect();
     match active.is_empty() {
-        true => format!("{}{failed}", quiet(&rows)),
-        false => format!("{}{failed}", alarm(&active, rows.len())),
+        true => format!("{}{failed}", quiet(rows)),
+        false => format!("{}{failed}", alarm(&active, rows.len(), name)),
     }
 }
 
 /// `2 of 14 metrics are worse and 1 changed: a latency +12.0 %, …`.
-fn alarm(active: &[&ReportRow<'_>], metrics: usize) -> String {
+fn alarm(
+    active: &[&ReportRow<'_>],
+    metrics: usize,
+    name: &dyn Fn(&ReportRow<'_>) -> String,
+) -> String {
     let counted = |outcome| active.iter().filter(|row| row.outcome() == outcome).count();
     let (worse, better) = (counted(Outcome::Worse), counted(Outcome::Better));
     let changed = active.len() - worse - better;
@@ -55,7 +68,7 @@ fn alarm(active: &[&ReportRow<'_>], metrics: usize) -> String {
             change if change.is_empty() => change,
             change => format!(" {change}"),
         };
-        format!("{} {}{change}", row.benchmark.name, row.measure.label())
+        format!("{}{change}", name(row))
     };
     format!("{}: {}", parts.join(" and "), first_few(active.iter().map(named)))
 }

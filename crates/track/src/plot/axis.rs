@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 use wingbeat_text::{Units, exponential, fixed};
 
-use super::chart::Dot;
+use crate::store::PlotPoint;
 
 /// A vertical axis: linear, or logarithmic where a linear one would hide changes of small values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,7 +51,7 @@ pub(super) const NOISY_SPAN_MIN: f64 = 0.02;
 
 impl Axis {
     /// The axis for all values. `span_min` is the minimum height of a linear axis, relative to the largest value.
-    pub(super) fn of<'a>(dots: impl Iterator<Item = &'a Dot> + Clone, span_min: f64) -> Self {
+    pub(super) fn of<'a>(dots: impl Iterator<Item = &'a PlotPoint> + Clone, span_min: f64) -> Self {
         let (low, high) = ends(dots.clone().map(|dot| dot.value)).unwrap_or((0.0, 0.0));
         let around =
             dots.flat_map(|dot| [dot.lower, dot.upper, dot.lower_limit, dot.upper_limit]).flatten();
@@ -250,7 +250,8 @@ mod tests {
     use crate::model::Measure;
 
     fn axis(values: &[f64], span_min: f64) -> Axis {
-        let dots: Vec<Dot> = values.iter().map(|&value| Dot { value, ..Dot::default() }).collect();
+        let dots: Vec<PlotPoint> =
+            values.iter().map(|&value| PlotPoint { value, ..PlotPoint::default() }).collect();
         Axis::of(dots.iter(), span_min)
     }
 
@@ -311,7 +312,7 @@ mod tests {
 
     #[test]
     fn what_reaches_to_zero_is_cut_at_a_logarithmic_axis() {
-        let dot = |value, lower| Dot { value, lower: Some(lower), ..Dot::default() };
+        let dot = |value, lower| PlotPoint { value, lower: Some(lower), ..PlotPoint::default() };
         let axis = |lower| Axis::of([dot(30.0, 29.0), dot(450e6, lower)].iter(), 0.0);
         // The axis is that of the other values, and the lower end is below it.
         assert_eq!(axis(-1e6), axis(400e6));
@@ -340,7 +341,7 @@ mod tests {
 
     #[test]
     fn spreads_may_widen_but_not_squash() {
-        let dot = |value, upper| Dot { value, upper: Some(upper), ..Dot::default() };
+        let dot = |value, upper| PlotPoint { value, upper: Some(upper), ..PlotPoint::default() };
         let check = |upper, expected: f64| {
             let dots = [dot(1.0, 1.0), dot(2.0, upper)];
             let place = Axis::of(dots.iter(), 0.0).place(2.0);
@@ -353,7 +354,11 @@ mod tests {
 
     #[test]
     fn limits_below_zero_are_cut_where_values_are_not() {
-        let dots = [1.0, 3.0].map(|value| Dot { value, lower_limit: Some(-2.0), ..Dot::default() });
+        let dots = [1.0, 3.0].map(|value| PlotPoint {
+            value,
+            lower_limit: Some(-2.0),
+            ..PlotPoint::default()
+        });
         let axis = Axis::of(dots.iter(), 0.0);
         assert!(axis.place(0.0).abs() < 1e-9 && axis.place(1.0) > 0.2, "{axis:?}");
     }

@@ -13,7 +13,7 @@ use crate::{
     store::{Plot, PlotSeries},
 };
 
-pub use crate::store::PlotPoint as Dot;
+use crate::store::PlotPoint;
 
 /// A plot without a layout.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -66,7 +66,7 @@ pub struct Line {
     /// Distinguishes the line within its panel: the branch, and the testbed if the chart has several.
     pub name: String,
     /// Oldest first, at least one. Each refers to a report by its index in [`Chart::stamps`].
-    pub dots: Vec<Dot>,
+    pub dots: Vec<PlotPoint>,
     pub steps: Vec<Step>,
 }
 
@@ -141,7 +141,7 @@ impl Chart {
     }
 
     /// Horizontal position of a value, in reports from the first.
-    pub fn x(&self, dot: &Dot) -> f64 {
+    pub fn x(&self, dot: &PlotPoint) -> f64 {
         let iterations = self.stamps.get(dot.report).map_or(1, |stamp| stamp.iterations.max(1));
         let share = (f64::from(dot.iteration) + 0.5) / f64::from(iterations) - 0.5;
         dot.report as f64 + 0.8 * share
@@ -182,8 +182,8 @@ impl Panel {
 impl Line {
     /// `places` maps reports to positions in the chart.
     fn of(name: String, series: &PlotSeries, places: &[usize]) -> Self {
-        let dot = |dot: &Dot| Dot { report: places[dot.report], ..*dot };
-        let dots: Vec<Dot> = series.points.iter().map(dot).collect();
+        let dot = |dot: &PlotPoint| PlotPoint { report: places[dot.report], ..*dot };
+        let dots: Vec<PlotPoint> = series.points.iter().map(dot).collect();
         let values: Vec<f64> = dots.iter().map(|dot| dot.value).collect();
         let mut settings = changes::Settings::default();
         if series.measure.kind == MeasureKind::Exact {
@@ -224,11 +224,11 @@ impl Line {
 
     /// Number of alerts that are neither dismissed nor silenced.
     pub fn active_alerts(&self) -> usize {
-        let is_active = |dot: &&Dot| matches!(dot.alert, Some((_, AlertStatus::Active)));
+        let is_active = |dot: &&PlotPoint| matches!(dot.alert, Some((_, AlertStatus::Active)));
         self.dots.iter().filter(is_active).count()
     }
 
-    pub fn last(&self) -> Option<&Dot> {
+    pub fn last(&self) -> Option<&PlotPoint> {
         self.dots.last()
     }
 

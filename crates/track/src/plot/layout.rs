@@ -4,10 +4,10 @@ use wingbeat_text::Units;
 
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, Ticks},
-    chart::{Chart, Dot, LINES_MAX, Panel},
+    chart::{Chart, LINES_MAX, Panel},
     words,
 };
-use crate::model::MeasureKind;
+use crate::{model::MeasureKind, store::PlotPoint};
 
 pub(super) const WIDTH: f64 = 1120.0;
 
@@ -92,7 +92,7 @@ impl Frame {
         self.bottom() + AXIS_HEIGHT
     }
 
-    pub(super) fn point(&self, layout: &Layout, chart: &Chart, dot: &Dot) -> (f64, f64) {
+    pub(super) fn point(&self, layout: &Layout, chart: &Chart, dot: &PlotPoint) -> (f64, f64) {
         (layout.x(chart.x(dot)), self.y(dot.value))
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use wingbeat_text::{Units, in_order, share::change};
 
 use super::{
-    chart::{Chart, Dot, Line, Panel},
+    chart::{Chart, Line, Panel},
     layout::{FONT_SMALL, Frame, Layout},
     svg::{Note, label, name},
     thin::thin,
@@ -16,6 +16,7 @@ use super::{
 use crate::{
     model::{Direction, Limit},
     output::outcome_word,
+    store::PlotPoint,
 };
 
 /// Approximate maximum of numbers in a page: values, ends of spreads, limits. Beyond, each time interval keeps its
@@ -69,7 +70,7 @@ struct LineData {
 /// First dot of the new level, level before, level after, the change and the width of its text.
 type StepData = (usize, f64, f64, String, f64);
 
-/// Dot, outcome, alert's limit and status.
+/// Point, outcome, alert's limit and status.
 type MarkData = (usize, Option<&'static str>, Option<String>);
 
 /// The reports and iterations of dots. Shared between lines of the same reports.
@@ -146,14 +147,14 @@ impl LineData {
         places: &mut Numbered<Places>,
     ) -> Self {
         let kept = kept(line, share);
-        let dots: Vec<&Dot> = kept.iter().map(|&index| &line.dots[index]).collect();
+        let dots: Vec<&PlotPoint> = kept.iter().map(|&index| &line.dots[index]).collect();
         let step = |step: &super::chart::Step| {
             let text = step.relative().map(change).unwrap_or_default();
             let room = width(&text, FONT_SMALL);
             let dot = kept.partition_point(|&index| index < step.dot);
             (dot, step.before, step.after, text, room)
         };
-        let mark = |(index, dot): (usize, &&Dot)| {
+        let mark = |(index, dot): (usize, &&PlotPoint)| {
             let alert = dot.alert.map(|(limit, status)| {
                 let limit = if limit == Limit::Upper { "upper" } else { "lower" };
                 format!("{limit} {status}")
@@ -194,7 +195,7 @@ fn kept(line: &Line, share: f64) -> Vec<usize> {
     kept
 }
 
-fn columns(dot: &Dot) -> [Option<f64>; 5] {
+fn columns(dot: &PlotPoint) -> [Option<f64>; 5] {
     [Some(dot.value), dot.lower, dot.upper, dot.lower_limit, dot.upper_limit]
 }
 
@@ -218,7 +219,7 @@ fn column(numbers: impl Iterator<Item = Option<f64>> + Clone) -> Option<String> 
 }
 
 impl Places {
-    fn of(dots: &[&Dot]) -> Self {
+    fn of(dots: &[&PlotPoint]) -> Self {
         let mut runs: Vec<usize> = Vec::new();
         for dot in dots {
             match runs[..] {
@@ -277,8 +278,8 @@ mod tests {
     #[test]
     fn neighbours_are_runs() {
         let check = |stamps: &[usize], expected: &[usize]| {
-            let dots: Vec<Dot> =
-                stamps.iter().map(|&report| Dot { report, ..Dot::default() }).collect();
+            let dots: Vec<PlotPoint> =
+                stamps.iter().map(|&report| PlotPoint { report, ..PlotPoint::default() }).collect();
             assert_eq!(Places::of(&dots.iter().collect::<Vec<_>>()).runs, expected, "{stamps:?}");
         };
         check(&[], &[]);

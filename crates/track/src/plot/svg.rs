@@ -2,7 +2,6 @@
 
 mod frame;
 mod marks;
-mod signs;
 
 use std::fmt::Write as _;
 use wingbeat_text::{grouped, plural};

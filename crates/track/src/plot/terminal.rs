@@ -11,7 +11,7 @@ use super::{
     chart::{Chart, Line, Panel, Rank},
     words::LAST_CHANGE,
 };
-use crate::model::MeasureKind;
+use crate::{model::MeasureKind, store::PlotPoint};
 
 const GRAPHS_MAX: usize = 4;
 
@@ -97,8 +97,8 @@ fn name(panel: &Panel, line: &Line) -> String {
 fn axis(panel: &Panel, line: &Line) -> Axis {
     let span = if panel.measure.kind == MeasureKind::Exact { 0.0 } else { NOISY_SPAN_MIN };
     // Spreads and limits are not drawn, so they take no room.
-    let bare = |dot: &super::Dot| super::Dot { value: dot.value, ..super::Dot::default() };
-    let dots: Vec<super::Dot> = line.dots.iter().map(bare).collect();
+    let bare = |dot: &PlotPoint| PlotPoint { value: dot.value, ..PlotPoint::default() };
+    let dots: Vec<PlotPoint> = line.dots.iter().map(bare).collect();
     Axis::of(dots.iter(), span)
 }
 

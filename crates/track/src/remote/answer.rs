@@ -6,8 +6,9 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::{
+    bencher::{JsonAlert, JsonReport, JsonVisibility},
     explain::Explained,
-    model::{AlertStatus, Boundary, Limit, Metric, Notice},
+    model::{AlertStatus, Boundary, Limit, Notice},
 };
 
 /// Days before the report shown by links, as in Bencher's client.
@@ -52,104 +53,20 @@ pub struct RemoteAlert {
     pub url: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct JsonReport {
-    uuid: Uuid,
-    project: Project,
-    branch: Branch,
-    testbed: Named,
-    #[serde(with = "time::serde::rfc3339")]
-    start_time: OffsetDateTime,
-    #[serde(with = "time::serde::rfc3339")]
-    end_time: OffsetDateTime,
-    results: Option<Vec<Vec<JsonResult>>>,
-    alerts: Option<Vec<JsonAlert>>,
-    counts: Option<Counts>,
-    /// From a wingbeat server. A newer one may have other kinds.
-    #[serde(default)]
-    notices: Vec<Value>,
-}
-
-#[derive(Deserialize)]
-struct Project {
-    organization: Uuid,
-    slug: String,
-    visibility: String,
-    claimed: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Branch {
-    uuid: Uuid,
-    head: Identified,
-}
-
-#[derive(Deserialize)]
-struct Identified {
-    uuid: Uuid,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    uuid: Uuid,
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct JsonResult {
-    iteration: u32,
-    benchmark: Named,
-    measures: Vec<ResultMeasure>,
-}
-
-#[derive(Deserialize)]
-struct ResultMeasure {
-    measure: JsonMeasure,
-    boundary: Option<Boundary>,
-}
-
-#[derive(Deserialize)]
-struct JsonMeasure {
-    uuid: Uuid,
-    name: String,
-    units: String,
-}
-
-#[derive(Deserialize)]
-struct JsonAlert {
-    benchmark: Named,
-    metric: Metric,
-    threshold: AlertThreshold,
-    boundary: Boundary,
-    limit: Limit,
-    status: AlertStatus,
-}
-
-#[derive(Deserialize)]
-struct AlertThreshold {
-    measure: JsonMeasure,
-}
-
-#[derive(Deserialize)]
-struct Counts {
-    alerts: AlertCounts,
-}
-
-#[derive(Deserialize)]
-struct AlertCounts {
-    total: u64,
-    active: u64,
-}
-
 impl Answer {
     /// Parses a `JsonReport`. Only the members that Bencher's client requires are mandatory.
     pub(super) fn parse(text: &str) -> Result<(Self, Links), serde_json::Error> {
         let json: Value = serde_json::from_str(text)?;
         let report = JsonReport::deserialize(&json)?;
+        Ok(Self::of(json, report))
+    }
+
+    /// `json` is the whole of the report, for `--format json`.
+    pub(super) fn of(json: Value, report: JsonReport) -> (Self, Links) {
         let alerts: Vec<RemoteAlert> =
             report.alerts.iter().flatten().map(RemoteAlert::of).collect();
         let active = alerts.iter().filter(|alert| alert.status == AlertStatus::Active).count();
-        let counts = report.counts.as_ref().map(|counts| &counts.alerts);
+        let counts = report.counts.as_ref().map(|counts| counts.alerts);
         let measures = || report.results.iter().flatten().flatten().flat_map(|it| &it.measures);
         let answer = Self {
             uuid: report.uuid,
@@ -159,11 +76,11 @@ impl Answer {
             alerts_total: counts.map_or(alerts.len() as u64, |counts| counts.total),
             alerts_active: counts.map_or(active as u64, |counts| counts.active),
             alerts,
-            notices: report.notices.iter().filter_map(|it| Notice::deserialize(it).ok()).collect(),
+            notices: report.notices.clone(),
             json,
             ..Self::default()
         };
-        Ok((answer, Links(report)))
+        (answer, Links(report))
     }
 }
 
@@ -194,8 +111,8 @@ impl Links {
         let report = &self.0;
         let console = console.trim_end_matches('/');
         let slug = encoded(&report.project.slug);
-        let base = match report.project.visibility.as_str() {
-            "private" if !is_public => format!("{console}/console/projects/{slug}"),
+        let base = match report.project.visibility {
+            JsonVisibility::Private if !is_public => format!("{console}/console/projects/{slug}"),
             _ => format!("{console}/perf/{slug}"),
         };
         answer.report_url = Some(format!("{base}/reports/{}", report.uuid));
@@ -217,7 +134,7 @@ impl Links {
                 answer.plots.push((format!("{} {name}{iteration}", benchmark.name), url));
             }
         }
-        if report.project.claimed.as_ref().is_none_or(Value::is_null) {
+        if report.project.claimed.is_none() {
             let organization = report.project.organization;
             answer.claim_url = Some(format!("{console}/auth/signup?claim={organization}"));
         }

@@ -4,7 +4,7 @@ use wingbeat_text::unbroken;
 
 use super::{
     Answer, RemoteAlert,
-    words::{self, Figures},
+    human::{self, Figures},
 };
 use crate::{
     model::{AlertStatus, FailedBenchmark, Report},
@@ -30,7 +30,7 @@ pub fn html(answer: &Answer, report: &Report, id: Option<&str>) -> String {
 fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
     let mut blocks = vec![
         Block::Heading(vec![Span::text("wingbeat: "), Span::code(&report.project)]),
-        Block::Paragraph(vec![Span::Strong(words::verdict(answer))]),
+        Block::Paragraph(vec![Span::Strong(human::verdict(answer))]),
         output::subject(report),
     ];
     let links: Vec<Line> = [

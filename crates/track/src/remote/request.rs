@@ -1,11 +1,13 @@
 //! The request: `POST /v0/run`, with results in Bencher Metric Format.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value, json};
+use time::{OffsetDateTime, UtcOffset};
 
 use super::Submission;
 use crate::{
+    bencher::{JsonNewRun, JsonReportSettings, JsonReportThresholds, JsonRunStartPoint},
     model::{
         BenchmarkName, Measure, Metric, Results, Threshold, name::strip_ignored, threshold::Test,
     },
@@ -20,56 +22,47 @@ const IGNORED: &str = "_bencher_ignore";
 /// The adapter is `json`: results are sent in Bencher Metric Format, because they are already parsed.
 pub fn request(submission: &Submission<'_>) -> Value {
     let report = submission.report;
-    let time = |time: time::OffsetDateTime| output::time(time.to_offset(time::UtcOffset::UTC));
-    let results: Vec<String> = report.iterations.iter().map(|it| bmf(it).to_string()).collect();
-    let mut request = json!({
-        "project": report.project,
-        "idempotency_key": report.uuid,
-        "branch": report.branch,
-        "testbed": report.testbed,
-        "start_time": time(report.start_time),
-        "end_time": time(report.end_time),
-        "results": results,
-        "settings": { "adapter": "json" },
+    let time = |time: OffsetDateTime| time.to_offset(UtcOffset::UTC);
+    let supported = submission.thresholds.iter().filter(|threshold| is_for_bencher(threshold));
+    let models: BTreeMap<_, _> =
+        supported.map(|threshold| (threshold.measure.to_string(), threshold.model)).collect();
+    let thresholds = (!models.is_empty() || submission.thresholds_reset).then(|| {
+        let reset = Some(submission.thresholds_reset);
+        JsonReportThresholds { models: Some(models), reset }
     });
-    if let Some(hash) = output::sha1(report.hash.as_deref()) {
-        request["hash"] = json!(hash);
-    }
-    let start_point = start_point(submission);
-    if !start_point.is_empty() {
-        request["start_point"] = Value::Object(start_point);
-    }
-    let models: Map<String, Value> = submission
-        .thresholds
-        .iter()
-        .filter(|threshold| refusal(threshold).is_none())
-        .map(|threshold| (threshold.measure.to_string(), json!(threshold.model)))
-        .collect();
-    if !models.is_empty() || submission.thresholds_reset {
-        request["thresholds"] = json!({ "models": models, "reset": submission.thresholds_reset });
-    }
-    if !submission.context.is_empty() {
-        request["context"] = json!(submission.context);
-    }
-    request
+    json!(JsonNewRun {
+        project: Some(report.project.to_string()),
+        idempotency_key: Some(report.uuid),
+        branch: Some(report.branch.to_string()),
+        hash: output::sha1(report.hash.as_deref()).map(str::to_owned),
+        start_point: start_point(submission),
+        testbed: Some(report.testbed.to_string()),
+        thresholds,
+        start_time: time(report.start_time),
+        end_time: time(report.end_time),
+        results: report.iterations.iter().map(|it| bmf(it).to_string()).collect(),
+        settings: Some(JsonReportSettings {
+            adapter: Some("json".to_owned()),
+            ..JsonReportSettings::default()
+        }),
+        context: Some(submission.context.clone()).filter(|context| !context.is_empty()),
+        job: None,
+    })
 }
 
-fn start_point(submission: &Submission<'_>) -> Map<String, Value> {
-    let mut start_point = Map::new();
-    if let Some(start) = &submission.report.start_point {
-        start_point.insert("branch".to_owned(), json!(start.branch));
-        start_point.insert("max_versions".to_owned(), json!(start.max_versions));
-        if let Some(hash) = output::sha1(start.hash.as_deref()) {
-            start_point.insert("hash".to_owned(), json!(hash));
-        }
-        if submission.clone_thresholds {
-            start_point.insert("clone_thresholds".to_owned(), json!(true));
-        }
-    }
-    if submission.start_point_reset {
-        start_point.insert("reset".to_owned(), json!(true));
-    }
-    start_point
+fn start_point(submission: &Submission<'_>) -> Option<JsonRunStartPoint> {
+    let reset = submission.start_point_reset.then_some(true);
+    let asked = match &submission.report.start_point {
+        Some(start) => JsonRunStartPoint {
+            branch: Some(start.branch.to_string()),
+            hash: output::sha1(start.hash.as_deref()).map(str::to_owned),
+            max_versions: Some(start.max_versions),
+            clone_thresholds: submission.clone_thresholds.then_some(true),
+            reset,
+        },
+        None => JsonRunStartPoint { reset, ..JsonRunStartPoint::default() },
+    };
+    (asked != JsonRunStartPoint::default()).then_some(asked)
 }
 
 /// Sentences about what the request cannot contain.

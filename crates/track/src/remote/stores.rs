@@ -10,7 +10,7 @@ use wingbeat_http::Response;
 use super::{
     Host, PageEnd, RefusedDocument, RemoteError,
     answer::encoded,
-    whole::{OnRetry, checked, not_a_report, taken},
+    native::{OnRetry, checked, not_a_report, taken},
 };
 use crate::{
     model::ProjectName,

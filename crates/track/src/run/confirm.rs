@@ -10,7 +10,7 @@ use super::{
     fold::Fold, measure,
 };
 use crate::{
-    judge::{self, Background, Repeat},
+    evaluate::{self, Background, Repeat},
     model::{Alert, BenchmarkName, MeasureKind, Report, Verdict},
 };
 
@@ -61,7 +61,8 @@ pub(super) fn confirm(
         repeats.extend(again);
         confirmations.push(report);
         let remarks = std::mem::take(&mut finding.remarks);
-        let judged = judge::judge(finding.report.clone(), &request.rules, background, &repeats);
+        let judged =
+            evaluate::evaluate(finding.report.clone(), &request.rules, background, &repeats);
         *finding = Finding::of(judged, remarks);
         if !absent.is_empty() {
             finding.failed_again = true;

@@ -22,6 +22,10 @@ pub(super) struct Time(pub(super) OffsetDateTime);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Word<T>(pub(super) T);
 
+/// A value as JSON.
+#[derive(Debug, Clone)]
+pub(super) struct Json<T>(pub(super) T);
+
 /// A text that was validated before writing.
 #[derive(Debug, Clone)]
 pub(super) struct Text<T>(pub(super) T);
@@ -85,6 +89,19 @@ impl<T: DeserializeOwned> FromSql for Word<T> {
         let word: StrDeserializer<'_, serde::de::value::Error> =
             value.as_str()?.into_deserializer();
         T::deserialize(word).map(Self).map_err(FromSqlError::other)
+    }
+}
+
+impl<T: Serialize> ToSql for Json<T> {
+    fn to_sql(&self) -> Written<'_> {
+        let text = serde_json::to_string(&self.0).map_err(wingbeat_sql::not_written)?;
+        Ok(ToSqlOutput::Owned(Value::Text(text)))
+    }
+}
+
+impl<T: DeserializeOwned> FromSql for Json<T> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        serde_json::from_str(value.as_str()?).map(Self).map_err(FromSqlError::other)
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
         ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
         SAMPLES, TESTBED, Table, VERDICT,
     },
+    columns::Json,
     partitions::{self, Free},
     sums::{Sums, Total},
     values::{self, StoredValue},
@@ -219,7 +220,7 @@ impl Writer<'_> {
                 verdict.p,
                 verdict.smallest_visible,
                 number(verdict.points),
-                verdict.reason,
+                Json(&verdict.reason),
             ])?;
             let values = params![benchmark, measure, verdict.iteration, outcome];
             let mark = verdict.outcome.stands_out().then(|| Checksum::of(values)).transpose()?;

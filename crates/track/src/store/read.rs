@@ -5,6 +5,7 @@ use super::prelude::*;
 use super::{
     alerts,
     checksum::{FAILURE, METRIC, REPORT, VERDICT},
+    columns::Json,
     from_row::{ENVIRONMENT, environment, start_point, time},
     sums::{Part, Scope, verify_report},
     withdrawals::STANDS,
@@ -224,6 +225,6 @@ fn verdict(row: &Row<'_>, benchmark: BenchmarkName, measure: Slug) -> SqlResult<
         p: row.get(15)?,
         smallest_visible: row.get(16)?,
         points: row.get::<_, u32>(17)? as usize,
-        reason: row.get(18)?,
+        reason: row.get::<_, Json<_>>(18)?.0,
     })
 }

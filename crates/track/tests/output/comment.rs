@@ -36,7 +36,7 @@ fn markdown_as_a_whole() {
     let mut sample = Sample::of(vec![Case {
         baseline: Some(1000.0),
         change: Some([0.2, 0.18, 0.22]),
-        reason: "far away",
+        reason: far(7.5),
         status: Some(AlertStatus::Active),
         ..Case::new("a|b", "latency", 1200.0, Outcome::Worse)
     }]);
@@ -54,7 +54,7 @@ fn markdown_as_a_whole() {
 | --- | --- | ---: | ---: | ---: | --- |
 | <code>a&#124;b</code> | <code>latency</code> | 1.200·µs | 1.000·µs | <strong>+20.0·%</strong> (+18.0·to·+22.0) | above·1.050·µs |
 
-- <code>a&#124;b</code> <code>latency</code>: far away
+- <code>a&#124;b</code> <code>latency</code>: 7.5 spreads from the usual level, where 4.0 are needed (p·=·1e−4)
 
 <details><summary>The metric</summary>
 
@@ -83,7 +83,7 @@ fn markdown_as_a_whole() {
 fn text_is_escaped() {
     let evil: &'static str = "</code></td><script>alert(1)</script> @all **x** `y` | z";
     let mut sample = Sample::of(vec![Case {
-        reason: evil,
+        reason: new_since(evil),
         status: Some(AlertStatus::Active),
         ..Case::new(evil, "latency", 1.0, Outcome::Changed)
     }]);
@@ -122,7 +122,7 @@ fn long_reports_are_shortened() {
     for number in 0..3000 {
         let name: &'static str = format!("module::benchmark_number_{number}").leak();
         let case = Case::new(name, "latency", 1.0, Outcome::Worse);
-        loud.add(0, Case { status: Some(AlertStatus::Active), reason: "a reason", ..case });
+        loud.add(0, Case { status: Some(AlertStatus::Active), reason: far(7.5), ..case });
     }
     for form in FORMS {
         for sample in [&loud, &quiet(3000)] {

@@ -28,10 +28,10 @@ write        my-score              88.00                                        
 
 failed  read: exit code 1
 notice  the environment is not that of the last report: kernel 6.12 → 6.18
-alert   parse/large instructions: 153 is above 126; an exact measure that was 120 is off by 33
-alert   parse/large latency: 1.200 ± 0.050 µs is above 1.050 µs; +20.0 % (+18.0 to +22.0); +20.0 % from the
-        usual level
-alert   write build-time: 20.00 s is above 10.50 s; t_test; silenced (known)
+alert   parse/large instructions: 153 is above 126; an exact measure that was 120 differs by 33
+alert   parse/large latency: 1.200 ± 0.050 µs is above 1.050 µs; +20.0 % (+18.0 to +22.0); 7.5 spreads from
+        the usual level, where 4.0 are needed (p = 1e−4)
+alert   write build-time: 20.00 s is above the upper limit of 10.50 s; silenced (known)
 note    version abc stands in for def
 
 2 of 7 metrics are worse: parse/large instructions +27.5 %, parse/large latency +20.0 %; 1 benchmark failed
@@ -47,7 +47,7 @@ fn every_width_is_kept() {
     let wide = Case {
         measure: custom("表 a measure with quite a name"),
         metric: Metric::new(12.0).within(1.0, 90_000.0),
-        reason: "averyveryveryveryveryveryverylongwordwithoutanyblankatall and others",
+        reason: new_since("averyveryveryveryveryveryverylongwordwithoutanyblankatall and others"),
         status: Some(AlertStatus::Active),
         ..Case::new(name, "x", 0.0, Outcome::Changed)
     };
@@ -152,9 +152,17 @@ fn the_last_line() {
 
 #[test]
 fn notices_and_doubts_are_told() {
+    let (spreads, limit) = (7.5, 4.0);
+    let spike = Reason::from(ReasonKind::PossibleSpike {
+        spreads,
+        limit,
+        spikes: 1,
+        points: 9,
+        repeats: 0,
+    });
     let mut sample = Sample::of(vec![
-        Case { reason: "off, or a spike", ..Case::new("a", "latency", 1.0, Outcome::MaybeWorse) },
-        Case { reason: "too many spikes", ..Case::new("b", "latency", 1.0, Outcome::TooNoisy) },
+        Case { reason: spike.clone(), ..Case::new("a", "latency", 1.0, Outcome::MaybeWorse) },
+        Case { reason: noisy(), ..Case::new("b", "latency", 1.0, Outcome::TooNoisy) },
         Case::new("c", "latency", 1.0, Outcome::NoChange),
     ]);
     let cause = "9 of 10 benchmarks moved by about +5.0 %".to_owned();
@@ -164,12 +172,18 @@ fn notices_and_doubts_are_told() {
     assert!(text.contains("notice  9 of 10 benchmarks moved"), "{text}");
     assert!(text.contains("worse, spike?"), "{text}");
     assert!(text.contains("too noisy"), "{text}");
-    assert!(text.contains("spike?  a latency: 1.000 ns; off, or a spike"), "{text}");
-    assert!(text.contains("noisy   b latency: too many spikes"), "{text}");
+    assert!(
+        text.contains("spike?  a latency: 1.000 ns; 7.5 spreads from the usual level"),
+        "{text}"
+    );
+    assert!(
+        text.contains("noisy   b latency: history too noisy to judge: 3 of 9 points are spikes"),
+        "{text}"
+    );
     assert!(text.contains("1 may be a spike, 1 too noisy to judge"), "{text}");
     assert!(!text.contains("alert   "), "{text}");
     let (comment, json) = (markdown(&sample.page(), None), json(&sample.page()).to_string());
-    for reason in ["off, or a spike", "too many spikes"] {
+    for reason in ["so this may be one", "3 of 9 points are spikes"] {
         assert!(comment.replace('\u{a0}', " ").contains(reason), "{comment}");
         assert!(json.contains(reason), "{json}");
     }
@@ -181,11 +195,11 @@ fn notices_and_doubts_are_told() {
 fn many_noisy_rows_are_few_lines() {
     let noisy = |at: usize| {
         let case = Case::new(format!("n{at}").leak(), "latency", 1.0, Outcome::TooNoisy);
-        Case { reason: "too few points", ..case }
+        Case { reason: noisy(), ..case }
     };
     let sample = Sample::of((0..69).map(noisy).collect());
     let text = human(&sample.page(), PLAIN);
-    assert_eq!(text.matches("too few points").count(), 3, "{text}");
+    assert_eq!(text.matches("points are spikes").count(), 3, "{text}");
     assert!(text.contains("noisy   66 more metrics could not be judged either"), "{text}");
     assert!(text.contains("and 49 more: 49 too noisy"), "{text}");
     assert!(text.lines().count() < 35, "{text}");

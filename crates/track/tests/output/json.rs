@@ -167,7 +167,9 @@ fn additions() {
     check("smallest_visible", json!(0.03));
     check("points", json!(12));
     check("samples", json!(2));
-    check("reason", json!("+20.0 % from the usual level"));
+    check("reason", json!("7.5 spreads from the usual level, where 4.0 are needed (p = 1e−4)"));
+    let fields = json!({ "code": "far-from-level", "spreads": 7.5, "limit": 4.0, "p": 0.0001 });
+    check("reason_fields", fields);
     check("kind", json!("noisy"));
     assert_eq!(json["wingbeat"]["failures"][0]["benchmark"], "read");
     assert_eq!(json["wingbeat"]["notices"][0]["code"], "environment-changed");

@@ -24,7 +24,7 @@ pub(crate) struct Case {
     pub(crate) baseline: Option<f64>,
     pub(crate) change: Option<[f64; 3]>,
     pub(crate) smallest_visible: Option<f64>,
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Reason,
     pub(crate) status: Option<AlertStatus>,
 }
 
@@ -44,10 +44,26 @@ impl Case {
             baseline: None,
             change: None,
             smallest_visible: None,
-            reason: "",
+            reason: Reason::default(),
             status: None,
         }
     }
+}
+
+/// That many spreads from the usual level.
+pub(crate) fn far(spreads: f64) -> Reason {
+    ReasonKind::FarFromLevel { spreads, limit: 4.0, p: 0.0001 }.into()
+}
+
+/// The reason of a noisy metric.
+pub(crate) fn noisy() -> Reason {
+    ReasonKind::Noisy { spread: 0.4, spikes: 3, points: 9 }.into()
+}
+
+/// A reason that ends with a text of the environment.
+pub(crate) fn new_since(change: &str) -> Reason {
+    let note = ReasonNote::EnvironmentChanged { changes: vec![change.to_owned()] };
+    Reason { notes: vec![note], ..far(7.5) }
 }
 
 pub(crate) fn benchmark(name: &str) -> BenchmarkName {
@@ -114,7 +130,7 @@ impl Sample {
             p: case.change.map(|_| 0.0001),
             smallest_visible: case.smallest_visible,
             points: 12,
-            reason: case.reason.to_owned(),
+            reason: case.reason,
             ..Verdict::new(iteration, name, case.measure.slug)
         };
         self.thresholds.push(case.test.map(ThresholdModel::new));
@@ -151,7 +167,7 @@ pub(crate) fn mixed() -> Sample {
             baseline: Some(1000.0),
             change: Some([0.01, -0.005, 0.025]),
             smallest_visible: Some(0.013),
-            reason: "1.0 spreads from the usual level",
+            reason: far(1.0),
             ..case("parse/small", "latency", 0.0, Outcome::NoChange)
         },
         case("parse/new", "latency", 2500.0, Outcome::TooLittleHistory),
@@ -160,14 +176,14 @@ pub(crate) fn mixed() -> Sample {
             baseline: Some(1000.0),
             change: Some([0.2, 0.18, 0.22]),
             smallest_visible: Some(0.03),
-            reason: "+20.0 % from the usual level",
+            reason: far(7.5),
             status: Some(AlertStatus::Active),
             ..case("parse/large", "latency", 0.0, Outcome::Worse)
         },
         Case {
             baseline: Some(120.0),
             change: Some([0.275, 0.275, 0.275]),
-            reason: "an exact measure that was 120 is off by 33",
+            reason: ReasonKind::Differs { before: 120.0, difference: 33.0, commit: None }.into(),
             status: Some(AlertStatus::Active),
             ..case("parse/large", "instructions", 153.0, Outcome::Worse)
         },
@@ -181,7 +197,7 @@ pub(crate) fn mixed() -> Sample {
             test: Some(Test::TTest),
             baseline: Some(10.0),
             status: Some(AlertStatus::Silenced),
-            reason: "t_test",
+            reason: ReasonKind::BeyondLimit { side: Limit::Upper, limit: 10.5, value: 20.0 }.into(),
             ..case("write", "build-time", 20.0, Outcome::Worse)
         },
     ]);

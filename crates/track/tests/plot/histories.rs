@@ -1,7 +1,7 @@
 //! Synthetic histories with difficult cases for plots.
 
 use time::{Duration, OffsetDateTime};
-pub(crate) use wingbeat_track::{model::*, plot::*};
+pub(crate) use wingbeat_track::{model::*, plot::*, store::PlotPoint};
 
 /// Deterministic pseudo-random numbers from 0 to 1.
 pub(crate) struct Dice(pub(crate) u64);
@@ -35,12 +35,12 @@ pub(crate) fn stamps(count: usize, apart: Duration) -> Vec<Stamp> {
 
 /// A line of values with a spread of two percent.
 pub(crate) fn line(name: &str, values: impl IntoIterator<Item = f64>) -> Line {
-    let dot = |(report, value): (usize, f64)| Dot {
+    let dot = |(report, value): (usize, f64)| PlotPoint {
         report,
         value,
         lower: Some(value - value.abs() * 0.02),
         upper: Some(value + value.abs() * 0.02),
-        ..Dot::default()
+        ..PlotPoint::default()
     };
     Line {
         name: name.to_owned(),

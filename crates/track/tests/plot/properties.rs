@@ -38,7 +38,7 @@ fn value() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn dot(stamps: usize) -> impl Strategy<Value = Dot> {
+fn dot(stamps: usize) -> impl Strategy<Value = PlotPoint> {
     let ends = prop::array::uniform4(prop::option::of(value()));
     let alert = prop::option::of((
         prop_oneof![Just(Limit::Lower), Just(Limit::Upper)],
@@ -46,7 +46,7 @@ fn dot(stamps: usize) -> impl Strategy<Value = Dot> {
     ));
     (0..stamps, value(), ends, alert).prop_map(|(stamp, value, ends, alert)| {
         let [lower, upper, lower_limit, upper_limit] = ends;
-        Dot {
+        PlotPoint {
             report: stamp,
             value,
             lower,
@@ -54,7 +54,7 @@ fn dot(stamps: usize) -> impl Strategy<Value = Dot> {
             lower_limit,
             upper_limit,
             alert,
-            ..Dot::default()
+            ..PlotPoint::default()
         }
     })
 }

@@ -53,12 +53,13 @@ impl Job {
     fn alarm(mut self) -> Self {
         let benchmark = self.report.iterations[0].benchmarks[0].name.clone();
         let measure = self.report.iterations[0].benchmarks[0].metrics[0].0.slug.clone();
+        let note = ReasonNote::EnvironmentChanged { changes: vec!["100 % off: far\n".to_owned()] };
         let verdict = Verdict {
             outcome: Outcome::Worse,
             test: Some(Test::Auto),
             limit: Some(Limit::Upper),
             points: 9,
-            reason: "100 % off: far\n".to_owned(),
+            reason: Reason { notes: vec![note], ..ReasonKind::WithinLimits.into() },
             ..Verdict::new(0, benchmark, measure)
         };
         self.report.alerts.push(Alert::of(Uuid::from_u128(1), &verdict));
@@ -330,8 +331,8 @@ fn alerts_are_annotations() {
         let job = Job::new("http://127.0.0.1:1").alarm();
         let told = job.tell(&Options { is_strict, ..Options::default() });
         let expected = format!(
-            "::{command} title=wingbeat my-proj%3A alert::a::b latency: 1.500 ± 0.500 ns; 100 %25 off: \
-             far%0A\n"
+            "::{command} title=wingbeat my-proj%3A alert::a::b latency: 1.500 ± 0.500 ns; within the \
+             limits; new since then: 100 %25 off: far%0A\n"
         );
         assert_eq!(told.annotations, expected);
     };

@@ -23,7 +23,8 @@ fn fill(store: &mut Store) {
         let mut report = rich(number, 5);
         report.start_time -= time::Duration::days(number as i64);
         report.end_time = report.start_time;
-        report.verdicts[0].reason = format!("reason {number} with a nul \0 in it");
+        let changes = vec![format!("change {number} with a nul \0 in it")];
+        report.verdicts[0].reason.notes = vec![ReasonNote::EnvironmentChanged { changes }];
         store.insert(&report).expect("stored");
     }
     let alert = rich(2, 0).alerts[0].uuid;

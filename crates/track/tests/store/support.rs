@@ -137,7 +137,7 @@ pub(crate) fn with_alert(mut report: Report) -> Report {
         p: Some(0.001),
         smallest_visible: Some(0.1),
         points: 7,
-        reason: "beyond the limit".to_owned(),
+        reason: ReasonKind::BeyondLimit { side: Limit::Upper, limit: 2.0, value: 3.0 }.into(),
         ..Verdict::new(0, benchmark("a"), Measure::latency().slug)
     };
     report.alerts.push(Alert::of(Uuid::from_u64_pair(high, !low), &verdict));

@@ -1,13 +1,11 @@
 //! A whole report, as text.
 
-use std::collections::HashMap;
-
 use owo_colors::OwoColorize as _;
-use wingbeat_text::{Column, GivesWay, Paint, Table, bytes, cut, grouped, paragraph, share};
+use wingbeat_text::{Column, GivesWay, Paint, Table, bytes, cut, grouped, paragraph};
 use wingbeat_track::{
     explain::Explained,
-    model::{Alert, AlertStatus, BenchmarkName, Outcome, ProfileInfo, Report, Slug, Verdict},
-    output::outcome_word,
+    model::{Alert, AlertStatus, Outcome, ProfileInfo, Report},
+    output::{ReportRow, outcome_word},
 };
 
 use crate::store::{id::short, minute};
@@ -20,7 +18,8 @@ pub(super) fn text(
     width: usize,
 ) -> String {
     let paint = Paint { has_colours: true };
-    let mut blocks = vec![head(report, width), metrics(report, width)];
+    let rows = ReportRow::all(report, &[]);
+    let mut blocks = vec![head(report, width), metrics(report, &rows, width)];
     if !report.alerts.is_empty() {
         blocks.push(alerts(report, width));
     }
@@ -32,14 +31,14 @@ pub(super) fn text(
         let text = format!("{}: {}", failure.name, failure.reason);
         told += &labelled(paint.bad("failed"), 6, &text);
     }
-    for verdict in report.verdicts.iter().filter(|verdict| is_loud(verdict)) {
+    for row in rows.iter().filter(|row| is_loud(row.outcome())) {
         let iteration = match report.iterations.len() {
             0 | 1 => String::new(),
-            _ => format!(" (iteration {})", verdict.iteration + 1),
+            _ => format!(" (iteration {})", row.iteration + 1),
         };
-        let (benchmark, measure) = (&verdict.benchmark, &verdict.measure);
-        let text = format!("{benchmark} {measure}{iteration}: {}", verdict.reason);
-        let word = outcome_word(verdict.outcome);
+        let (benchmark, measure) = (&row.benchmark.name, &row.measure.slug);
+        let text = format!("{benchmark} {measure}{iteration}: {}", row.reason_text());
+        let word = outcome_word(row.outcome());
         told += &labelled(paint.bold(word), word.len(), &text);
     }
     for found in explained {
@@ -63,12 +62,8 @@ pub(super) fn text(
 }
 
 /// Whether a verdict has details to show.
-fn is_loud(verdict: &Verdict) -> bool {
-    let is_quiet = matches!(
-        verdict.outcome,
-        Outcome::NoChange | Outcome::TooLittleHistory | Outcome::NotJudged
-    );
-    !is_quiet && !verdict.reason.is_empty()
+fn is_loud(outcome: Outcome) -> bool {
+    !matches!(outcome, Outcome::NoChange | Outcome::TooLittleHistory | Outcome::NotJudged)
 }
 
 fn head(report: &Report, width: usize) -> String {
@@ -117,64 +112,39 @@ fn head(report: &Report, width: usize) -> String {
     rows.into_iter().map(line).collect()
 }
 
-fn metrics(report: &Report, width: usize) -> String {
-    let verdicts: HashMap<(u32, &BenchmarkName, &Slug), &Verdict> = report
-        .verdicts
-        .iter()
-        .map(|verdict| ((verdict.iteration, &verdict.benchmark, &verdict.measure), verdict))
-        .collect();
-    let has_several = report.iterations.len() > 1;
-    let mut names = Vec::new();
-    let mut outcomes = Vec::new();
-    let mut cells: [Vec<String>; 7] = Default::default();
-    for (iteration, results) in (0..).zip(&report.iterations) {
-        for benchmark in &results.benchmarks {
-            for (measure, metric) in &benchmark.metrics {
-                let verdict = verdicts.get(&(iteration, &benchmark.name, &measure.slug)).copied();
-                let baseline = verdict.and_then(|verdict| verdict.boundary?.baseline);
-                let change = verdict.and_then(|verdict| verdict.change);
-                let scale = measure.scale(metric.value, baseline);
-                let ends = (metric.lower_value, metric.upper_value);
-                names.push(benchmark.name.to_string());
-                outcomes.push(verdict.map(|verdict| verdict.outcome));
-                let row = [
-                    measure.label().to_owned(),
-                    if has_several { (iteration + 1).to_string() } else { String::new() },
-                    scale.with_unit(metric.value),
-                    scale.spread(metric.value, ends).unwrap_or_default(),
-                    baseline.map_or_else(String::new, |baseline| scale.with_unit(baseline)),
-                    change.map_or_else(String::new, |change| share::change(change.relative)),
-                    verdict.map_or_else(String::new, |verdict| {
-                        outcome_word(verdict.outcome).to_owned()
-                    }),
-                ];
-                for (column, cell) in cells.iter_mut().zip(row) {
-                    column.push(cell);
-                }
-            }
-        }
-    }
-    if names.is_empty() {
+fn metrics(report: &Report, rows: &[ReportRow<'_>], width: usize) -> String {
+    if rows.is_empty() {
         return "no metrics\n".to_owned();
     }
-    let [measures, iterations, values, spreads, baselines, changes, verdicts] = cells;
+    let has_several = report.iterations.len() > 1;
+    let cells = |cell: &dyn Fn(&ReportRow<'_>) -> String| rows.iter().map(cell).collect();
+    let iteration = |row: &ReportRow<'_>| match has_several {
+        true => (row.iteration + 1).to_string(),
+        false => String::new(),
+    };
+    let verdict = |row: &ReportRow<'_>| match row.verdict {
+        Some(verdict) => outcome_word(verdict.outcome).to_owned(),
+        None => String::new(),
+    };
     let columns = vec![
-        Column::words("measure", measures),
-        Column::numbers("iteration", iterations),
-        Column::numbers("value", values),
-        Column::numbers("spread", spreads).giving_way(GivesWay::First),
-        Column::numbers("baseline", baselines).giving_way(GivesWay::Last),
-        Column::numbers("change", changes),
-        Column::words("verdict", verdicts),
+        Column::words("measure", cells(&|row| row.measure.label().to_owned())),
+        Column::numbers("iteration", cells(&iteration)),
+        Column::numbers("value", cells(&|row| row.bare_value_text())),
+        Column::numbers("spread", cells(&|row| row.spread_text())).giving_way(GivesWay::First),
+        Column::numbers("baseline", cells(&|row| row.baseline_text())).giving_way(GivesWay::Last),
+        Column::numbers("change", cells(&|row| row.change_text())),
+        Column::words("verdict", cells(&verdict)),
     ];
+    let names = cells(&|row| row.benchmark.name.to_string());
     let paint = Paint { has_colours: true };
-    Table { names_heading: "benchmark", names, columns }.write(width, paint, &|at, line| {
-        match outcomes[at] {
-            Some(Outcome::Worse) => paint.bad(line),
-            Some(Outcome::Better) => paint.good(line),
-            Some(Outcome::Changed) => paint.warning(line),
-            _ => line.to_owned(),
-        }
+    Table { names_heading: "benchmark", names, columns }.write(width, paint, &|at, line| match rows
+        [at]
+        .outcome()
+    {
+        Outcome::Worse => paint.bad(line),
+        Outcome::Better => paint.good(line),
+        Outcome::Changed => paint.warning(line),
+        _ => line.to_owned(),
     })
 }
 

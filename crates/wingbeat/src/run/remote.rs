@@ -12,9 +12,9 @@ use wingbeat_track::{
 
 use super::{
     args::{Format, RunArgs},
-    exit_code, github,
+    exit_code,
     request::{self, variable},
-    style,
+    style, tell_actions,
 };
 use crate::shell::{message, print, warning};
 
@@ -108,7 +108,7 @@ pub(super) fn send(
     if args.format.get() != Format::Human || !quiet {
         print(&text)?;
     }
-    github::tell_actions(args, |id| Message::of_answer(&answer, report, id));
+    tell_actions(args, |id| Message::of_answer(&answer, report, id));
     Ok(exit_code(args, answer.alerts_total, finding, &answer.notices))
 }
 

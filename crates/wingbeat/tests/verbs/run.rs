@@ -4,7 +4,7 @@
 mod exact;
 mod gate;
 mod github;
-mod in_turns;
+mod interleaved;
 mod profiles;
 mod recorded;
 mod sources;

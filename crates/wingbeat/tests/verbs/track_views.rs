@@ -8,7 +8,7 @@ use uuid::Uuid;
 use wingbeat_track::{
     model::{
         Alert, AlertStatus, BenchmarkName, Boundary, Change, Environment, Limit, Measure, Metric,
-        Outcome, Report, Results, StartPoint, Verdict,
+        Outcome, ReasonKind, Report, Results, StartPoint, Verdict,
     },
     store::Store,
 };
@@ -132,7 +132,7 @@ fn worse(report: &mut Report) {
         p: Some(1e-6),
         smallest_visible: Some(0.02),
         points: 14,
-        reason: "above the limit".to_owned(),
+        reason: ReasonKind::WithinLimits.into(),
     });
     report.alerts.push(Alert {
         uuid: alert(),

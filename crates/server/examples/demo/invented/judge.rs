@@ -3,7 +3,7 @@
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
-    decide::{self, ReportInput, Series},
+    detect::{self, ReportInput, Series},
     model::{Alert, AlertStatus, ProjectName, Report, ThresholdModel, threshold::Test},
     store::{AlertFilter, HistoryLimits, ReportFilter, Store, StoreError},
 };
@@ -26,7 +26,7 @@ pub(crate) fn store(store: &mut Store, mut report: Report) -> Result<(), StoreEr
         past: &past.reports,
         series: series.collect(),
     };
-    let decision = decide::decide(&input, &decide::Settings::default());
+    let decision = detect::detect(&input, &detect::Settings::default());
     let alerts = decision.alerts.iter().filter_map(|&place| decision.verdicts.get(place));
     report.alerts = alerts.map(|verdict| Alert::of(Uuid::now_v7(), verdict)).collect();
     report.verdicts = decision.verdicts;

@@ -10,9 +10,8 @@ use uuid::Uuid;
 
 use super::{
     super::request::{Asked, Listed, Paging},
-    list::Wanted,
     shapes::{JsonKey, JsonKeyCreated, JsonNewKey, JsonUpdateKey},
-    users,
+    users::{self, Wanted},
 };
 use crate::{
     ApiError, App,

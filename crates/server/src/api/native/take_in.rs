@@ -5,12 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use axum::{Extension, Json, body::Bytes, extract::State};
 use serde::Deserialize;
-use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
     explain::{self, Explained},
-    model::{ProjectName, Report, Slug, ThresholdModel, threshold::Test},
-    remote::{Instructions, RefusedDocument, Taken},
+    model::{ProjectName, Report, Slug},
+    remote::{Instructions, RefusedDocument, Taken as Answer},
     store::{Document, Retention, StoreError},
 };
 
@@ -19,10 +18,11 @@ use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
     api::{
-        run::{Rest, judged, keep_notices, project_named},
+        run::{Taken, project_named, take},
+        shapes::JsonReport,
         view::View,
     },
-    registry::Project,
+    registry::{Project, Registry},
     series,
     storage::Databases,
 };
@@ -50,9 +50,9 @@ pub(super) async fn take_in(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     body: Bytes,
-) -> Result<Json<Taken>, ApiError> {
+) -> Result<Json<Answer>, ApiError> {
     let lines = app.storage.read(move |_: &Databases| parse(&body)).await?;
-    let mut taken = Taken::default();
+    let mut taken = Answer::default();
     let mut projects = HashMap::new();
     let is_single = lines.len() == 1;
     let mut profiled = BTreeSet::new();
@@ -61,10 +61,9 @@ pub(super) async fn take_in(
         let outcome = match document {
             Document::Report(report) => {
                 let project = project(&app, &caller, &mut projects, &report.project).await?;
-                let outcome = store(&app, &caller, &project, *report, instructions).await?;
-                if is_single && !matches!(outcome, Outcome::Refused(_)) {
-                    (taken.report, taken.judged) = view(&app, project, uuid).await?;
-                }
+                let (outcome, views) =
+                    store(&app, &caller, &project, *report, instructions, is_single).await?;
+                (taken.report, taken.judged) = views;
                 outcome
             }
             Document::Profile(profile) => {
@@ -162,75 +161,48 @@ async fn stored(app: &App, name: ProjectName) -> Result<Option<Project>, ApiErro
     app.storage.read(move |databases| Ok::<_, ApiError>(find(databases)?)).await
 }
 
-/// Stores a report, judging it if it has no verdicts.
+/// Stores a report, judging it if it has no verdicts. A single one is returned as stored.
 async fn store(
     app: &App,
     caller: &Caller,
     project: &Project,
     mut report: Report,
     instructions: Instructions,
-) -> Result<Outcome, ApiError> {
-    let (uuid, now) = (report.uuid, OffsetDateTime::now_utc());
-    let (user, row) = (caller.user(), project.id);
-    let known = move |databases: &Databases| {
-        let other = databases.registry.report(uuid)?.is_some_and(|known| known.project != row);
-        Ok::<_, ApiError>((other, databases.results.project_of_report(uuid)?.is_some()))
+    is_single: bool,
+) -> Result<(Outcome, Views), ApiError> {
+    let (uuid, of) = (report.uuid, project.clone());
+    let name = move |registry: &Registry, (), now| {
+        let named = name_all(registry, &of, &mut report, &instructions, now)?;
+        Ok((named, report, instructions.thresholds))
     };
-    match app.storage.read(known).await? {
-        (true, _) => {
-            let reason = "it belongs to another project of this server".to_owned();
-            return Ok(Outcome::Refused(reason));
+    let taken = match take(app, caller, project, uuid, || Ok(()), name).await {
+        Ok(taken) => taken,
+        Err(error) if error.status.is_client_error() => {
+            return Ok((Outcome::Refused(error.message), Views::default()));
         }
-        (_, true) => {
-            // It may exist already, for example by a copied store.
-            let enter = move |databases: &mut Databases| {
-                databases.registry.add_report(uuid, row, user, now).map(drop)
-            };
-            app.storage.write(move |databases| Ok::<_, ApiError>(enter(databases)?)).await?;
-            return Ok(Outcome::AlreadyThere);
-        }
-        _ => {}
-    }
-    let named = {
-        let (project, instructions) = (project.clone(), instructions.clone());
-        let name = move |databases: &mut Databases| {
-            let named = name_all(&databases.registry, &project, &mut report, &instructions, now)?;
-            Ok::<_, ApiError>((named, report))
-        };
-        app.storage.write(name).await
-    };
-    let (named, mut report) = match named {
-        Ok(named) => named,
-        Err(error) if error.status.is_client_error() => return Ok(Outcome::Refused(error.message)),
         Err(error) => return Err(error),
     };
-    let branch = named.branch.id;
-    let mut notices = Vec::new();
-    // A confirming report decides about another report, and is not judged itself.
-    if report.verdicts.is_empty() && report.confirms.is_none() {
-        let model = || ThresholdModel::new(Test::Auto);
-        let rest = Rest {
-            thresholds: instructions.thresholds,
-            otherwise: project.judges_by_default.then(model),
-        };
-        let decide = move |databases: &Databases| judged(databases, report, &named, rest);
-        let judged = app.storage.read(decide).await?;
-        (report, notices) = (judged.report, judged.notices);
-    }
-    let store = move |databases: &mut Databases| {
-        // Writes the row first: a row without a report is harmless, a report without a row would be invisible.
-        databases.registry.add_report(report.uuid, row, user, now)?;
-        keep_notices(databases, report.uuid, &notices)?;
-        let (of_project, of_branch) = (report.project.clone(), report.branch.clone());
-        let outcome = take(databases, Document::Report(Box::new(report)))?;
-        // A report of an earlier head may arrive after one of a later head.
-        databases.results.settle_replaced_heads(&of_project, &of_branch)?;
-        databases.registry.clear_start(branch)?;
-        Ok::<_, ApiError>(outcome)
+    let outcome = match &taken {
+        Taken::Stored(..) => Outcome::Stored,
+        Taken::AlreadyThere => Outcome::AlreadyThere,
+        Taken::OfAnotherProject => {
+            let reason = "it belongs to another project of this server".to_owned();
+            return Ok((Outcome::Refused(reason), Views::default()));
+        }
     };
-    let outcome = app.storage.write(store).await?;
-    series::touch(app, row);
-    Ok(outcome)
+    if !is_single {
+        return Ok((outcome, Views::default()));
+    }
+    let project = project.clone();
+    let read = move |databases: &Databases| {
+        let view = View::of(databases, &project);
+        let (json, report) = match taken {
+            Taken::Stored(report, notices) => (view.stored(&report, notices)?, Some(report)),
+            _ => (view.report(uuid)?, databases.results.report(uuid)?.map(Box::new)),
+        };
+        Ok::<_, ApiError>((json, report))
+    };
+    Ok((outcome, app.storage.read(read).await?))
 }
 
 /// Stores an alert decision, a withdrawal, or a profile of a report.
@@ -266,14 +238,14 @@ async fn note(app: &App, caller: &Caller, document: Document) -> Result<Outcome,
             ),
         });
     }
-    let outcome = app.storage.write(move |databases| take(databases, document)).await?;
+    let outcome = app.storage.write(move |databases| take_note(databases, document)).await?;
     if let Some(project) = project {
         series::touch(app, project.id);
     }
     Ok(outcome)
 }
 
-fn take(databases: &mut Databases, document: Document) -> Result<Outcome, ApiError> {
+fn take_note(databases: &mut Databases, document: Document) -> Result<Outcome, ApiError> {
     match databases.results.take(document) {
         Ok(true) => Ok(Outcome::Stored),
         Ok(false) => Ok(Outcome::AlreadyThere),
@@ -282,17 +254,5 @@ fn take(databases: &mut Databases, document: Document) -> Result<Outcome, ApiErr
     }
 }
 
-type Views = (Option<serde_json::Value>, Option<Box<Report>>);
-
-async fn view(app: &App, project: Project, uuid: Uuid) -> Result<Views, ApiError> {
-    let read = move |databases: &Databases| {
-        let json = View::of(databases, &project).report(uuid)?;
-        let json = json.map(serde_json::to_value).transpose();
-        let json = json.map_err(|error| {
-            let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
-            ApiError::new(status, format!("the answer cannot be written: {error}"))
-        })?;
-        Ok::<_, ApiError>((json, databases.results.report(uuid)?.map(Box::new)))
-    };
-    app.storage.read(read).await
-}
+/// A report in Bencher's JSON, and as stored.
+type Views = (Option<JsonReport>, Option<Box<Report>>);

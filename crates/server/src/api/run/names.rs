@@ -8,11 +8,11 @@ use wingbeat_track::model::{
     BenchmarkName, BranchName, Measure, Results, Slug, TestbedName, ThresholdModel,
 };
 
-use super::intake::Intake;
 use crate::{
     ApiError,
     api::{
         names::{find_or_make, make, measure_thing, unarchived},
+        shapes::JsonNewReport,
         view::{branch_name, damaged, testbed_name},
     },
     registry::{Kind, NewThing, Project, Registry, Start, Thing, ThresholdFilter},
@@ -33,20 +33,20 @@ pub(in crate::api) struct Named {
 pub(super) fn name_all(
     registry: &Registry,
     project: &Project,
-    intake: &Intake,
+    new: &JsonNewReport,
     iterations: &mut [Results],
     now: OffsetDateTime,
 ) -> Result<Named, ApiError> {
     registry.together(|registry| {
         let thing = |kind, id: &str| find_or_make(registry, project.id, kind, id, now);
-        let branch = thing(Kind::Branch, &intake.branch)?;
-        let testbed = thing(Kind::Testbed, &intake.testbed)?;
+        let branch = thing(Kind::Branch, &new.branch)?;
+        let testbed = thing(Kind::Testbed, &new.testbed)?;
         let mut names = Names { registry, project: project.id, now, known: Vec::new() };
         for results in iterations {
             names.rename(results)?;
         }
-        let start = start(registry, project, intake, &branch)?;
-        keep_thresholds(registry, project, intake, &branch, &testbed, now)?;
+        let start = start(registry, project, new, &branch)?;
+        keep_thresholds(registry, project, new, &branch, &testbed, now)?;
         Ok(Named {
             branch_name: branch_name(&branch)?,
             testbed_name: testbed_name(&testbed)?,
@@ -151,10 +151,10 @@ impl Names<'_> {
 fn start(
     registry: &Registry,
     project: &Project,
-    intake: &Intake,
+    new: &JsonNewReport,
     branch: &Thing,
 ) -> Result<Start, ApiError> {
-    let asked = &intake.start_point;
+    let asked = new.start_point.clone().unwrap_or_default();
     let is_reset = asked.reset.unwrap_or(false);
     let Some(name) = &asked.branch else {
         let said = registry.start(branch.id)?.unwrap_or_default();
@@ -174,34 +174,31 @@ fn start(
 fn keep_thresholds(
     registry: &Registry,
     project: &Project,
-    intake: &Intake,
+    new: &JsonNewReport,
     branch: &Thing,
     testbed: &Thing,
     now: OffsetDateTime,
 ) -> Result<(), ApiError> {
-    let start = &intake.start_point;
+    let start = new.start_point.clone().unwrap_or_default();
+    let thresholds = new.thresholds.as_ref();
     if let (Some(name), Some(true)) = (&start.branch, start.clone_thresholds)
         && let Some(start) = registry.thing(project.id, Kind::Branch, name)?
     {
         clone_thresholds(registry, project, &start, branch, now)?;
     }
     let mut named = Vec::new();
-    for (measure, settings) in intake.thresholds.models.iter().flatten() {
-        let model = settings.model();
+    let models = thresholds.and_then(|thresholds| thresholds.models.as_ref());
+    for (measure, model) in models.into_iter().flatten() {
         model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let measure = match registry.thing(project.id, Kind::Measure, measure)? {
             Some(known) => known,
             None => measure_thing(registry, project.id, &Measure::named(measure), now)?,
         };
-        registry.set_threshold(
-            project.id,
-            (branch.id, testbed.id, measure.id),
-            Some(&model),
-            now,
-        )?;
+        let place = (branch.id, testbed.id, measure.id);
+        registry.set_threshold(project.id, place, Some(model), now)?;
         named.push(measure.id);
     }
-    if intake.thresholds.reset == Some(true) {
+    if thresholds.and_then(|thresholds| thresholds.reset) == Some(true) {
         for threshold in of_place(registry, project, branch, testbed)? {
             if !named.contains(&threshold.measure) {
                 let place = (branch.id, testbed.id, threshold.measure);

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::model::{ProjectName, Slug};
 
-use super::intake::Context;
+use super::new_report::Context;
 use crate::{
     ApiError, App,
     access::{Caller, Right, Role},

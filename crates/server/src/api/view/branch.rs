@@ -109,7 +109,12 @@ impl View<'_> {
         let Some(last) = self.databases.results.reports(&filter, 1)?.pop() else { return Ok(None) };
         let version = self.version(last.uuid, last.hash.as_deref())?;
         let head = head(&thing, last.epoch);
-        Ok(version.map(|version| JsonStartPoint { branch: thing.uuid, head, version }))
+        Ok(version.map(|version| JsonStartPoint {
+            branch: thing.uuid,
+            head,
+            version,
+            wingbeat: None,
+        }))
     }
 }
 

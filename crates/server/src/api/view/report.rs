@@ -1,22 +1,20 @@
 //! Reports.
 
-use std::collections::HashMap;
-
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{Report, Verdict},
-    output::adapter_name,
+    model::{Notice, Report},
+    output::{ReportRow as MetricRow, adapter_name},
     store::{AlertFilter, IterationCount, ReportFilter, ReportSummary, StoredAlert},
 };
 
-use super::{Judges, View, boundary, limit, status};
+use super::{Judges, View};
 use crate::{
     ApiError,
     api::{
         run::notices_of,
         shapes::{
-            JsonAlertCounts, JsonIterationCounts, JsonMetric, JsonOneMetric, JsonPerfAlert,
-            JsonPubUser, JsonReport, JsonReportCounts, JsonReportMeasure, JsonReportResult,
+            JsonAlertCounts, JsonIterationCounts, JsonOneMetric, JsonPerfAlert, JsonPubUser,
+            JsonReport, JsonReportCounts, JsonReportMeasure, JsonReportResult,
         },
     },
     registry::{Kind, MetricUuids, ReportRow},
@@ -25,29 +23,35 @@ use crate::{
 impl View<'_> {
     /// The whole report with that UUID; `None` if the project lacks it.
     pub(in crate::api) fn report(&self, uuid: Uuid) -> Result<Option<JsonReport>, ApiError> {
-        let Some((row, report)) = self.read(uuid)? else { return Ok(None) };
-        self.whole(&row, &report).map(Some)
-    }
-
-    /// The report with that UUID, from both databases.
-    fn read(&self, uuid: Uuid) -> Result<Option<(ReportRow, Report)>, ApiError> {
         let row = self.databases.registry.report(uuid)?;
         let Some(row) = row.filter(|row| row.project == self.project.id) else { return Ok(None) };
-        Ok(self.databases.results.report(uuid)?.map(|report| (row, report)))
+        let Some(report) = self.databases.results.report(uuid)? else { return Ok(None) };
+        let notices = notices_of(self.databases, uuid)?;
+        self.whole(&row, &report, notices).map(Some)
     }
 
-    fn whole(&self, row: &ReportRow, report: &Report) -> Result<JsonReport, ApiError> {
+    /// A stored report that is known already, with its notices; `None` if it was deleted meanwhile.
+    pub(in crate::api) fn stored(
+        &self,
+        report: &Report,
+        notices: Vec<Notice>,
+    ) -> Result<Option<JsonReport>, ApiError> {
+        let row = self.databases.registry.report(report.uuid)?;
+        row.map(|row| self.whole(&row, report, notices)).transpose()
+    }
+
+    fn whole(
+        &self,
+        row: &ReportRow,
+        report: &Report,
+        notices: Vec<Notice>,
+    ) -> Result<JsonReport, ApiError> {
         let branch = self.branch_of(report)?;
         let testbed = self.named(Kind::Testbed, report.testbed.as_str())?;
         let mut alerts = Vec::new();
         for alert in self.alerts_of(report)? {
             alerts.push(self.alert(row, branch.clone(), &alert)?);
         }
-        let total = report.alerts.len() as u64;
-        let counts = JsonReportCounts {
-            results: self.counts(report.uuid)?,
-            alerts: JsonAlertCounts { total, active: report.active_alerts() as u64 },
-        };
         Ok(JsonReport {
             uuid: report.uuid,
             user: user(row),
@@ -59,9 +63,10 @@ impl View<'_> {
             adapter: adapter_name(report.adapter).to_owned(),
             results: Some(self.results(row, report)?),
             alerts: Some(alerts),
-            counts,
-            notices: notices_of(self.databases, report.uuid)?,
+            counts: Some(JsonReportCounts::of(report)),
+            notices,
             created: row.created,
+            wingbeat: None,
         })
     }
 
@@ -84,12 +89,13 @@ impl View<'_> {
             adapter: adapter_name(report.adapter).to_owned(),
             results: None,
             alerts: None,
-            counts: JsonReportCounts {
+            counts: Some(JsonReportCounts {
                 results: self.counts(report.uuid)?,
                 alerts: JsonAlertCounts { total, active },
-            },
+            }),
             notices: Vec::new(),
             created: row.created,
+            wingbeat: None,
         }))
     }
 
@@ -100,40 +106,28 @@ impl View<'_> {
             return Ok(None);
         };
         let Some(report) = self.databases.results.report(row.uuid)? else { return Ok(None) };
-        let Some((iteration, benchmark, measure, metric)) = report.metrics().nth(position as usize)
-        else {
-            return Ok(None);
-        };
-        let is_it = |verdict: &&Verdict| {
-            verdict.iteration == iteration
-                && verdict.benchmark == benchmark.name
-                && verdict.measure == measure.slug
-        };
-        let its_boundary = report.verdicts.iter().find(is_it).and_then(|verdict| verdict.boundary);
+        let rows = MetricRow::all(&report, &[]);
+        let Some(found) = rows.get(position as usize) else { return Ok(None) };
         let alerts = self.alerts_of(&report)?;
         let alert = alerts.iter().find(|alert| alert.position == position);
         let testbed = self.named(Kind::Testbed, report.testbed.as_str())?;
-        let measure = self.named(Kind::Measure, measure.slug.as_str())?;
+        let measure = self.named(Kind::Measure, found.measure.slug.as_str())?;
+        let benchmark = self.named(Kind::Benchmark, found.benchmark.name.as_str())?;
         let branch = self.named(Kind::Branch, report.branch.as_str())?;
         let judges = Judges::of(self, &branch, &testbed)?;
         Ok(Some(JsonOneMetric {
             uuid,
             report: report.uuid,
-            iteration,
+            iteration: found.iteration,
             start_time: report.start_time,
             end_time: report.end_time,
             branch: self.branch_of(&report)?,
             testbed: self.testbed(&testbed),
-            benchmark: self.benchmark(&*self.named(Kind::Benchmark, benchmark.name.as_str())?),
+            benchmark: self.benchmark(&benchmark),
             measure: self.measure(&measure),
-            metric: JsonMetric {
-                uuid,
-                value: metric.value,
-                lower_value: metric.lower_value,
-                upper_value: metric.upper_value,
-            },
+            metric: found.metric_json(uuid),
             threshold: judges.at(self.project.uuid, &measure, row.created),
-            boundary: its_boundary.map(boundary),
+            boundary: found.verdict.and_then(|verdict| verdict.boundary),
             alert: alert.map(|alert| perf_alert(&row, alert)),
         }))
     }
@@ -146,36 +140,26 @@ impl View<'_> {
         let branch = self.named(Kind::Branch, report.branch.as_str())?;
         let testbed = self.named(Kind::Testbed, report.testbed.as_str())?;
         let judges = Judges::of(self, &branch, &testbed)?;
-        let mut boundaries = HashMap::new();
-        for verdict in &report.verdicts {
-            let key = (verdict.iteration, verdict.benchmark.as_str(), verdict.measure.as_str());
-            boundaries.entry(key).or_insert(verdict.boundary);
-        }
         let uuids = MetricUuids::of(row);
-        let mut places = 0..;
+        let rows = MetricRow::all(report, &[]);
+        let mut rest = (0..).zip(&rows);
         let mut iterations = Vec::new();
         for (iteration, results) in (0..).zip(&report.iterations) {
             let mut benchmarks = Vec::new();
             for benchmark in &results.benchmarks {
-                let name = benchmark.name.as_str();
                 let mut measures = Vec::new();
-                for (measure, metric) in &benchmark.metrics {
-                    let key = (iteration, name, measure.slug.as_str());
-                    let its_boundary = boundaries.get(&key).copied().flatten();
-                    let measure = self.named(Kind::Measure, measure.slug.as_str())?;
+                for (position, it) in rest.by_ref().take(benchmark.metrics.len()) {
+                    let measure = self.named(Kind::Measure, it.measure.slug.as_str())?;
                     measures.push(JsonReportMeasure {
                         measure: self.measure(&measure),
-                        metric: JsonMetric {
-                            uuid: uuids.at(places.next().unwrap_or_default()),
-                            value: metric.value,
-                            lower_value: metric.lower_value,
-                            upper_value: metric.upper_value,
-                        },
+                        metric: it.metric_json(uuids.at(position)),
                         threshold: judges.at(self.project.uuid, &measure, row.created),
-                        boundary: its_boundary.map(boundary),
+                        boundary: it.verdict.and_then(|verdict| verdict.boundary),
+                        wingbeat: Some(it.json()),
                     });
                 }
-                let benchmark = self.benchmark(&*self.named(Kind::Benchmark, name)?);
+                let benchmark = self.named(Kind::Benchmark, benchmark.name.as_str())?;
+                let benchmark = self.benchmark(&benchmark);
                 benchmarks.push(JsonReportResult { iteration, benchmark, measures });
             }
             iterations.push(benchmarks);
@@ -209,8 +193,8 @@ impl View<'_> {
 pub(super) fn perf_alert(row: &ReportRow, stored: &StoredAlert) -> JsonPerfAlert {
     JsonPerfAlert {
         uuid: stored.alert.uuid,
-        limit: limit(stored.alert.limit),
-        status: status(stored.alert.status),
+        limit: stored.alert.limit,
+        status: stored.alert.status,
         modified: stored.changed.unwrap_or(row.created),
     }
 }

@@ -2,16 +2,23 @@
 
 use std::collections::HashMap;
 
-use time::OffsetDateTime;
+use serde::{Serialize, Serializer};
+use time::{OffsetDateTime, serde::rfc3339};
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{AlertStatus, BenchmarkName, Limit, Slug},
+    model::{AlertStatus, BenchmarkName, Boundary, BranchName, Limit, Slug},
     store::{AlertFilter, Plot, PlotPoint, PlotQuery, PlotSeries, ReportFilter, StoredAlert},
 };
 
-use super::{Judges, View, answer::PerfAnswer, branch_name, damaged, testbed_name};
+use super::{
+    Judges, View, branch::version, branch_name, damaged, report::perf_alert, testbed_name,
+};
 use crate::{
     ApiError,
+    api::shapes::{
+        JsonBenchmark, JsonBranch, JsonMeasure, JsonMetric, JsonPerfMetric, JsonProject,
+        JsonTestbed,
+    },
     registry::{MetricUuids, ReportRow, Thing},
 };
 
@@ -30,10 +37,124 @@ pub(in crate::api) struct Wanted {
 }
 
 /// A report of the series, from the registry.
-pub(super) struct Source {
-    pub(super) row: ReportRow,
-    pub(super) metrics: MetricUuids,
-    pub(super) end_time: OffsetDateTime,
+struct Source {
+    row: ReportRow,
+    metrics: MetricUuids,
+    end_time: OffsetDateTime,
+}
+
+/// Series in request order. It serializes as `JsonPerf`, without holding a hundred thousand metrics as JSON in memory.
+pub(in crate::api) struct PerfAnswer {
+    project: JsonProject,
+    start_time: Option<OffsetDateTime>,
+    end_time: Option<OffsetDateTime>,
+    plot: Plot,
+    /// For each report of the plot.
+    sources: Vec<Option<Source>>,
+    pairs: Vec<Pair>,
+    series: Vec<Series>,
+}
+
+/// A branch on a testbed.
+struct Pair {
+    name: BranchName,
+    branch: JsonBranch,
+    testbed: JsonTestbed,
+    /// Version numbers of the branch's reports.
+    numbers: HashMap<Uuid, u64>,
+    judges: Judges,
+    alerts: HashMap<(Uuid, u32), StoredAlert>,
+}
+
+/// A requested series.
+struct Series {
+    pair: usize,
+    benchmark: JsonBenchmark,
+    measure: JsonMeasure,
+    measure_thing: Thing,
+    /// Indexes of the plot's series: units may have changed.
+    parts: Vec<usize>,
+}
+
+/// An iterator that serializes as a list.
+struct List<F>(F);
+
+impl<I: Iterator<Item: Serialize>, F: Fn() -> I> Serialize for List<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+#[derive(Serialize)]
+struct PerfMetrics<'a, M: Serialize> {
+    branch: &'a JsonBranch,
+    testbed: &'a JsonTestbed,
+    benchmark: &'a JsonBenchmark,
+    measure: &'a JsonMeasure,
+    metrics: M,
+}
+
+impl Serialize for PerfAnswer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Perf<'a, R: Serialize> {
+            project: &'a JsonProject,
+            #[serde(with = "rfc3339::option")]
+            start_time: Option<OffsetDateTime>,
+            #[serde(with = "rfc3339::option")]
+            end_time: Option<OffsetDateTime>,
+            results: R,
+        }
+        let series = |series| {
+            let Series { pair, benchmark, measure, .. }: &Series = series;
+            let pair = self.pairs.get(*pair)?;
+            let (branch, testbed) = (&pair.branch, &pair.testbed);
+            let metrics = List(move || self.metrics(pair, series));
+            Some(PerfMetrics { branch, testbed, benchmark, measure, metrics })
+        };
+        let results = List(|| self.series.iter().filter_map(series));
+        let Self { project, start_time, end_time, .. } = self;
+        Perf { project, start_time: *start_time, end_time: *end_time, results }
+            .serialize(serializer)
+    }
+}
+
+impl PerfAnswer {
+    /// Metrics of a series. Those of a report without a row are omitted.
+    fn metrics<'a>(
+        &'a self,
+        pair: &'a Pair,
+        series: &'a Series,
+    ) -> impl Iterator<Item = JsonPerfMetric> + 'a {
+        let parts = series.parts.iter().filter_map(|part| self.plot.series.get(*part));
+        parts.flat_map(|part| &part.points).filter_map(move |point| {
+            let report = self.plot.reports.get(point.report)?;
+            let source = self.sources.get(point.report)?.as_ref()?;
+            let Source { row, metrics, end_time } = source;
+            let PlotPoint { baseline, lower_limit, upper_limit, .. } = *point;
+            let has_boundary = baseline.or(lower_limit).or(upper_limit).is_some();
+            let number = pair.numbers.get(&report.uuid).copied().unwrap_or_default();
+            (report.branch == pair.name).then(|| JsonPerfMetric {
+                report: report.uuid,
+                iteration: point.iteration,
+                start_time: report.start_time,
+                end_time: *end_time,
+                version: version(number, report.hash.as_deref()),
+                metric: JsonMetric {
+                    uuid: metrics.at(point.position),
+                    value: point.value,
+                    lower_value: point.lower,
+                    upper_value: point.upper,
+                },
+                threshold: pair.judges.at(self.project.uuid, &series.measure_thing, row.created),
+                boundary: has_boundary.then_some(Boundary { baseline, lower_limit, upper_limit }),
+                alert: pair
+                    .alerts
+                    .get(&(row.uuid, point.position))
+                    .map(|alert| perf_alert(row, alert)),
+            })
+        })
+    }
 }
 
 impl View<'_> {
@@ -78,7 +199,15 @@ impl View<'_> {
             found.entry(names_of(one)).or_default().push(at);
         }
         let sources = self.sources(&plot)?;
-        let mut answer = PerfAnswer::new(self, wanted, plot, sources);
+        let mut answer = PerfAnswer {
+            project: self.project(),
+            start_time: wanted.since,
+            end_time: wanted.until,
+            plot,
+            sources,
+            pairs: Vec::new(),
+            series: Vec::new(),
+        };
         for branch in &wanted.branches {
             let numbers = self
                 .databases
@@ -86,20 +215,28 @@ impl View<'_> {
                 .version_numbers(&self.project.stored, &branch_name(branch)?)?;
             let branch_json = self.branch(branch)?;
             for testbed in &wanted.testbeds {
-                let judges = Judges::of(self, branch, testbed)?;
-                let alerts = self.alerts_by_metric(branch, testbed, answer.plot())?;
-                let place = (branch_json.clone(), self.testbed(testbed));
-                answer.begin(place, &branch.stored, &numbers, judges, alerts)?;
+                answer.pairs.push(Pair {
+                    name: branch_name(branch)?,
+                    branch: branch_json.clone(),
+                    testbed: self.testbed(testbed),
+                    numbers: numbers.clone(),
+                    judges: Judges::of(self, branch, testbed)?,
+                    alerts: self.alerts_by_metric(branch, testbed, &answer.plot)?,
+                });
                 for benchmark in &wanted.benchmarks {
                     for measure in &wanted.measures {
-                        if answer.len() == PERMUTATIONS_MAX {
+                        if answer.series.len() == PERMUTATIONS_MAX {
                             return Ok(answer);
                         }
                         let names = [branch, testbed, benchmark, measure];
                         let parts = found.get(&names.map(|thing| thing.stored.clone()));
-                        let (benchmark, json) = (self.benchmark(benchmark), self.measure(measure));
-                        let parts = parts.cloned().unwrap_or_default();
-                        answer.add(benchmark, json, measure.clone(), parts);
+                        answer.series.push(Series {
+                            pair: answer.pairs.len() - 1,
+                            benchmark: self.benchmark(benchmark),
+                            measure: self.measure(measure),
+                            measure_thing: measure.clone(),
+                            parts: parts.cloned().unwrap_or_default(),
+                        });
                     }
                 }
             }

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{model::threshold::Test, store::StoredAlert};
 
-use super::{View, boundary, limit, status};
+use super::View;
 use crate::{
     ApiError,
     api::shapes::{
@@ -118,9 +118,9 @@ impl View<'_> {
                 upper_value: stored.upper_value,
             },
             threshold,
-            boundary: boundary(stored.boundary.unwrap_or_default()),
-            limit: limit(alert.limit),
-            status: status(alert.status),
+            boundary: stored.boundary.unwrap_or_default(),
+            limit: alert.limit,
+            status: alert.status,
             created: row.created,
             modified: stored.changed.unwrap_or(row.created),
             reason: alert.reason.clone(),
@@ -133,17 +133,7 @@ fn is_known(model: &Model) -> bool {
     !matches!(model.settings.test, Test::Auto | Test::ChangePoint)
 }
 
-pub(super) fn json(model: &Model) -> JsonModel {
-    let settings = &model.settings;
-    JsonModel {
-        uuid: model.uuid,
-        test: settings.test,
-        min_sample_size: settings.min_sample_size,
-        max_sample_size: settings.max_sample_size,
-        window: settings.window,
-        lower_boundary: settings.lower_boundary,
-        upper_boundary: settings.upper_boundary,
-        created: model.created,
-        replaced: model.replaced,
-    }
+fn json(model: &Model) -> JsonModel {
+    let Model { uuid, created, replaced, settings, .. } = model;
+    JsonModel { replaced: *replaced, ..JsonModel::of(*uuid, settings, *created) }
 }

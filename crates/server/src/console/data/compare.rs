@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use time::Duration;
 use uuid::Uuid;
 use wingbeat_track::{
-    decide::{self, ReportInput, Series},
+    detect::{self, ReportInput, Series},
     model::{
-        BenchmarkName, Limit, Measure, Outcome, Past, Report, Slug, ThresholdModel, Verdict,
-        threshold::Test,
+        BenchmarkName, Limit, Measure, Outcome, Past, ReasonKind, Report, Slug, ThresholdModel,
+        Verdict, threshold::Test,
     },
     store::{HistoryLimits, ReportSummary, Store},
 };
@@ -191,7 +191,7 @@ fn agree(verdict: &mut Verdict, before: f64, after: f64) {
     if (after - before) * sign <= allowed {
         verdict.outcome = Outcome::NoChange;
         verdict.limit = None;
-        "the first report has this level already".clone_into(&mut verdict.reason);
+        verdict.reason = ReasonKind::LevelOfBoth.into();
     }
 }
 
@@ -242,7 +242,7 @@ fn judged(past: &Past, before: &Report, after: &Report) -> Vec<Verdict> {
         past: &past.reports,
         series: series.collect(),
     };
-    decide::decide(&input, &decide::Settings::default()).verdicts
+    detect::detect(&input, &detect::Settings::default()).verdicts
 }
 
 fn measures(rows: &[CompareRow]) -> Vec<MeasureSummary> {

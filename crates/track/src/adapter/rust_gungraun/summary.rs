@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::measures::measure;
+use super::measure;
 use crate::adapter::prelude::*;
 
 /// Text at the beginning of a summary that is rare elsewhere.

@@ -4,7 +4,7 @@
 //! figures. A run of several processes or threads has a section for each, and one for their total, which is used.
 //! Gungraun stops at the first benchmark that fails, after it has printed its name.
 
-use super::measures::measure;
+use super::measure;
 use crate::adapter::prelude::*;
 
 struct Open<'t> {

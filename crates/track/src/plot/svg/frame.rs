@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use wingbeat_text::{grouped, share};
 
-use super::{Note, marks, px, signs};
+use super::{Note, marks, px};
 use crate::{
     model::Direction,
     output::escaped,
@@ -53,11 +53,11 @@ pub(super) fn panel(
         out.push_str("</g>\n");
     }
     out.push_str("</g>\n");
-    let mut room = signs::Room::new(layout, frame, curves);
+    let mut room = marks::Room::new(layout, frame, curves);
     for (line, &colour) in panel.lines.iter().zip(colours) {
         let _ = writeln!(out, "<g class=\"{}\">", class(colour));
-        signs::steps(out, chart, layout, frame, line, &mut room);
-        signs::alerts(out, chart, layout, frame, line);
+        marks::steps(out, chart, layout, frame, line, &mut room);
+        marks::alerts(out, chart, layout, frame, line);
         out.push_str("</g>\n");
     }
     labels(out, chart, (panel, colours), layout, frame);
