@@ -152,16 +152,6 @@ impl Connection {
         Ok(transaction)
     }
 
-    /// Defers foreign key checks to the end of the transaction.
-    pub fn defer_references(&self) -> Result<()> {
-        match &self.0 {
-            Engine::Sqlite(connection) => {
-                Ok(connection.pragma_update(None, "defer_foreign_keys", true)?)
-            }
-            Engine::Postgres(session) => session.batch("SET CONSTRAINTS ALL DEFERRED"),
-        }
-    }
-
     fn end(&self, how: &str) -> Result<()> {
         match &self.0 {
             Engine::Sqlite(connection) => Ok(connection.execute_batch(how)?),

@@ -8,7 +8,7 @@ use wingbeat_sql::{
 };
 use wingbeat_track::model::Slug;
 
-use super::{Registry, RegistryError, columns::Time, projects::free};
+use super::{Registry, RegistryError, Time, projects::free};
 
 /// Kind of a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

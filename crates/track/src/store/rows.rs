@@ -1,9 +1,10 @@
 //! Selects the rows of a query: those of names, and reports that meet conditions.
 
-use super::prelude::*;
-use wingbeat_sql::{Value, params_from_iter};
+use uuid::Uuid;
+use wingbeat_sql::{Connection, OptionalExtension as _, Row, Value, params_from_iter};
 
-use super::{from_row::ENVIRONMENT, withdrawals::STANDS};
+use super::{SqlResult, columns::ENVIRONMENT_COLUMNS, prepare, withdrawals::STANDS};
+use crate::model::{BranchName, ProjectName};
 
 /// Conditions on rows, with the values of their parameters in order.
 #[derive(Debug, Default)]
@@ -73,7 +74,7 @@ pub(super) fn newest<T>(
     conditions.require(STANDS);
     let sql = format!(
         "SELECT r.uuid, r.hash, r.start_time_ns, b.name AS branch, t.name AS testbed,
-                {ENVIRONMENT}, {columns}
+                {ENVIRONMENT_COLUMNS}, {columns}
          FROM report r
          JOIN project p ON p.id = r.project
          JOIN branch b ON b.id = r.branch

@@ -7,7 +7,6 @@ mod copy;
 mod engines;
 mod exchange;
 mod explain;
-mod fixture;
 mod flips;
 mod growth;
 mod history;

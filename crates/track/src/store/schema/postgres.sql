@@ -1,37 +1,33 @@
--- Version 4, the first on PostgreSQL: the tables of SQLite's versions 1 to 4, with the same names and columns.
+-- Version 1 on PostgreSQL: the tables of sqlite.sql, with the same names and columns.
 --
 -- Texts compare by bytes. Integers are as narrow as possible, and wide columns come first, because padding adds up over
 -- a million metrics a day. The four tables that grow with metrics are partitioned by the month of the report, the upper
 -- half of its row number; partitions.rs creates a partition for its first report. They have no foreign keys in either
--- direction: each would cost a lookup per row, and would prevent detaching a month. Checksums detect missing rows.
+-- direction: each would cost a lookup per row, and would prevent detaching a month. Digests reveal missing rows.
 
 CREATE TABLE project (
     id BIGINT PRIMARY KEY,
-    name TEXT COLLATE "C" NOT NULL UNIQUE,
-    checksum INTEGER
+    name TEXT COLLATE "C" NOT NULL UNIQUE
 );
 
 CREATE TABLE branch (
     id BIGINT PRIMARY KEY,
-    project BIGINT NOT NULL REFERENCES project DEFERRABLE,
+    project BIGINT NOT NULL REFERENCES project,
     name TEXT COLLATE "C" NOT NULL,
-    checksum INTEGER,
     UNIQUE (project, name)
 );
 
 CREATE TABLE testbed (
     id BIGINT PRIMARY KEY,
-    project BIGINT NOT NULL REFERENCES project DEFERRABLE,
+    project BIGINT NOT NULL REFERENCES project,
     name TEXT COLLATE "C" NOT NULL,
-    checksum INTEGER,
     UNIQUE (project, name)
 );
 
 CREATE TABLE benchmark (
     id BIGINT PRIMARY KEY,
-    project BIGINT NOT NULL REFERENCES project DEFERRABLE,
+    project BIGINT NOT NULL REFERENCES project,
     name TEXT COLLATE "C" NOT NULL,
-    checksum INTEGER,
     UNIQUE (project, name)
 );
 
@@ -42,7 +38,6 @@ CREATE TABLE measure (
     units TEXT COLLATE "C" NOT NULL,
     direction TEXT COLLATE "C" NOT NULL,
     kind TEXT COLLATE "C" NOT NULL,
-    checksum INTEGER,
     UNIQUE (slug, units, name, direction, kind)
 );
 
@@ -53,26 +48,25 @@ CREATE TABLE environment (
     governor TEXT COLLATE "C",
     cores BIGINT,
     compiler TEXT COLLATE "C",
-    wingbeat TEXT COLLATE "C",
-    checksum INTEGER
+    wingbeat TEXT COLLATE "C"
 );
 
 CREATE TABLE report (
     id BIGINT PRIMARY KEY,
     uuid BYTEA NOT NULL UNIQUE CHECK (length(uuid) = 16),
-    project BIGINT NOT NULL REFERENCES project DEFERRABLE,
-    branch BIGINT NOT NULL REFERENCES branch DEFERRABLE,
-    testbed BIGINT NOT NULL REFERENCES testbed DEFERRABLE,
+    project BIGINT NOT NULL REFERENCES project,
+    branch BIGINT NOT NULL REFERENCES branch,
+    testbed BIGINT NOT NULL REFERENCES testbed,
     hash TEXT COLLATE "C",
     epoch BIGINT NOT NULL,
-    start_branch BIGINT REFERENCES branch DEFERRABLE,
+    start_branch BIGINT REFERENCES branch,
     start_hash TEXT COLLATE "C",
     start_until_ns BIGINT,
     start_versions_max BIGINT,
     start_time_ns BIGINT NOT NULL,
     end_time_ns BIGINT NOT NULL,
     adapter TEXT COLLATE "C" NOT NULL,
-    environment BIGINT NOT NULL REFERENCES environment DEFERRABLE,
+    environment BIGINT NOT NULL REFERENCES environment,
     load DOUBLE PRECISION,
     steal DOUBLE PRECISION,
     git_hash TEXT COLLATE "C",
@@ -82,10 +76,8 @@ CREATE TABLE report (
     metrics BIGINT NOT NULL,
     failures BIGINT NOT NULL,
     alerts BIGINT NOT NULL,
-    content_checksum BIGINT NOT NULL,
-    values_checksum BIGINT NOT NULL,
-    marks_checksum BIGINT NOT NULL,
-    checksum INTEGER NOT NULL
+    notable BIGINT NOT NULL,
+    digest BYTEA NOT NULL CHECK (length(digest) = 32)
 );
 CREATE INDEX report_by_time ON report (start_time_ns, uuid);
 CREATE INDEX report_by_project ON report (project, start_time_ns, uuid);
@@ -97,7 +89,6 @@ CREATE INDEX report_that_confirms ON report (confirms) WHERE confirms IS NOT NUL
 -- Little-endian 64-bit floats, which do not compress.
 CREATE TABLE samples (
     id BIGINT PRIMARY KEY,
-    checksum INTEGER NOT NULL,
     bytes BYTEA NOT NULL
 ) PARTITION BY RANGE (id);
 ALTER TABLE samples ALTER COLUMN bytes SET STORAGE EXTERNAL;
@@ -112,7 +103,6 @@ CREATE TABLE metric (
     measure INTEGER NOT NULL,
     iteration INTEGER NOT NULL,
     position INTEGER NOT NULL,
-    checksum INTEGER NOT NULL,
     is_ignored BOOLEAN NOT NULL,
     PRIMARY KEY (report, benchmark, measure, iteration)
 ) PARTITION BY RANGE (report);
@@ -122,7 +112,6 @@ CREATE TABLE failure (
     position INTEGER NOT NULL,
     iteration INTEGER NOT NULL,
     benchmark INTEGER NOT NULL,
-    checksum INTEGER NOT NULL,
     reason TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (report, position)
 ) PARTITION BY RANGE (report);
@@ -142,7 +131,6 @@ CREATE TABLE verdict (
     iteration INTEGER NOT NULL,
     position INTEGER NOT NULL,
     points BIGINT NOT NULL,
-    checksum INTEGER NOT NULL,
     has_boundary BOOLEAN NOT NULL,
     outcome TEXT COLLATE "C" NOT NULL,
     test TEXT COLLATE "C",
@@ -151,7 +139,7 @@ CREATE TABLE verdict (
     PRIMARY KEY (report, benchmark, measure, iteration, position)
 ) PARTITION BY RANGE (report);
 
--- The condition is that of `marks` in past.rs.
+-- The condition is `NOTABLE` of history.rs.
 CREATE INDEX verdict_that_stands_out ON verdict (report, outcome)
     WHERE outcome IN ('worse', 'better', 'changed', 'maybe-worse', 'maybe-better', 'maybe-changed',
                       'moved-together');
@@ -165,8 +153,7 @@ CREATE TABLE alert (
     position INTEGER NOT NULL,
     crossed TEXT COLLATE "C" NOT NULL,
     status TEXT COLLATE "C" NOT NULL,
-    reason TEXT COLLATE "C",
-    checksum INTEGER NOT NULL
+    reason TEXT COLLATE "C"
 );
 CREATE UNIQUE INDEX alert_by_report ON alert (report, position);
 
@@ -175,8 +162,7 @@ CREATE TABLE alert_change (
     alert BYTEA NOT NULL CHECK (length(alert) = 16),
     time_ns BIGINT NOT NULL,
     status TEXT COLLATE "C" NOT NULL,
-    reason TEXT COLLATE "C",
-    checksum INTEGER NOT NULL
+    reason TEXT COLLATE "C"
 );
 CREATE INDEX alert_change_by_alert ON alert_change (alert, time_ns, uuid);
 CREATE INDEX alert_change_by_time ON alert_change (time_ns, uuid);
@@ -185,8 +171,7 @@ CREATE TABLE withdrawal (
     uuid BYTEA PRIMARY KEY CHECK (length(uuid) = 16),
     report BYTEA NOT NULL CHECK (length(report) = 16),
     time_ns BIGINT NOT NULL,
-    reason TEXT COLLATE "C",
-    checksum INTEGER NOT NULL
+    reason TEXT COLLATE "C"
 );
 CREATE INDEX withdrawal_by_report ON withdrawal (report);
 
@@ -199,8 +184,7 @@ CREATE TABLE profile (
     time_ns BIGINT NOT NULL,
     samples BIGINT NOT NULL,
     hash BYTEA NOT NULL CHECK (length(hash) = 32),
-    bytes BIGINT NOT NULL,
-    checksum INTEGER NOT NULL
+    bytes BIGINT NOT NULL
 );
 CREATE INDEX profile_by_report ON profile (report);
 CREATE INDEX profile_by_hash ON profile (hash);
@@ -212,16 +196,3 @@ CREATE TABLE profile_content (
     pprof BYTEA NOT NULL
 );
 ALTER TABLE profile_content ALTER COLUMN pprof SET STORAGE EXTERNAL;
-
-CREATE TABLE total (
-    id BIGINT PRIMARY KEY CHECK (id = 1),
-    reports BIGINT NOT NULL,
-    reports_checksum BIGINT NOT NULL,
-    alert_changes BIGINT NOT NULL,
-    alert_changes_checksum BIGINT NOT NULL,
-    withdrawals BIGINT NOT NULL,
-    withdrawals_checksum BIGINT NOT NULL,
-    profiles BIGINT NOT NULL,
-    profiles_checksum BIGINT NOT NULL
-);
-INSERT INTO total VALUES (1, 0, 0, 0, 0, 0, 0, 0, 0);

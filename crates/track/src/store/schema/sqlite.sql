@@ -1,4 +1,5 @@
--- Version 1. Times are nanoseconds since 1970 in UTC, identifiers are the 16 bytes of a UUID.
+-- Version 1 on SQLite; postgres.sql has the same tables. Times are nanoseconds since 1970 in UTC, identifiers are the 16
+-- bytes of a UUID.
 
 CREATE TABLE project (
     id INTEGER PRIMARY KEY,
@@ -72,13 +73,22 @@ CREATE TABLE report (
     is_dirty INTEGER,
     iterations INTEGER NOT NULL,
     -- Not a reference: the other report may reach this store later.
-    confirms BLOB CHECK (length(confirms) = 16)
+    confirms BLOB CHECK (length(confirms) = 16),
+    -- Number of rows that belong to it, and of verdicts that stand out.
+    metrics INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    alerts INTEGER NOT NULL,
+    notable INTEGER NOT NULL,
+    -- SHA-256 of its canonical document (document.rs).
+    digest BLOB NOT NULL CHECK (length(digest) = 32)
 ) STRICT;
 CREATE INDEX report_by_time ON report (start_time_ns, uuid);
 CREATE INDEX report_by_project ON report (project, start_time_ns, uuid);
 CREATE INDEX report_by_series ON report (branch, testbed, epoch, start_time_ns, uuid);
 CREATE INDEX report_by_version ON report (branch, epoch, start_time_ns, uuid, hash);
 CREATE INDEX report_by_hash ON report (branch, hash, start_time_ns, uuid);
+-- Few reports confirm another.
+CREATE INDEX report_that_confirms ON report (confirms) WHERE confirms IS NOT NULL;
 
 -- Little-endian 64-bit floats in the order of measurement.
 CREATE TABLE samples (
@@ -87,18 +97,18 @@ CREATE TABLE samples (
 ) STRICT;
 
 -- The rows of a report are clustered, so that a history reads one contiguous range of pages per report, and one series
--- takes one search per report. `position` is the order of the output.
+-- takes one search per report. `position` is the order of the output. The columns that a history reads come first.
 CREATE TABLE metric (
     report INTEGER NOT NULL REFERENCES report,
     benchmark INTEGER NOT NULL REFERENCES benchmark,
     measure INTEGER NOT NULL REFERENCES measure,
     iteration INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    is_ignored INTEGER NOT NULL,
     value REAL NOT NULL,
+    samples INTEGER REFERENCES samples,
     lower REAL,
     upper REAL,
-    samples INTEGER REFERENCES samples,
+    position INTEGER NOT NULL,
+    is_ignored INTEGER NOT NULL,
     PRIMARY KEY (report, benchmark, measure, iteration)
 ) STRICT, WITHOUT ROWID;
 
@@ -111,7 +121,7 @@ CREATE TABLE failure (
     PRIMARY KEY (report, position)
 ) STRICT, WITHOUT ROWID;
 
--- A verdict and its boundary. `has_boundary` distinguishes an empty boundary from none.
+-- A verdict and its boundary. `has_boundary` distinguishes an empty boundary from none; `reason` is JSON.
 CREATE TABLE verdict (
     report INTEGER NOT NULL,
     benchmark INTEGER NOT NULL,
@@ -136,9 +146,10 @@ CREATE TABLE verdict (
     FOREIGN KEY (report, benchmark, measure, iteration) REFERENCES metric
 ) STRICT, WITHOUT ROWID;
 
--- Few verdicts stand out, and a history reads those of many reports.
+-- Few verdicts stand out, and a history reads those of many reports. The condition is `NOTABLE` of history.rs.
 CREATE INDEX verdict_that_stands_out ON verdict (report, outcome)
-    WHERE outcome IN ('worse', 'better', 'changed', 'moved-together');
+    WHERE outcome IN ('worse', 'better', 'changed', 'maybe-worse', 'maybe-better', 'maybe-changed',
+                      'moved-together');
 
 -- `status` and `reason` are as the alert was raised; `alert_change` has later changes.
 CREATE TABLE alert (
@@ -166,3 +177,35 @@ CREATE TABLE alert_change (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX alert_change_by_alert ON alert_change (alert, time_ns, uuid);
 CREATE INDEX alert_change_by_time ON alert_change (time_ns, uuid);
+
+-- A withdrawn report stays in the store, but is hidden from all lists, histories and plots. A withdrawal is a separate
+-- record that is only ever added, like a change of an alert. It may arrive before its report.
+CREATE TABLE withdrawal (
+    uuid BLOB PRIMARY KEY CHECK (length(uuid) = 16),
+    report BLOB NOT NULL CHECK (length(report) = 16),
+    time_ns INTEGER NOT NULL,
+    reason TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX withdrawal_by_report ON withdrawal (report);
+
+-- A profile of a benchmark is a separate record that is only ever added. It may arrive before its report. Its content is
+-- stored once per hash, and deleted by retention, which keeps the record.
+CREATE TABLE profile (
+    uuid BLOB PRIMARY KEY CHECK (length(uuid) = 16),
+    report BLOB NOT NULL CHECK (length(report) = 16),
+    benchmark TEXT,
+    kind TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    time_ns INTEGER NOT NULL,
+    samples INTEGER NOT NULL,
+    hash BLOB NOT NULL CHECK (length(hash) = 32),
+    bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX profile_by_report ON profile (report);
+CREATE INDEX profile_by_hash ON profile (hash);
+CREATE INDEX profile_by_time ON profile (time_ns, uuid);
+
+CREATE TABLE profile_content (
+    hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
+    pprof BLOB NOT NULL
+) STRICT;

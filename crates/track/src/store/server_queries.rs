@@ -3,10 +3,19 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::prelude::*;
-use wingbeat_sql::params_from_iter;
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_sql::{Connection, OptionalExtension as _, Row, params, params_from_iter};
 
-use super::{ReportFilter, from_row::start_point, versions::inherited_number, withdrawals::STANDS};
+use super::{
+    ReportFilter, SqlResult, Store, StoreError,
+    columns::{Id, Text, Time, limit_ns, start_point},
+    prepare,
+    rows::{branch_row, name_row, project_row},
+    versions::inherited_number,
+    withdrawals::STANDS,
+};
+use crate::model::{BranchName, ProjectName, TestbedName};
 
 /// Number of benchmarks and measures in an iteration of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
