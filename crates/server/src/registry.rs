@@ -9,12 +9,10 @@ mod invites;
 mod keys;
 mod plots;
 mod projects;
-mod renamed;
 mod reports;
 mod series;
 mod sessions;
 mod shared;
-mod starts;
 mod things;
 mod thresholds;
 mod users;
@@ -37,8 +35,7 @@ pub use self::{
     reports::{MetricUuids, ReportRow, Sender},
     series::{LastChange, Newest, SeriesRow},
     sessions::Session,
-    starts::Start,
-    things::{Conflict, Kind, NewThing, Thing, ThingChange, ThingFilter},
+    things::{Conflict, Kind, NewThing, Start, Thing, ThingChange, ThingFilter},
     thresholds::{Model, Threshold, ThresholdFilter},
     users::{NewUser, Role, User, UserRefusal, user_fault},
 };
@@ -158,7 +155,7 @@ impl Registry {
 
     fn connect(url: &PostgresUrl) -> Result<Self, RegistryError> {
         let place = url.to_string();
-        match Connection::postgres(&url.beside(SCHEMA_SUFFIX)) {
+        match Connection::postgres(&url.with_suffix(SCHEMA_SUFFIX)) {
             Ok(connection) => Ok(Self { connection, place }),
             Err(error) => Err(RegistryError::of(&place, OPENING, error)),
         }

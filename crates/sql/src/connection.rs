@@ -4,10 +4,9 @@ use std::ops::Deref;
 
 use crate::{
     error::Result,
-    parameters::Parameters,
-    remote::session::Session,
     rows::{Fetched, Row, Rows},
-    statement::Statement,
+    session::Session,
+    statement::{Parameters, Statement},
     url::PostgresUrl,
 };
 

@@ -20,7 +20,6 @@ mod folder;
 mod history;
 mod insert;
 mod log;
-mod names;
 mod open;
 mod partitions;
 #[cfg(test)]

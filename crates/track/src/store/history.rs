@@ -18,11 +18,9 @@ use super::{
     columns::{Id, Numbers, Text, Word, environment, limit_ns, time},
     error::damage,
     log::branch_head,
-    many,
-    names::Names,
-    prepare,
+    many, prepare,
     read::SAMPLES_AT_ONCE,
-    rows::{Conditions, name_row, newest, project_row},
+    rows::{Conditions, Names, name_row, newest, project_row},
     versions::START_POINTS_MAX,
     withdrawals::STANDS,
 };

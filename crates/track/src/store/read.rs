@@ -8,9 +8,8 @@ use super::{
     columns::{ENVIRONMENT_COLUMNS, Id, Json, Numbers, Text, Word, environment, start_point, time},
     document::{Digest, digest},
     error::damage,
-    many,
-    names::Names,
-    prepare,
+    many, prepare,
+    rows::Names,
     tables::{ALERT, FAILURE, METRIC, VERDICT},
     withdrawals::STANDS,
 };

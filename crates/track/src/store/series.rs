@@ -14,10 +14,8 @@ use super::{
         Marks, MetricRow, PAST_COLUMNS, REPORTS_AT_ONCE, StoredReport, in_order, metric_key,
         past_report,
     },
-    many,
-    names::Names,
-    prepare,
-    rows::{Conditions, is_one_of, name_row, newest, project_row},
+    many, prepare,
+    rows::{Conditions, Names, is_one_of, name_row, newest, project_row},
 };
 use crate::model::{
     AlertStatus, BenchmarkName, Boundary, BranchName, Limit, Measure, Outcome, PastReport,

@@ -1,8 +1,6 @@
 //! The store through its public interface: what goes in comes out, whatever happens in between.
 
 mod alerts;
-mod child;
-mod concurrency;
 mod copy;
 mod engines;
 mod exchange;
@@ -11,11 +9,11 @@ mod flips;
 mod growth;
 mod history;
 mod import;
-mod killed;
 mod log;
 mod mounts;
 mod names;
 mod opening;
+mod processes;
 mod profiles;
 mod properties;
 mod rename;

@@ -12,10 +12,10 @@ use postgres::{
     types::{ToSql, Type},
 };
 
-use super::tls;
 use crate::{
     dialect,
     error::{Error, Fault, Result},
+    tls,
     url::PostgresUrl,
 };
 

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Finds or creates all things of a report, in one transaction.
-pub(super) fn name_all(
+pub(super) fn resolve_names(
     registry: &Registry,
     project: &Project,
     report: &mut Report,
@@ -81,8 +81,8 @@ impl Names<'_> {
     ) -> Result<Start, ApiError> {
         let is_reset = instructions.start_point_reset;
         let Some(start) = &mut report.start_point else {
-            let said = self.registry.start(branch.id)?.unwrap_or_default();
-            return Ok(Start { is_reset: is_reset || said.is_reset, ..said });
+            let recorded = self.registry.start(branch.id)?.unwrap_or_default();
+            return Ok(Start { is_reset: is_reset || recorded.is_reset, ..recorded });
         };
         // A start point without results is allowed: it contributes no history.
         let name = start.branch.as_str();

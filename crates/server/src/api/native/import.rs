@@ -14,7 +14,7 @@ use wingbeat_track::{
     store::{Document, Retention, StoreError},
 };
 
-use super::naming::name_all;
+use super::resolve_names::resolve_names;
 use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
@@ -34,7 +34,7 @@ struct Line {
 
 /// Additional data of a report.
 #[derive(Deserialize)]
-struct Beside {
+struct Additions {
     #[serde(default)]
     run: Instructions,
 }
@@ -46,7 +46,7 @@ enum Outcome {
     Refused(String),
 }
 
-pub(super) async fn take_in(
+pub(super) async fn reports(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     body: Bytes,
@@ -126,9 +126,9 @@ fn parse(body: &[u8]) -> Result<Vec<Line>, ApiError> {
         let document = Document::parse(line).map_err(refused)?;
         let instructions = match &document {
             Document::Report(report) if report.verdicts.is_empty() => {
-                let beside: Beside =
+                let additions: Additions =
                     serde_json::from_slice(line).map_err(|error| refused(error.to_string()))?;
-                beside.run
+                additions.run
             }
             _ => Instructions::default(),
         };
@@ -194,7 +194,8 @@ async fn store(
     let named = {
         let (project, instructions) = (project.clone(), instructions.clone());
         let name = move |databases: &mut Databases| {
-            let named = name_all(&databases.registry, &project, &mut report, &instructions, now)?;
+            let named =
+                resolve_names(&databases.registry, &project, &mut report, &instructions, now)?;
             Ok::<_, ApiError>((named, report))
         };
         app.storage.write(name).await

@@ -14,7 +14,7 @@ use super::{Given, SettingsError};
 
 /// Location of the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum DataLocation {
     /// Two SQLite databases in a folder, which has one server.
     Folder(PathBuf),
     /// A PostgreSQL database, which may have several servers.
@@ -30,7 +30,7 @@ pub enum Place {
 #[serde(transparent)]
 pub struct DatabaseUrl(String);
 
-impl Place {
+impl DataLocation {
     pub(super) fn from_given(
         given: &Given,
         variable: impl Fn(&str) -> Option<String>,
@@ -47,14 +47,14 @@ impl Place {
     }
 }
 
-impl<P: AsRef<Path> + ?Sized> From<&P> for Place {
+impl<P: AsRef<Path> + ?Sized> From<&P> for DataLocation {
     fn from(folder: &P) -> Self {
         Self::Folder(folder.as_ref().to_owned())
     }
 }
 
 /// Without passwords.
-impl fmt::Display for Place {
+impl fmt::Display for DataLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(folder) => folder.display().fmt(f),
@@ -104,7 +104,7 @@ mod tests {
         let database = || Given { database: url(), read_database: url(), ..Given::default() };
         let check = |given: Given, expected: Result<&str, &str>| {
             assert!(!format!("{given:?}").contains("secret"));
-            let found = Settings::from_given(given, |_| None).map(|it| it.place.to_string());
+            let found = Settings::from_given(given, |_| None).map(|it| it.location.to_string());
             match (&found, expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected),
                 (Err(found), Err(expected)) => {

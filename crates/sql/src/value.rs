@@ -27,7 +27,7 @@ impl Parameter {
         match value.to_sql()? {
             ToSqlOutput::Borrowed(value) => Ok(Self(owned(value)?)),
             ToSqlOutput::Owned(value) => Ok(Self(value)),
-            other => Err(Error::value(format!("{other:?} is no value"))),
+            other => Err(Error::value(format!("{other:?} is not a value"))),
         }
     }
 
@@ -76,7 +76,7 @@ impl postgres::types::ToSql for Parameter {
             }
             (Value::Text(text), &Type::TEXT | &Type::VARCHAR | &Type::NAME) => escape(text, out),
             (Value::Blob(bytes), &Type::BYTEA) => out.extend_from_slice(bytes),
-            (value, to) => return Err(format!("{value:?} is no {to}").into()),
+            (value, to) => return Err(format!("{value:?} is not a {to}").into()),
         }
         Ok(IsNull::No)
     }
