@@ -33,7 +33,7 @@ pub struct Shared {
 impl App {
     /// Opens or creates the databases.
     pub fn open(settings: Settings) -> Result<Self, StorageError> {
-        let storage = Storage::open(&settings.place)?;
+        let storage = Storage::open(&settings.location)?;
         Ok(Self::of(settings, storage))
     }
 

@@ -4,26 +4,27 @@
 //! Results identify their project, branch, testbed, benchmarks and measures by names that never change. In the registry
 //! each is a *thing* with a UUID, and a name and slug that may change.
 
-mod columns;
 mod copy;
 mod invites;
 mod keys;
-mod migrations;
 mod plots;
 mod projects;
-mod renamed;
 mod reports;
 mod series;
 mod sessions;
 mod shared;
-mod starts;
 mod things;
 mod thresholds;
 mod users;
 
 use std::path::Path;
 
-use wingbeat_sql::{Connection, Error, Fault, PostgresUrl, sqlite};
+use time::OffsetDateTime;
+use wingbeat_sql::{
+    Connection, Error, Fault, FromSql, FromSqlError, FromSqlResult, PostgresUrl, ToSql,
+    ToSqlOutput, Value, ValueRef, sqlite,
+    versions::{self, Application, Identity, Migration},
+};
 
 pub use self::{
     copy::Content,
@@ -34,8 +35,7 @@ pub use self::{
     reports::{MetricUuids, ReportRow, Sender},
     series::{LastChange, Newest, SeriesRow},
     sessions::Session,
-    starts::Start,
-    things::{Conflict, Kind, NewThing, Thing, ThingChange, ThingFilter},
+    things::{Conflict, Kind, NewThing, Start, Thing, ThingChange, ThingFilter},
     thresholds::{Model, Threshold, ThresholdFilter},
     users::{NewUser, Role, User, UserRefusal, user_fault},
 };
@@ -44,6 +44,18 @@ pub use self::{
 const SCHEMA_SUFFIX: &str = "_server";
 
 const OPENING: &str = "opening it";
+
+/// Statements that create the tables of version 1, and then those to each later version. Never edit released ones.
+const MIGRATIONS: [Migration; 1] = [Migration {
+    sqlite: include_str!("registry/schema/sqlite.sql"),
+    postgres: include_str!("registry/schema/postgres.sql"),
+}];
+
+const VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// Identifies a database as a registry: "wngS" in a file; in development it was "wngs".
+const APPLICATION: Application =
+    Application { sqlite_id: 0x776e_6753, development_id: 0x776e_6773, name: "wingbeat server" };
 
 /// SHA-256 of a secret; the secret itself is not stored.
 pub type Digest = [u8; 32];
@@ -60,15 +72,10 @@ pub struct Registry {
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     #[error(
-        "the server's database {place} has version {found}, and this wingbeat knows versions up to {known}; a newer \
-         wingbeat has written it and can read it"
+        "the server's database {place} has version {found} of the tables, and this wingbeat reads version {known}: an \
+         older version from 1 on is upgraded by `wingbeat serve` with the primary; use the wingbeat that wrote any other"
     )]
-    Newer { place: String, found: i64, known: i64 },
-    #[error(
-        "the server's database {place} has version {found}, and this wingbeat reads version {known}: start \
-         `wingbeat serve` with the primary to upgrade it"
-    )]
-    Older { place: String, found: i64, known: i64 },
+    OtherVersion { place: String, found: i64, known: i64 },
     #[error(
         "{place} has no tables of a wingbeat server; name the server's database, or start `wingbeat serve` once"
     )]
@@ -77,7 +84,7 @@ pub enum RegistryError {
         "the server's database {place} has users or projects already: copy to a place that has none"
     )]
     Taken { place: String },
-    #[error("{place} is no database of a wingbeat server; it was left as it is")]
+    #[error("{place} is not a database of a wingbeat server; it was left as it is")]
     Foreign { place: String },
     #[error(
         "the disk is full: {doing} in the server's database {place} was abandoned, and its earlier contents are \
@@ -140,21 +147,48 @@ impl Registry {
     /// Opens an existing registry of the current version, without writing.
     pub fn open_existing_at(url: &PostgresUrl) -> Result<Self, RegistryError> {
         let registry = Self::connect(url)?;
-        migrations::check(&registry.connection, &registry.place)?;
-        Ok(registry)
+        match registry.identify()? {
+            Identity::Version(VERSION) => Ok(registry),
+            found => Err(registry.refused(found)),
+        }
     }
 
     fn connect(url: &PostgresUrl) -> Result<Self, RegistryError> {
         let place = url.to_string();
-        match Connection::postgres(&url.beside(SCHEMA_SUFFIX)) {
+        match Connection::postgres(&url.with_suffix(SCHEMA_SUFFIX)) {
             Ok(connection) => Ok(Self { connection, place }),
             Err(error) => Err(RegistryError::of(&place, OPENING, error)),
         }
     }
 
+    /// Migrates a registry or an empty database to the current version. Leaves any other database alone.
     fn migrated(self) -> Result<Self, RegistryError> {
-        migrations::migrate(&self.connection, &self.place)?;
-        Ok(self)
+        // Read connections are opened while others write.
+        if self.identify()? == Identity::Version(VERSION) {
+            return Ok(self);
+        }
+        let found = versions::migrate(&self.connection, APPLICATION, &MIGRATIONS);
+        match found.map_err(self.error(OPENING))? {
+            Identity::Version(1..=VERSION) | Identity::Empty => Ok(self),
+            found => Err(self.refused(found)),
+        }
+    }
+
+    fn identify(&self) -> Result<Identity, RegistryError> {
+        let look = || versions::identify(&*self.connection.view()?, APPLICATION);
+        look().map_err(self.error(OPENING))
+    }
+
+    /// Why a database cannot be used.
+    fn refused(&self, found: Identity) -> RegistryError {
+        let place = self.place.clone();
+        match found {
+            Identity::Version(found) => {
+                RegistryError::OtherVersion { place, found, known: VERSION }
+            }
+            Identity::Empty => RegistryError::Empty { place },
+            Identity::Foreign => RegistryError::Foreign { place },
+        }
     }
 
     /// Runs several changes in one transaction.
@@ -203,9 +237,27 @@ impl RegistryError {
     }
 }
 
+/// A time in nanoseconds since 1970. Registry times come from the server's clock, which 64 bits hold until 2262.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Time(OffsetDateTime);
+
+impl ToSql for Time {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let ns = self.0.unix_timestamp_nanos();
+        let ns = i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX });
+        Ok(ToSqlOutput::Owned(Value::Integer(ns)))
+    }
+}
+
+impl FromSql for Time {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let time = OffsetDateTime::from_unix_timestamp_nanos(value.as_i64()?.into());
+        time.map(Self).map_err(FromSqlError::other)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use time::OffsetDateTime;
     use wingbeat_track::model::ProjectName;
 
     use super::*;
@@ -247,5 +299,26 @@ mod tests {
         assert!(!registry.has_users().expect("read meanwhile"));
         other.execute_batch("ROLLBACK").expect("unlocked");
         note().expect("written");
+    }
+
+    #[test]
+    fn only_registries_are_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let check = |name: &str, sql: &str, expected: Option<&str>| {
+            let path = folder.path().join(name);
+            let db = rusqlite::Connection::open(&path).expect("a database");
+            db.execute_batch(sql).expect("made");
+            let error = Registry::open(&path).err().map(|it| it.to_string());
+            assert_eq!(error.is_some(), expected.is_some(), "{sql}: {error:?}");
+            assert!(error.unwrap_or_default().contains(expected.unwrap_or_default()));
+        };
+        let of = |id: i64, version: i64| {
+            format!("PRAGMA application_id = {id}; PRAGMA user_version = {version}")
+        };
+        check("a", "", None);
+        check("b", &of(APPLICATION.sqlite_id, 99), Some("version 99 of the tables"));
+        check("c", &of(APPLICATION.development_id, 1), Some("version 0 of the tables"));
+        check("d", &of(5, 1), Some("not a database of a wingbeat server"));
+        check("e", "CREATE TABLE a (b)", Some("not a database of a wingbeat server"));
     }
 }

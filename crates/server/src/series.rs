@@ -281,7 +281,7 @@ mod tests {
     fn app() -> (tempfile::TempDir, App, Project) {
         let folder = tempfile::tempdir().expect("a folder");
         let app = App::open(Settings::of(folder.path())).expect("opened");
-        let registry = crate::storage::open_registry(&app.settings.place).expect("opened");
+        let registry = crate::storage::open_registry(&app.settings.location).expect("opened");
         let name = ProjectName::new("project").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
         let project = registry.create_project(&new, OffsetDateTime::now_utc()).expect("made");

@@ -1,6 +1,6 @@
 //! Settings of a server: from flags, then environment variables, then a file, then defaults.
 
-mod place;
+mod location;
 
 use std::{
     fs, io,
@@ -12,7 +12,7 @@ use std::{
 use serde::Deserialize;
 use wingbeat_sql::InvalidUrl;
 
-pub use self::place::{DatabaseUrl, Place};
+pub use self::location::{DataLocation, DatabaseUrl};
 
 use crate::profiles::Keep;
 
@@ -38,7 +38,7 @@ const FILES: &str = "/var/lib/wingbeat";
 pub struct Settings {
     pub listen: SocketAddr,
     /// Location of the data.
-    pub place: Place,
+    pub location: DataLocation,
     /// Folder of files outside the databases: pushed profiles.
     pub files: PathBuf,
     /// Public URL without a trailing slash, the base of all links.
@@ -111,16 +111,16 @@ pub enum SettingsError {
 
 impl Settings {
     /// Settings for a location, with defaults otherwise.
-    pub fn of(place: impl Into<Place>) -> Self {
-        let place = place.into();
+    pub fn of(location: impl Into<DataLocation>) -> Self {
+        let location = location.into();
         let listen = SocketAddr::from(([127, 0, 0, 1], 6610));
         Self {
             listen,
-            files: match &place {
-                Place::Folder(folder) => folder.clone(),
-                Place::Postgres { .. } => PathBuf::from(FILES),
+            files: match &location {
+                DataLocation::Folder(folder) => folder.clone(),
+                DataLocation::Postgres { .. } => PathBuf::from(FILES),
             },
-            place,
+            location,
             public_url: format!("http://{listen}"),
             proxies: 0,
             // As in Bencher's server (lib/bencher_config, 0.6.12).
@@ -138,8 +138,8 @@ impl Settings {
         let listen = given.listen.as_deref().unwrap_or(DEFAULT_LISTEN);
         let listen: SocketAddr =
             listen.parse().map_err(|_| SettingsError::Listen(listen.to_owned()))?;
-        let place = Place::from_given(&given, &variable)?;
-        let files = given.data.clone().or_else(|| place::default_data(variable));
+        let location = DataLocation::from_given(&given, &variable)?;
+        let files = given.data.clone().or_else(|| location::default_data(variable));
         let public_url = match given.public_url {
             Some(url) => public_url(&url).ok_or(SettingsError::PublicUrl(url))?,
             None if listen.ip().is_unspecified() => return Err(SettingsError::NoPublicUrl(listen)),
@@ -148,7 +148,7 @@ impl Settings {
         if let Some(bytes) = given.body_bytes_max.filter(|bytes| *bytes < BODY_BYTES_LEAST) {
             return Err(SettingsError::BodyBytes(bytes));
         }
-        let defaults = Self::of(place);
+        let defaults = Self::of(location);
         let profiles = Keep {
             for_s: given
                 .profiles_keep_days
@@ -177,13 +177,13 @@ impl Given {
     /// Fills unset values from others.
     pub fn or(self, others: Self) -> Self {
         // A folder overrides a database of lower precedence, and vice versa.
-        let is_placed = self.data.is_some() || self.database.is_some();
+        let has_location = self.data.is_some() || self.database.is_some();
         Self {
             listen: self.listen.or(others.listen),
             // With a database, it is the folder of files.
             data: self.data.or(others.data),
-            database: self.database.or(others.database.filter(|_| !is_placed)),
-            read_database: self.read_database.or(others.read_database.filter(|_| !is_placed)),
+            database: self.database.or(others.database.filter(|_| !has_location)),
+            read_database: self.read_database.or(others.read_database.filter(|_| !has_location)),
             public_url: self.public_url.or(others.public_url),
             behind_proxy: self.behind_proxy.or(others.behind_proxy),
             body_bytes_max: self.body_bytes_max.or(others.body_bytes_max),
@@ -279,7 +279,7 @@ mod tests {
         let settings = Settings::from_given(given, variables).expect("taken");
         let expected = Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 3)),
-            place: Place::Folder("/variable".into()),
+            location: DataLocation::Folder("/variable".into()),
             files: "/variable".into(),
             public_url: "http://127.0.0.1:3".to_owned(),
             proxies: 1,
@@ -297,8 +297,8 @@ mod tests {
                 set.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
             };
             let settings = Settings::from_given(Given::default(), variable).ok();
-            let expected = expected.map(|folder| Place::Folder(folder.into()));
-            assert_eq!(settings.map(|it| it.place), expected, "{set:?}");
+            let expected = expected.map(|folder| DataLocation::Folder(folder.into()));
+            assert_eq!(settings.map(|it| it.location), expected, "{set:?}");
         };
         check(&[("HOME", "/h")], Some("/h/.local/share/wingbeat/serve"));
         check(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d")], Some("/d/wingbeat/serve"));

@@ -1,6 +1,5 @@
 //! The server's databases: results and registry, one thread that writes them, and connections that read.
 //!
-//!
 //! ```text
 //! folder       results.db   reports, as `wingbeat run` stores them; `wingbeat log --store` reads it
 //!              server.db    the registry
@@ -15,8 +14,6 @@ mod claim;
 mod copy;
 mod readers;
 mod replica;
-mod source;
-pub(crate) mod view;
 mod writer;
 
 use std::{
@@ -30,15 +27,16 @@ use std::{
 use wingbeat_sql::PostgresUrl;
 use wingbeat_track::store::{Store, StoreError};
 
+pub(crate) use self::replica::{Position, of_replica};
 pub use self::{
     backup::{BackupError, back_up},
     claim::{Claim, served_at},
     copy::{Claims, copy_registry, is_of_server},
 };
-use self::{readers::Readers, replica::Replica, source::Source, view::Position, writer::Writer};
+use self::{readers::Readers, replica::Replica, writer::Writer};
 use crate::{
     registry::{Registry, RegistryError},
-    settings::Place,
+    settings::DataLocation,
 };
 
 /// File name of the results database.
@@ -79,8 +77,7 @@ pub enum StorageError {
     #[error(transparent)]
     Registry(#[from] RegistryError),
     #[error(
-        "there are no results in {}, although the users and names beside them know of reports: restore both from one \
-         backup",
+        "there are no results in {}, although the server's database lists reports: restore both from one backup",
         .path.display()
     )]
     NoResults { path: PathBuf },
@@ -88,9 +85,7 @@ pub enum StorageError {
     Busy,
     #[error("the server is stopping")]
     Stopping,
-    #[error(
-        "{to} has not what {from} has, although it was copied: something else wrote there meanwhile"
-    )]
+    #[error("{to} differs from {from} after the copy; another process wrote to it")]
     NotEqual { from: String, to: String },
     #[error(
         "{replica} is not a replica of {primary}; name one with --read-database, or leave the flag out"
@@ -99,7 +94,7 @@ pub enum StorageError {
     #[error("the database cannot be reached; try again")]
     Lost,
     #[error(
-        "there is no server's database {}; name the server's folder with --data, or start `wingbeat serve` once",
+        "there is no database of a server at {}; name the server's folder with --data, or start `wingbeat serve` once",
         .0.display()
     )]
     NoServer(PathBuf),
@@ -114,6 +109,62 @@ pub enum StorageError {
     Lock { path: PathBuf, source: io::Error },
 }
 
+/// Target of connections. Lost PostgreSQL connections are reopened automatically.
+#[derive(Debug, Clone)]
+enum Source {
+    Folder(PathBuf),
+    Postgres(PostgresUrl),
+}
+
+impl Source {
+    /// Whether other servers write concurrently.
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
+    /// Opens or creates the databases, and migrates them to the current version.
+    fn make(&self) -> Result<Databases, StorageError> {
+        match self {
+            Self::Folder(folder) => make_in_folder(folder),
+            Self::Postgres(url) => {
+                let registry = Registry::open_at(url)?;
+                // As for a folder: a partial restore is not a new server.
+                let opened = Store::open_postgres(url, !registry.has_reports()?);
+                let results = opened.map_err(|error| match error {
+                    StoreError::Missing { path } => StorageError::NoResults { path },
+                    error => error.into(),
+                })?;
+                Ok(Databases { registry, results })
+            }
+        }
+    }
+
+    /// Opens existing databases of the current version.
+    fn open(&self) -> Result<Databases, StorageError> {
+        match self {
+            Self::Folder(folder) => Ok(Databases {
+                results: Store::open_existing(folder.join(RESULTS))?,
+                registry: Registry::open(&folder.join(REGISTRY))?,
+            }),
+            Self::Postgres(url) => Ok(Databases {
+                registry: Registry::open_existing_at(url)?,
+                results: Store::open_postgres(url, false)?,
+            }),
+        }
+    }
+}
+
+fn make_in_folder(folder: &Path) -> Result<Databases, StorageError> {
+    create_folder(folder)?;
+    let results = folder.join(RESULTS);
+    let registry = Registry::open(&folder.join(REGISTRY))?;
+    // A partially restored folder would look like a server without results.
+    if !results.exists() && registry.has_reports()? {
+        return Err(StorageError::NoResults { path: results });
+    }
+    Ok(Databases { results: Store::open(results)?, registry })
+}
+
 /// The databases of a running server.
 #[derive(Debug)]
 pub struct Storage {
@@ -125,15 +176,15 @@ pub struct Storage {
 
 impl Storage {
     /// Opens or creates the databases at a location, and starts the writer.
-    pub fn open(place: &Place) -> Result<Self, StorageError> {
+    pub fn open(place: &DataLocation) -> Result<Self, StorageError> {
         let (source, replica) = match place {
-            Place::Folder(folder) => (Source::Folder(folder.clone()), None),
-            Place::Postgres { primary, replica } => {
+            DataLocation::Folder(folder) => (Source::Folder(folder.clone()), None),
+            DataLocation::Postgres { primary, replica } => {
                 (Source::Postgres(primary.clone()), replica.as_ref().map(Replica::of).map(Arc::new))
             }
         };
         let databases = source.make()?;
-        if let Place::Postgres { primary, replica: Some(replica) } = place {
+        if let DataLocation::Postgres { primary, replica: Some(replica) } = place {
             check_replica(primary, replica)?;
         }
         let follower = replica.clone();
@@ -221,7 +272,7 @@ impl Storage {
         T: Send + 'static,
         E: From<StorageError> + Send + 'static,
     {
-        let job = match (&self.replica, view::replica()) {
+        let job = match (&self.replica, replica::allowed()) {
             (Some(replica), Some(at_least)) => match replica.run(at_least, job).await {
                 Ok(answer) => return answer,
                 Err(job) => job,
@@ -261,27 +312,27 @@ fn create_folder(folder: &Path) -> Result<(), StorageError> {
 }
 
 /// Opens or creates the registry at a location, for a command that may run alongside a server.
-pub fn open_registry(place: &Place) -> Result<Registry, StorageError> {
+pub fn open_registry(place: &DataLocation) -> Result<Registry, StorageError> {
     match place {
-        Place::Folder(folder) => {
+        DataLocation::Folder(folder) => {
             create_folder(folder)?;
             Ok(Registry::open(&folder.join(REGISTRY))?)
         }
-        Place::Postgres { primary, .. } => Ok(Registry::open_at(primary)?),
+        DataLocation::Postgres { primary, .. } => Ok(Registry::open_at(primary)?),
     }
 }
 
 /// Opens an existing registry.
-pub fn open_registry_that_is_there(place: &Place) -> Result<Registry, StorageError> {
+pub fn open_existing_registry(place: &DataLocation) -> Result<Registry, StorageError> {
     match place {
-        Place::Folder(folder) => {
+        DataLocation::Folder(folder) => {
             let path = folder.join(REGISTRY);
             if !path.is_file() {
                 return Err(StorageError::NoServer(path));
             }
             open_registry(place)
         }
-        Place::Postgres { primary, .. } => Ok(Registry::open_existing_at(primary)?),
+        DataLocation::Postgres { primary, .. } => Ok(Registry::open_existing_at(primary)?),
     }
 }
 

@@ -4,10 +4,9 @@ use std::ops::Deref;
 
 use crate::{
     error::Result,
-    parameters::Parameters,
-    remote::session::Session,
     rows::{Fetched, Row, Rows},
-    statement::Statement,
+    session::Session,
+    statement::{Parameters, Statement},
     url::PostgresUrl,
 };
 
@@ -150,16 +149,6 @@ impl Connection {
             session.lock()?;
         }
         Ok(transaction)
-    }
-
-    /// Defers foreign key checks to the end of the transaction.
-    pub fn defer_references(&self) -> Result<()> {
-        match &self.0 {
-            Engine::Sqlite(connection) => {
-                Ok(connection.pragma_update(None, "defer_foreign_keys", true)?)
-            }
-            Engine::Postgres(session) => session.batch("SET CONSTRAINTS ALL DEFERRED"),
-        }
     }
 
     fn end(&self, how: &str) -> Result<()> {

@@ -13,18 +13,18 @@
 //!
 //! A connection is blocking, and used by one thread at a time.
 
+mod batch;
 mod connection;
 pub mod dialect;
 mod error;
-mod inserter;
-mod many;
-mod parameters;
 mod password;
-mod remote;
 mod rows;
+mod session;
 pub mod sqlite;
 mod statement;
+mod tls;
 mod url;
+mod value;
 pub mod versions;
 
 pub use rusqlite::{
@@ -41,13 +41,11 @@ pub fn not_written(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> 
 }
 
 pub use self::{
+    batch::{Inserter, Many},
     connection::{Connection, Transaction},
     error::{Error, Fault, OptionalExtension, Result},
-    inserter::Inserter,
-    many::Many,
-    parameters::{Parameters, ParametersFromIter, params_from_iter},
     rows::{Column, Mapped, Row, Rows},
-    statement::Statement,
+    statement::{Parameters, ParametersFromIter, Statement, params_from_iter},
     url::{InvalidUrl, PostgresUrl},
 };
 

@@ -6,7 +6,7 @@ use rusqlite::types::{FromSql, ValueRef};
 
 use crate::{
     error::{Error, Result},
-    remote::value::{Cell, unescaped},
+    value::{Cell, unescaped},
 };
 
 /// A row, valid until the next one is fetched.

@@ -88,15 +88,27 @@ pub fn release_memory(db: &Connection) -> Result<()> {
     Ok(sqlite.execute_batch("PRAGMA shrink_memory")?)
 }
 
-/// Faults that SQLite finds in a table and its indexes, or in the whole file. Empty if there are none. PostgreSQL has
-/// page checksums and tools of its own.
+/// Faults that SQLite finds in a table and its indexes, or in the whole file with its references. Empty if there are
+/// none. PostgreSQL has page checksums and tools of its own.
 pub fn integrity_faults(db: &Connection, table: Option<&str>) -> Result<Vec<String>> {
     let Some(sqlite) = db.sqlite() else { return Ok(Vec::new()) };
-    let table = table.map(|table| format!("({table})")).unwrap_or_default();
-    let mut statement = sqlite.prepare(&format!("PRAGMA integrity_check{table}"))?;
+    let of_table = table.map(|table| format!("({table})")).unwrap_or_default();
+    let mut statement = sqlite.prepare(&format!("PRAGMA integrity_check{of_table}"))?;
     let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let lines: Vec<_> = lines.collect::<rusqlite::Result<_>>()?;
-    Ok(lines.into_iter().filter(|line| line != "ok").collect())
+    let mut faults: Vec<_> = lines.collect::<rusqlite::Result<_>>()?;
+    faults.retain(|line| line != "ok");
+    if table.is_none() {
+        let dangling =
+            "SELECT \"table\", \"parent\", count(*) FROM pragma_foreign_key_check GROUP BY 1, 2";
+        let mut statement = sqlite.prepare(dangling)?;
+        let lines = statement.query_map([], |row| {
+            let (table, parent): (String, String) = (row.get(0)?, row.get(1)?);
+            let rows: i64 = row.get(2)?;
+            Ok(format!("{rows} of the rows of {table} refer to rows of {parent} that are missing"))
+        })?;
+        faults.extend(lines.collect::<rusqlite::Result<Vec<_>>>()?);
+    }
+    Ok(faults)
 }
 
 /// The path as an SQLite URI with parameters.

@@ -62,7 +62,7 @@ impl PostgresUrl {
         let invalid = |what: String| InvalidUrl(format!("{shown} {what}"));
         if !Self::is_meant(text) {
             return Err(invalid(
-                "is no URL of a PostgreSQL database: it does not begin with postgres://".to_owned(),
+                "is not a PostgreSQL URL: it does not begin with postgres://".to_owned(),
             ));
         }
         // The client takes everything up to the first @ as user and password. No other parser does.
@@ -83,10 +83,7 @@ impl PostgresUrl {
             }
         }
         if root_certificates.is_some() && tls != TlsMode::VerifyFull {
-            return Err(invalid(
-                "has sslrootcert, which needs sslmode=verify-full: nothing else verifies"
-                    .to_owned(),
-            ));
+            return Err(invalid("has sslrootcert, which needs sslmode=verify-full".to_owned()));
         }
         kept.push(match tls {
             TlsMode::Disable => "sslmode=disable",
@@ -97,14 +94,14 @@ impl PostgresUrl {
         if let Err(error) = client.parse::<postgres::Config>() {
             let why = std::error::Error::source(&error).map(ToString::to_string);
             let why = why.unwrap_or_else(|| error.to_string());
-            return Err(invalid(format!("is no URL of a PostgreSQL database: {why}")));
+            return Err(invalid(format!("is not a PostgreSQL URL: {why}")));
         }
         Ok(Self { client, shown, schema, tls, root_certificates })
     }
 
     /// The same database with another schema: this one's name plus `suffix`.
     #[must_use]
-    pub fn beside(&self, suffix: &str) -> Self {
+    pub fn with_suffix(&self, suffix: &str) -> Self {
         Self { schema: format!("{}{suffix}", self.schema), ..self.clone() }
     }
 
@@ -175,7 +172,7 @@ fn tls_mode(mode: &str) -> Result<TlsMode, String> {
         "verify-full" => TlsMode::VerifyFull,
         other => {
             return Err(format!(
-                "has sslmode={other}, and disable, prefer, require and verify-full are known"
+                "has sslmode={other}; choose disable, prefer, require or verify-full"
             ));
         }
     })
@@ -263,20 +260,20 @@ mod tests {
         let url = "postgres://host/db?sslmode=verify-full&sslrootcert=%2Fa%20b.pem";
         let url = PostgresUrl::parse(url).expect("a URL");
         assert_eq!(url.root_certificates, Some("/a b.pem".into()));
-        assert_eq!(url.beside("_server").schema(), "wingbeat_server");
+        assert_eq!(url.with_suffix("_server").schema(), "wingbeat_server");
     }
 
     #[test]
-    fn what_is_no_url_is_named() {
+    fn invalid_urls_are_named() {
         let check = |url: &str, expected: &str| {
-            let error = PostgresUrl::parse(url).expect_err("no URL").to_string();
+            let error = PostgresUrl::parse(url).expect_err("not a URL").to_string();
             assert!(error.contains(expected), "{error}");
         };
         check("mysql://host/db", "does not begin with postgres://");
         check("postgres://host/db?schema=A", "names the schema \"A\"");
         check("postgres://host/db?schema=pg_x", "names the schema \"pg_x\"");
         check("postgres://host/db?sslmode=verify-ca", "sslmode=verify-ca");
-        check("postgres://host:port/db", "is no URL of a PostgreSQL database");
+        check("postgres://host:port/db", "is not a PostgreSQL URL");
         check("postgres://host/db?nonsense=1", "nonsense");
         check("postgres://host/db?sslmode=require&sslrootcert=a", "needs sslmode=verify-full");
         check("postgres://me:a/b@host/db", "write %2F");

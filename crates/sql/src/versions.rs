@@ -7,6 +7,8 @@ use crate::{connection::Connection, error::Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Application {
     pub sqlite_id: i64,
+    /// The `application_id` of databases written before version 1. They count as version 0, which is never migrated.
+    pub development_id: i64,
     pub name: &'static str,
 }
 
@@ -18,20 +20,12 @@ pub enum Identity {
     Foreign,
 }
 
-/// Migrates from the previous version. Released migrations are never edited.
+/// The statements that migrate from the previous version, or create the tables of version 1. Released ones are never
+/// edited.
 #[derive(Clone, Copy)]
 pub struct Migration {
     pub sqlite: &'static str,
-    /// `None` for versions that never existed on PostgreSQL: its first migration creates all tables.
-    pub postgres: Option<&'static str>,
-    /// Runs after the SQL, for what SQL cannot do.
-    pub then: fn(&Connection) -> Result<()>,
-}
-
-impl Migration {
-    pub const fn of(sqlite: &'static str, postgres: Option<&'static str>) -> Self {
-        Self { sqlite, postgres, then: |_| Ok(()) }
-    }
+    pub postgres: &'static str,
 }
 
 /// Identifies a database without changing it. Takes several queries, so the connection must be in a transaction for a
@@ -39,21 +33,25 @@ impl Migration {
 pub fn identify(db: &Connection, application: Application) -> Result<Identity> {
     if let Some(session) = db.session() {
         let schema = session.url().schema();
-        // A schema's name needs no quotes (`PostgresUrl`).
+        // A schema's name needs no quotes (`PostgresUrl`). `wingbeat_version` is the table before version 1.
         let look = format!(
-            "SELECT count(*), coalesce(max(CASE WHEN c.relname = 'wingbeat_version' THEN 1 END), 0)
+            "SELECT count(*), count(*) FILTER (WHERE c.relname = 'wingbeat_schema'),
+                    count(*) FILTER (WHERE c.relname = 'wingbeat_version')
              FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{schema}'"
         );
-        let (entries, is_ours): (i64, bool) =
-            db.query_row(&look, [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? != 0)))?;
-        if !is_ours {
-            return Ok(if entries == 0 { Identity::Empty } else { Identity::Foreign });
+        let found: (i64, i64, i64) =
+            db.query_row(&look, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        match found {
+            (0, ..) => return Ok(Identity::Empty),
+            (_, 0, 0) => return Ok(Identity::Foreign),
+            (_, 0, _) => return Ok(Identity::Version(0)),
+            _ => {}
         }
-        let told: (String, i64) =
-            db.query_row("SELECT application, version FROM wingbeat_version", [], |row| {
+        let recorded: (String, i64) =
+            db.query_row("SELECT application, version FROM wingbeat_schema", [], |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })?;
-        return Ok(match told {
+        return Ok(match recorded {
             (name, version) if name == application.name => Identity::Version(version),
             _ => Identity::Foreign,
         });
@@ -64,13 +62,15 @@ pub fn identify(db: &Connection, application: Application) -> Result<Identity> {
     let entries = number("SELECT count(*) FROM sqlite_schema")?;
     Ok(match (found, version, entries) {
         (found, 1.., _) if found == application.sqlite_id => Identity::Version(version),
+        (found, 1.., _) if found == application.development_id => Identity::Version(0),
         (0, 0, 0) => Identity::Empty,
         _ => Identity::Foreign,
     })
 }
 
 /// Migrates a database to the newest version, or creates the tables in an empty one. Several processes may do so at
-/// once. Returns what the database was found to be under the lock. Only older versions and empty databases are changed.
+/// once. Returns what the database was found to be under the lock. Only versions from 1 and empty databases are
+/// changed.
 pub fn migrate(
     db: &Connection,
     application: Application,
@@ -81,7 +81,7 @@ pub fn migrate(
     let identity = identify(&transaction, application)?;
     let version = match identity {
         Identity::Empty => 0,
-        Identity::Version(version) if version < newest => version,
+        Identity::Version(version) if (1..newest).contains(&version) => version,
         Identity::Version(_) | Identity::Foreign => return Ok(identity),
     };
     let schema = transaction.session().map(|session| session.url().schema());
@@ -93,24 +93,21 @@ pub fn migrate(
             transaction.execute_batch(&format!("CREATE SCHEMA {schema}"))?;
         }
         transaction.execute_batch(&format!(
-            "CREATE TABLE wingbeat_version (application TEXT NOT NULL, version BIGINT NOT NULL);
-             INSERT INTO wingbeat_version VALUES ('{}', 0);",
+            "CREATE TABLE wingbeat_schema (application TEXT NOT NULL, version BIGINT NOT NULL);
+             INSERT INTO wingbeat_schema VALUES ('{}', 0);",
             application.name
         ))?;
     }
     for migration in migrations.get(version as usize..).unwrap_or_default() {
-        let sql = if schema.is_some() { migration.postgres } else { Some(migration.sqlite) };
-        if let Some(sql) = sql {
-            transaction.execute_batch(sql)?;
-            (migration.then)(&transaction)?;
-        }
+        let Migration { sqlite, postgres } = migration;
+        transaction.execute_batch(if schema.is_some() { postgres } else { sqlite })?;
     }
     match transaction.sqlite() {
         Some(sqlite) => {
             sqlite.pragma_update(None, "application_id", application.sqlite_id)?;
             sqlite.pragma_update(None, "user_version", newest)?;
         }
-        None => drop(transaction.execute("UPDATE wingbeat_version SET version = ?1", [newest])?),
+        None => drop(transaction.execute("UPDATE wingbeat_schema SET version = ?1", [newest])?),
     }
     transaction.commit()?;
     Ok(identity)

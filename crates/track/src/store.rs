@@ -9,82 +9,53 @@
 //! [`Store::import`], in any order and any number of times.
 
 mod alerts;
-mod census;
 mod check;
-mod checksum;
 mod columns;
 mod copy;
-mod documents;
+mod document;
+mod entries;
 mod error;
 mod exchange;
-mod files;
-mod from_row;
+mod folder;
 mod history;
 mod insert;
 mod log;
-mod lookup;
-mod measures;
-mod migrations;
 mod open;
 mod partitions;
-mod past;
-mod place;
 #[cfg(test)]
 mod plans;
 mod profiles;
 mod read;
 mod rename;
-mod replaced;
 mod retention;
 mod rows;
 mod series;
-mod serving;
+mod server_queries;
 mod stream;
-mod sums;
-mod values;
+mod tables;
 mod versions;
 mod withdrawals;
-
-/// Common imports of the store: the connection, column types, and the model.
-mod prelude {
-    pub(super) use time::OffsetDateTime;
-    pub(super) use uuid::Uuid;
-    pub(super) use wingbeat_sql::{Connection, Error, OptionalExtension as _, Row, params};
-
-    pub(super) use super::{
-        SqlResult, Store, StoreError,
-        columns::{Id, Numbers, Text, Time, Word, limit_ns, time_ns},
-        error::is_damage,
-        many, prepare,
-        rows::{branch_row, name_row, project_row},
-        writing,
-    };
-    pub(super) use crate::model::{
-        Alert, AlertStatus, BenchmarkName, BenchmarkResults, Boundary, BranchName, Change,
-        Environment, FailedBenchmark, Limit, Measure, Metric, Outcome, Past, PastPoint, PastReport,
-        PastSeries, ProjectName, Report, Results, Slug, StartPoint, TestbedName, Verdict,
-    };
-}
 
 use std::path::{Path, PathBuf};
 
 use wingbeat_sql::{Connection, Error, Many, Result as SqlResult, Statement, Transaction};
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
-pub use check::{Check, Damaged};
+pub use check::Check;
 pub use copy::{Copied, CopyError, Progress};
-pub use documents::{Cursor, Document, Documents, Entry, InvalidCursor};
-pub use error::{InvalidReport, StoreError};
+pub use document::Document;
+pub use entries::{Cursor, Damaged, Documents, Entry, InvalidCursor};
+pub use error::{InvalidDocument, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};
 pub use history::HistoryLimits;
 pub use insert::Insertion;
 pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
-pub use migrations::VERSION;
-pub use place::default_path;
+pub use open::default_path;
 pub use rename::{Renamable, Renamed};
 pub use retention::Retention;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
-pub use serving::{IterationCount, Stretch, Use};
+pub use server_queries::{IterationCount, Stretch, Use};
+pub use tables::VERSION;
 pub use withdrawals::Withdrawal;
 
 /// Reports in one SQLite file, or in a schema of a PostgreSQL database.

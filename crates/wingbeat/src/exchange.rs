@@ -63,7 +63,7 @@ pub(crate) struct ImportArgs {
 /// Writes entries without a file. The exit code is 1 if damaged entries were omitted.
 pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let Some(to) = &args.to else {
-        return server::push(&args.server, &args.store.open_to_save()?, quiet);
+        return server::push(&args.server, &args.store.open()?, quiet);
     };
     if args.server.project.is_some() {
         error!(
@@ -78,7 +78,7 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         error!("--gzip compresses one file, and {name} is a folder; name {name}.jsonl.gz instead");
         return Ok(ExitCode::from(2));
     }
-    let store = args.store.open_to_save()?;
+    let store = args.store.open()?;
     let is_gzip = args.gzip || is_packed;
     let done = match &*name {
         "-" => store.export_to(io::stdout().lock(), is_gzip)?,

@@ -34,7 +34,9 @@ pub(crate) struct LogArgs {
     report: Option<Part>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Verify the checksums of the whole store, and list damaged entries
+    /// Verify the whole store, and list damaged parts: each report by its digest, each profile by its hash; the
+    /// file, its indexes and references by SQLite. Not found: a deleted report, and a change of an alert's later
+    /// status, of a withdrawal, or of the description of a profile
     #[arg(long, conflicts_with_all = ["report", "project", "branch", "testbed", "since", "number"])]
     check: bool,
     /// Maximum number of reports to list
@@ -58,7 +60,7 @@ struct Entry {
 /// Lists, or prints one.
 pub(crate) fn run(args: &LogArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if args.check {
-        return check::run(&args.store.open_to_save()?, args.format.get(), quiet);
+        return check::run(&args.store.open()?, args.format.get(), quiet);
     }
     let store = args.store.open()?;
     match &args.report {

@@ -11,7 +11,7 @@ use wingbeat_server::{
     registry::Registry,
     service,
     settings::{DatabaseUrl, Given, Settings, VARIABLES},
-    storage::{open_registry, open_registry_that_is_there, served_at},
+    storage::{open_existing_registry, open_registry, served_at},
 };
 
 use self::{backup::BackupArgs, keys::KeyArgs, users::UserArgs};
@@ -125,7 +125,7 @@ impl PlaceArgs {
     fn settings_beside(&self) -> anyhow::Result<Settings> {
         let mut settings = self.settings(self.given())?;
         if self.public_url.is_none()
-            && let Some(url) = served_at(&settings.place)
+            && let Some(url) = served_at(&settings.location)
         {
             settings.public_url = url;
         }
@@ -135,14 +135,14 @@ impl PlaceArgs {
     /// The registry of an existing server.
     fn registry(&self) -> anyhow::Result<(Settings, Registry)> {
         let settings = self.settings_beside()?;
-        let registry = open_registry_that_is_there(&settings.place)?;
+        let registry = open_existing_registry(&settings.location)?;
         Ok((settings, registry))
     }
 
     /// The registry of a server that may not have been started yet.
     fn new_registry(&self) -> anyhow::Result<(Settings, Registry)> {
         let settings = self.settings_beside()?;
-        let registry = open_registry(&settings.place)?;
+        let registry = open_registry(&settings.location)?;
         Ok((settings, registry))
     }
 }

@@ -35,11 +35,6 @@ impl StoreArgs {
         Ok(Store::open_existing(self.path()?)?)
     }
 
-    /// Opens an existing store that may be damaged.
-    pub(crate) fn open_to_save(&self) -> anyhow::Result<Store> {
-        Ok(Store::open_to_save(self.path()?)?)
-    }
-
     /// Opens or creates the store.
     pub(crate) fn open_or_make(&self) -> anyhow::Result<Store> {
         Ok(Store::open(self.path()?)?)

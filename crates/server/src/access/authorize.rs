@@ -18,10 +18,7 @@ use super::{
 use crate::{
     ApiError, App,
     registry::Project,
-    storage::{
-        Databases, StorageError,
-        view::{self, Position},
-    },
+    storage::{Databases, Position, StorageError, of_replica},
 };
 
 /// State of the check.
@@ -104,7 +101,7 @@ async fn run_at(
     }
     if request.method().is_safe() {
         let written = Position::of_cookie(request.headers());
-        return view::of_replica(written, run(check, renewal, request, next)).await;
+        return of_replica(written, run(check, renewal, request, next)).await;
     }
     let mut response = run(check, renewal, request, next).await;
     if let Some(cookie) = check.app.storage.written().and_then(Position::cookie) {

@@ -3,9 +3,9 @@
 //!
 //! Documents use the names in the results, not names changed on a page later.
 
-mod hand_out;
-mod naming;
-mod take_in;
+mod export;
+mod import;
+mod resolve_names;
 
 use axum::{
     http::Method,
@@ -16,18 +16,18 @@ use crate::access::{Right, Route};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::api(Method::POST, "/v1/reports", Right::Handler, post(take_in::take_in)),
+        Route::api(Method::POST, "/v1/reports", Right::Handler, post(import::reports)),
         Route::api(
             Method::GET,
             "/v1/projects/{project}/documents",
             Right::Read,
-            get(hand_out::documents),
+            get(export::documents),
         ),
         Route::api(
             Method::GET,
             "/v1/projects/{project}/entries",
             Right::Read,
-            get(hand_out::entries),
+            get(export::entries),
         ),
     ]
 }

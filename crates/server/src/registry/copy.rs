@@ -282,7 +282,7 @@ mod tests {
             let mut known: Vec<String> =
                 tables().map(|table| table.name.trim_matches('"').to_owned()).collect();
             known.extend(DERIVED.map(str::to_owned));
-            known.extend(is_postgres.then(|| "wingbeat_version".to_owned()));
+            known.extend(is_postgres.then(|| "wingbeat_schema".to_owned()));
             known.sort_unstable();
             assert_eq!(listed, known);
             for table in tables() {

@@ -4,8 +4,7 @@ use time::OffsetDateTime;
 use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, params};
 
 use super::{
-    Digest, NewUser, Registry, RegistryError, User, UserRefusal,
-    columns::Time,
+    Digest, NewUser, Registry, RegistryError, Time, User, UserRefusal,
     users::{COLUMNS, user},
 };
 

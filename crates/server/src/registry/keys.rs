@@ -5,8 +5,7 @@ use uuid::Uuid;
 use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, params};
 
 use super::{
-    Digest, Registry, RegistryError, User,
-    columns::Time,
+    Digest, Registry, RegistryError, Time, User,
     users::{COLUMNS as USER_COLUMNS, user},
 };
 

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_sql::{Connection, OptionalExtension as _, Result as SqlResult, Row, params};
 
-use super::{Registry, RegistryError, columns::Time, things::escaped};
+use super::{Registry, RegistryError, Time, things::escaped};
 
 /// Settings of a plot.
 #[derive(Debug, Clone, PartialEq, Eq)]

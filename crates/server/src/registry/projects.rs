@@ -6,7 +6,7 @@ use uuid::Uuid;
 use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
 use wingbeat_track::model::{ProjectName, Slug};
 
-use super::{Registry, RegistryError, columns::Time};
+use super::{Registry, RegistryError, Time};
 
 /// Who may read a project. New ones are internal by default: publishing later is easy, and cannot be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use uuid::{Builder, Uuid};
 use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
 
-use super::{Registry, RegistryError, columns::Time};
+use super::{Registry, RegistryError, Time};
 
 /// A report, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]

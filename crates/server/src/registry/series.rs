@@ -8,7 +8,7 @@ use wingbeat_track::{
     store::Stretch,
 };
 
-use super::{Registry, RegistryError, columns::Time};
+use super::{Registry, RegistryError, Time};
 
 /// One-line summary of a series.
 #[derive(Debug, Clone, PartialEq)]

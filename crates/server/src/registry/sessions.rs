@@ -4,8 +4,7 @@ use time::OffsetDateTime;
 use wingbeat_sql::{OptionalExtension as _, params};
 
 use super::{
-    Digest, Registry, RegistryError, User,
-    columns::Time,
+    Digest, Registry, RegistryError, Time, User,
     users::{COLUMNS, user},
 };
 

@@ -3,7 +3,7 @@
 use wingbeat_sql::{OptionalExtension as _, PostgresUrl, params};
 
 use super::{Registry, RegistryError};
-use crate::storage::view::Position;
+use crate::storage::Position;
 
 /// Identity of a connection's database, and whether it is a replica.
 #[derive(Debug)]
@@ -21,16 +21,18 @@ pub(crate) struct DataIdentity {
 }
 
 /// Name of the write lock. Transactions use others.
-const TURN: &str = "wingbeat turn";
+const WRITE_LOCK: &str = "wingbeat write lock";
 
 impl Registry {
     /// Acquires the write lock among the database's servers. A file has one server, whose writes are serialized.
-    pub(crate) fn begin_turn(&self) -> Result<(), RegistryError> {
-        self.connection.lock(TURN).map_err(self.error("waiting for another server that writes"))
+    pub(crate) fn lock_writes(&self) -> Result<(), RegistryError> {
+        self.connection
+            .lock(WRITE_LOCK)
+            .map_err(self.error("waiting for another server that writes"))
     }
 
     /// Releases the write lock.
-    pub(crate) fn end_turn(&self) -> Result<(), RegistryError> {
+    pub(crate) fn unlock_writes(&self) -> Result<(), RegistryError> {
         self.connection.unlock().map_err(self.error("letting other servers write"))
     }
 
@@ -38,7 +40,7 @@ impl Registry {
     pub(crate) fn position(&self) -> Result<Position, RegistryError> {
         let sql = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint";
         let ask = || self.connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-        let place = ask().map_err(self.error("asking for the place of the log"))?;
+        let place = ask().map_err(self.error("asking for the position of the log"))?;
         Ok(Position(place.unsigned_abs()))
     }
 

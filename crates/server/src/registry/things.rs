@@ -8,7 +8,7 @@ use wingbeat_sql::{
 };
 use wingbeat_track::model::Slug;
 
-use super::{Registry, RegistryError, columns::Time, projects::free};
+use super::{Registry, RegistryError, Time, projects::free};
 
 /// Kind of a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -228,6 +228,19 @@ impl Registry {
         };
         delete().map_err(self.error("deleting a name"))
     }
+
+    /// Kind, name in the results and current name of each renamed thing.
+    pub fn renamed(&self, project: i64) -> Result<Vec<(Kind, String, String)>, RegistryError> {
+        let list = || {
+            let mut statement = self.connection.prepare(
+                "SELECT kind, stored, name FROM thing WHERE project = ?1 AND name <> stored",
+            )?;
+            let rows = statement
+                .query_map([project], |row| Ok((kind(row.get(0)?)?, row.get(1)?, row.get(2)?)))?;
+            rows.collect::<SqlResult<Vec<_>>>()
+        };
+        list().map_err(self.error("listing names"))
+    }
 }
 
 fn by(
@@ -340,13 +353,16 @@ pub(super) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 
+fn kind(word: String) -> SqlResult<Kind> {
+    let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word);
+    kind.ok_or_else(|| Error::content(format!("the unknown kind {word}")))
+}
+
 fn thing(row: &Row<'_>) -> SqlResult<Thing> {
     let slug = Slug::new(row.get::<_, String>("slug")?).map_err(Error::content)?;
-    let word: String = row.get("kind")?;
-    let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word);
     Ok(Thing {
         id: row.get("id")?,
-        kind: kind.ok_or(Error::content("a kind that nobody knows"))?,
+        kind: kind(row.get("kind")?)?,
         uuid: row.get("uuid")?,
         stored: row.get("stored")?,
         name: row.get("name")?,
@@ -358,5 +374,139 @@ fn thing(row: &Row<'_>) -> SqlResult<Thing> {
     })
 }
 
+/// Start point of a branch's next report.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Start {
+    /// The origin branch, by its name in the results.
+    pub branch: Option<String>,
+    pub hash: Option<String>,
+    pub max_versions: Option<u32>,
+    pub is_reset: bool,
+}
+
+impl Registry {
+    /// Sets the start point of the next report of a branch, given by row.
+    pub fn set_start(&self, branch: i64, start: &Start) -> Result<(), RegistryError> {
+        let sql = "INSERT INTO branch_start (branch, start, hash, max_versions, is_reset)
+                   VALUES (?1, ?2, ?3, ?4, ?5)
+                   ON CONFLICT (branch) DO UPDATE SET start = excluded.start, hash = excluded.hash,
+                       max_versions = excluded.max_versions, is_reset = excluded.is_reset";
+        let values = params![branch, start.branch, start.hash, start.max_versions, start.is_reset];
+        self.connection
+            .execute(sql, values)
+            .map(drop)
+            .map_err(self.error("keeping the start point of a branch"))
+    }
+
+    /// The start point set for a branch's next report.
+    pub fn start(&self, branch: i64) -> Result<Option<Start>, RegistryError> {
+        let sql = "SELECT start, hash, max_versions, is_reset FROM branch_start WHERE branch = ?1";
+        let read = || {
+            self.connection
+                .prepare(sql)?
+                .query_row([branch], |row| {
+                    Ok(Start {
+                        branch: row.get(0)?,
+                        hash: row.get(1)?,
+                        max_versions: row.get(2)?,
+                        is_reset: row.get(3)?,
+                    })
+                })
+                .optional()
+        };
+        read().map_err(self.error("reading the start point of a branch"))
+    }
+
+    /// Removes it after the report has arrived.
+    pub fn clear_start(&self, branch: i64) -> Result<(), RegistryError> {
+        self.connection
+            .execute("DELETE FROM branch_start WHERE branch = ?1", [branch])
+            .map(drop)
+            .map_err(self.error("forgetting the start point of a branch"))
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::registry::tests::{now, on_both_with_project};
+
+    fn new(name: &str) -> NewThing<'_> {
+        NewThing { name, slug: None, units: None }
+    }
+
+    #[test]
+    fn things_are_found_by_uuid_slug_and_name() {
+        on_both_with_project(|registry, project| {
+            let made = registry.create_thing(project, Kind::Branch, &new("feature/x"), now());
+            let made = made.expect("written").expect("made");
+            for id in [made.uuid.to_string().as_str(), "feature-x", "feature/x"] {
+                let found = registry.thing(project, Kind::Branch, id).expect("read");
+                assert_eq!(found.as_ref(), Some(&made), "{id}");
+            }
+            assert_eq!(registry.thing(project, Kind::Testbed, "feature-x").expect("read"), None);
+            assert_eq!(registry.thing(project + 1, Kind::Branch, "feature-x").expect("read"), None);
+        });
+    }
+
+    #[test]
+    fn a_renamed_thing_keeps_its_name_in_the_results() {
+        on_both_with_project(|registry, project| {
+            let create = |name| registry.create_thing(project, Kind::Benchmark, &new(name), now());
+            let first = create("parse").expect("written").expect("made");
+            let rename = ThingChange {
+                name: Some("read".to_owned()),
+                slug: Some(Slug::of("read")),
+                ..ThingChange::default()
+            };
+            registry.change_thing(first.id, &rename, now()).expect("written");
+            let second = create("parse").expect("written").expect("made");
+            assert_eq!((second.stored.as_str(), second.slug.as_str()), ("parse-2", "parse"));
+            assert_eq!(create("read").expect("written"), Err(Conflict::Name));
+            let back = ThingChange { name: Some("parse".to_owned()), ..ThingChange::default() };
+            let changed = registry.change_thing(first.id, &back, now()).expect("written");
+            assert_eq!(changed, Some(Err(Conflict::Name)));
+        });
+    }
+
+    #[test]
+    fn lists_have_pages_and_archived_things_stand_apart() {
+        on_both_with_project(|registry, project| {
+            for name in ["c", "a_1", "b", "a%"] {
+                let made = registry.create_thing(project, Kind::Measure, &new(name), now());
+                made.expect("written").expect("made");
+            }
+            let b = registry.thing(project, Kind::Measure, "b").expect("read").expect("b");
+            let archive = ThingChange { is_archived: Some(true), ..ThingChange::default() };
+            registry.change_thing(b.id, &archive, now()).expect("written");
+            let check = |filter: &ThingFilter<'_>, expected: &[&str], total| {
+                let (things, count) =
+                    registry.things(project, Kind::Measure, filter).expect("read");
+                let names: Vec<_> = things.iter().map(|thing| thing.name.as_str()).collect();
+                assert_eq!((names.as_slice(), count), (expected, total), "{filter:?}");
+            };
+            let all = ThingFilter { limit: 10, ..ThingFilter::default() };
+            check(&all, &["a%", "a_1", "c"], 3);
+            check(&ThingFilter { descending: true, ..all.clone() }, &["c", "a_1", "a%"], 3);
+            check(&ThingFilter { limit: 1, offset: 1, ..all.clone() }, &["a_1"], 3);
+            check(&ThingFilter { is_archived: true, ..all.clone() }, &["b"], 1);
+            check(&ThingFilter { search: Some("A_"), ..all.clone() }, &["a_1"], 1);
+            check(&ThingFilter { search: Some("%"), ..all.clone() }, &["a%"], 1);
+            check(&ThingFilter { name: Some("c"), ..all }, &["c"], 1);
+        });
+    }
+
+    #[test]
+    fn names_that_begin_alike_get_slugs_of_their_own() {
+        on_both_with_project(|registry, project| {
+            let mut slugs = std::collections::BTreeSet::new();
+            for number in 0..200 {
+                let name = format!("{}{number}", "a_".repeat(100));
+                let made = registry.create_thing(project, Kind::Benchmark, &new(&name), now());
+                let made = made.expect("written").expect("made");
+                assert_eq!(made.stored, name);
+                assert!(slugs.insert(made.slug.to_string()) && made.slug.as_str().len() <= 64);
+            }
+        });
+    }
+}

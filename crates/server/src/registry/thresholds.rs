@@ -5,7 +5,7 @@ use uuid::Uuid;
 use wingbeat_sql::{Connection, Error, OptionalExtension as _, Result as SqlResult, Row, params};
 use wingbeat_track::model::ThresholdModel;
 
-use super::{Registry, RegistryError, columns::Time};
+use super::{Registry, RegistryError, Time};
 
 /// A stored threshold.
 #[derive(Debug, Clone, PartialEq)]

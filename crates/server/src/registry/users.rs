@@ -5,7 +5,7 @@ use uuid::Uuid;
 use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
 use wingbeat_track::model::Slug;
 
-use super::{Registry, RegistryError, columns::Time, projects::free};
+use super::{Registry, RegistryError, Time, projects::free};
 
 /// Role of a user, in ascending order.
 #[derive(

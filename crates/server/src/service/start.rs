@@ -19,7 +19,7 @@ use crate::{
     App,
     access::{INVITE_LIFETIME, NoRandomness, digest, random_text},
     registry::RegistryError,
-    settings::{Place, Settings},
+    settings::{DataLocation, Settings},
     storage::{Claim, Storage, StorageError},
 };
 
@@ -65,12 +65,12 @@ pub fn log_to_stderr() {
 pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeError> {
     memory::stay_small();
     // A folder has one server; a database may have several, which take turns to write.
-    let mut claim = match &settings.place {
-        Place::Folder(folder) => Some(Claim::of(folder)?),
-        Place::Postgres { .. } => None,
+    let mut claim = match &settings.location {
+        DataLocation::Folder(folder) => Some(Claim::of(folder)?),
+        DataLocation::Postgres { .. } => None,
     };
-    let storage = Storage::open(&settings.place)?;
-    let registry = crate::storage::open_registry(&settings.place)?;
+    let storage = Storage::open(&settings.location)?;
+    let registry = crate::storage::open_registry(&settings.location)?;
     let has_users = registry.has_users()?;
     if !has_users && !settings.listen.ip().is_loopback() {
         return Err(ServeError::NoUsers(settings.listen));
@@ -122,7 +122,7 @@ async fn answer(app: App, listener: StdListener, bound: SocketAddr) -> io::Resul
     };
     let listener = TcpListener::from_std(listener)?;
     let url = app.settings.public_url.clone();
-    tracing::info!(address = %bound, %url, data = %app.settings.place, "listening");
+    tracing::info!(address = %bound, %url, data = %app.settings.location, "listening");
     serve(app, listener, stop).await
 }
 

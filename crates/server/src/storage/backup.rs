@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::{
         registry::{NewProject, Visibility},
-        settings::Place,
+        settings::DataLocation,
         storage::{Storage, open_registry},
     };
 
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_folder_with_half_of_a_backup_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = Place::from(folder.path());
+        let place = DataLocation::from(folder.path());
         let registry = open_registry(&place).expect("made");
         drop(Storage::open(&place).expect("there is nothing in it yet"));
         let name = ProjectName::new("project").expect("a name");

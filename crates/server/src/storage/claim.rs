@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{StorageError, create_folder};
-use crate::{registry::Registry, settings::Place};
+use crate::{registry::Registry, settings::DataLocation};
 
 /// Name of the lock file. It contains the server's URL.
 const LOCK: &str = "server.lock";
@@ -43,10 +43,10 @@ impl Claim {
 }
 
 /// URL of the server at a location: for a folder, of the running server; for a database, of the last one started.
-pub fn served_at(place: &Place) -> Option<String> {
+pub fn served_at(place: &DataLocation) -> Option<String> {
     match place {
-        Place::Folder(folder) => served_folder(folder),
-        Place::Postgres { primary, .. } => {
+        DataLocation::Folder(folder) => served_folder(folder),
+        DataLocation::Postgres { primary, .. } => {
             Registry::open_existing_at(primary).ok()?.public_url().ok()?
         }
     }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Claim, REGISTRY, StorageError, open_registry, open_registry_that_is_there};
+use super::{Claim, REGISTRY, StorageError, open_existing_registry, open_registry};
 use crate::{
     registry::{Content, Registry, RegistryError},
-    settings::Place,
+    settings::DataLocation,
 };
 
 /// Locks on the folders of a copy. A PostgreSQL database has no such lock.
@@ -17,7 +17,10 @@ pub struct Claims {
 /// Copies the registry to a location that has none, and verifies the copy by digest. Returns its content; `None` if
 /// there is no server's data at `from`. Running it again only compares. While the locks are held, no server can start
 /// in either folder: results copied afterwards would be inconsistent with the registry.
-pub fn copy_registry(from: &Place, to: &Place) -> Result<Option<(Content, Claims)>, StorageError> {
+pub fn copy_registry(
+    from: &DataLocation,
+    to: &DataLocation,
+) -> Result<Option<(Content, Claims)>, StorageError> {
     let source = match open_of(from)? {
         Some(source) => source,
         None => return Ok(None),
@@ -35,8 +38,8 @@ pub fn copy_registry(from: &Place, to: &Place) -> Result<Option<(Content, Claims
     Ok(Some((content, claims)))
 }
 
-fn open_of(place: &Place) -> Result<Option<Registry>, StorageError> {
-    match open_registry_that_is_there(place) {
+fn open_of(place: &DataLocation) -> Result<Option<Registry>, StorageError> {
+    match open_existing_registry(place) {
         Ok(registry) => Ok(Some(registry)),
         Err(StorageError::NoServer(_) | StorageError::Registry(RegistryError::Empty { .. })) => {
             Ok(None)
@@ -45,10 +48,10 @@ fn open_of(place: &Place) -> Result<Option<Registry>, StorageError> {
     }
 }
 
-fn claim(place: &Place) -> Result<Option<Claim>, StorageError> {
+fn claim(place: &DataLocation) -> Result<Option<Claim>, StorageError> {
     match place {
-        Place::Folder(folder) => Claim::of(folder).map(Some),
-        Place::Postgres { .. } => Ok(None),
+        DataLocation::Folder(folder) => Claim::of(folder).map(Some),
+        DataLocation::Postgres { .. } => Ok(None),
     }
 }
 
@@ -69,11 +72,11 @@ mod tests {
     #[test]
     fn there_and_back_is_equal() {
         let folder = tempfile::tempdir().expect("a folder");
-        let first = Place::from(&folder.path().join("first"));
-        let mut places = vec![first.clone(), Place::from(&folder.path().join("second"))];
+        let first = DataLocation::from(&folder.path().join("first"));
+        let mut places = vec![first.clone(), DataLocation::from(&folder.path().join("second"))];
         if let Some(url) = wingbeat_pg_testing::database() {
             let primary = PostgresUrl::parse(&url).expect("a URL");
-            places.insert(1, Place::Postgres { primary, replica: None });
+            places.insert(1, DataLocation::Postgres { primary, replica: None });
         }
         assert!(copy_registry(&first, &places[1]).expect("nothing to copy").is_none());
         let name = ProjectName::new("a").expect("a name");

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{sync::Semaphore, task, time::timeout};
 
-use super::{Databases, StorageError, source::Source};
+use super::{Databases, Source, StorageError};
 
 /// Maximum idle connections.
 const IDLE_MAX: usize = 8;
@@ -40,11 +40,11 @@ impl Readers {
         T: Send + 'static,
         E: From<StorageError> + Send + 'static,
     {
-        let turn = timeout(PATIENCE, Arc::clone(&self.free).acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return Err(StorageError::Busy.into()) };
+        let permit = timeout(PATIENCE, Arc::clone(&self.free).acquire_owned()).await;
+        let Ok(Ok(permit)) = permit else { return Err(StorageError::Busy.into()) };
         let readers = self.clone();
         let work = move || {
-            let _turn = turn;
+            let _permit = permit;
             let databases = readers.take()?;
             let answer = job(&databases);
             readers.give_back(databases);

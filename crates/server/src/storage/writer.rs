@@ -38,10 +38,10 @@ impl Writer {
     /// Starts the thread. It ends when the last sender is dropped and all jobs are done.
     pub(super) fn start(databases: Databases, done: Done) -> Result<Self, StorageError> {
         let (jobs, mut waiting) = mpsc::channel::<Job>(QUEUE);
-        let mut turns = Turns { databases, done, lost: None };
+        let mut worker = Worker { databases, done, lost: None };
         let work = move || {
             while let Some(job) = waiting.blocking_recv() {
-                turns.run(job);
+                worker.run(job);
             }
         };
         let builder = thread::Builder::new().name("writer".to_owned());
@@ -74,14 +74,14 @@ impl Writer {
 }
 
 /// Serializes writes across all servers of a database.
-struct Turns {
+struct Worker {
     databases: Databases,
     done: Done,
     /// When the database became unreachable.
     lost: Option<Instant>,
 }
 
-impl Turns {
+impl Worker {
     fn run(&mut self, job: Job) {
         if let Err(error) = self.begin() {
             return job(Err(error))();
@@ -91,9 +91,9 @@ impl Turns {
         (self.done)(&self.databases);
         match tell {
             Ok(tell) => tell(),
-            Err(_) => tracing::error!("a write failed in an unforeseen way; it was rolled back"),
+            Err(_) => tracing::error!("a write panicked; it was rolled back"),
         }
-        if let Err(error) = self.databases.registry.end_turn() {
+        if let Err(error) = self.databases.registry.unlock_writes() {
             // The lock was lost with the connection.
             tracing::warn!("the connection that writes was lost: {error}");
         }
@@ -104,7 +104,7 @@ impl Turns {
         if self.lost.is_some_and(|at| at.elapsed() < PAUSE) {
             return Err(StorageError::Lost);
         }
-        let begun = self.databases.registry.begin_turn();
+        let begun = self.databases.registry.lock_writes();
         let is_lost = matches!(&begun, Err(error) if error.is_lost());
         self.lost = is_lost.then(Instant::now);
         Ok(begun?)

@@ -16,7 +16,7 @@ use wingbeat_server::{
     registry::{KeyOwner, NewKey, NewProject, Visibility},
     router,
     service::serve,
-    settings::{Place, Settings},
+    settings::{DataLocation, Settings},
     storage::open_registry,
 };
 use wingbeat_track::model::ProjectName;
@@ -24,7 +24,7 @@ use xtask::{command::repository, fetched};
 
 /// A public project, and a key of it.
 fn project(folder: &Path) -> Result<KeyText, Box<dyn Error>> {
-    let (registry, now) = (open_registry(&Place::from(folder))?, OffsetDateTime::now_utc());
+    let (registry, now) = (open_registry(&DataLocation::from(folder))?, OffsetDateTime::now_utc());
     let name = ProjectName::new("fleet")?;
     let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
     let owner = KeyOwner::Project(registry.create_project(&new, now)?.id);

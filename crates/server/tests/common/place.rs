@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use wingbeat_server::{
     App,
     registry::Registry,
-    settings::{Place, Settings},
+    settings::{DataLocation, Settings},
     storage::open_registry,
 };
 
@@ -19,7 +19,7 @@ const ENGINE: &str = "WINGBEAT_TEST_ENGINE";
 
 /// A new location, with the guards that keep it alive.
 pub(crate) struct Kept {
-    pub(crate) place: Place,
+    pub(crate) place: DataLocation,
     folder: TempDir,
 }
 
@@ -29,9 +29,9 @@ impl Kept {
         let place = if env::var_os(ENGINE).is_some() {
             let url = wingbeat_pg_testing::database().expect("PostgreSQL is there");
             let primary = wingbeat_sql::PostgresUrl::parse(&url).expect("a URL");
-            Place::Postgres { primary, replica: None }
+            DataLocation::Postgres { primary, replica: None }
         } else {
-            Place::from(folder.path())
+            DataLocation::from(folder.path())
         };
         Self { place, folder }
     }

@@ -157,7 +157,7 @@ fn transactions_are_whole_or_not_at_all() {
 }
 
 #[test]
-fn values_of_another_kind_are_told() {
+fn values_of_another_kind_are_errors() {
     on_both(|db| {
         make(db);
         insert(db, 1, None, 0.5, "a", b"");

@@ -9,18 +9,24 @@ use wingbeat_sql::{
 
 use crate::{on_both, postgres};
 
-const APPLICATION: Application = Application { sqlite_id: 77, name: "test" };
+const APPLICATION: Application = Application { sqlite_id: 77, development_id: 76, name: "test" };
+
+const fn same(sql: &'static str) -> Migration {
+    Migration { sqlite: sql, postgres: sql }
+}
 
 const MIGRATIONS: [Migration; 2] = [
-    Migration::of("CREATE TABLE a (id INTEGER PRIMARY KEY)", None),
-    Migration::of(
-        "CREATE TABLE b (id INTEGER PRIMARY KEY)",
-        Some("CREATE TABLE a (id BIGINT PRIMARY KEY); CREATE TABLE b (id BIGINT PRIMARY KEY)"),
-    ),
+    Migration {
+        sqlite: "CREATE TABLE a (id INTEGER PRIMARY KEY)",
+        postgres: "CREATE TABLE a (id BIGINT PRIMARY KEY)",
+    },
+    Migration {
+        sqlite: "CREATE TABLE b (id INTEGER PRIMARY KEY)",
+        postgres: "CREATE TABLE b (id BIGINT PRIMARY KEY)",
+    },
 ];
 
-const THIRD: Migration =
-    Migration::of("INSERT INTO a VALUES (1)", Some("INSERT INTO a VALUES (1)"));
+const THIRD: Migration = same("INSERT INTO a VALUES (1)");
 
 #[test]
 fn an_empty_database_becomes_the_newest() {
@@ -32,7 +38,7 @@ fn an_empty_database_becomes_the_newest() {
         assert_eq!(migrate(db, APPLICATION, &three).expect("nothing to do"), Identity::Version(3));
         assert!(db.prepare("SELECT 1 FROM a, b").is_ok());
         assert_eq!(migrate(db, APPLICATION, &MIGRATIONS).expect("newer"), Identity::Version(3));
-        let other = Application { sqlite_id: 78, name: "other" };
+        let other = Application { sqlite_id: 78, name: "other", ..APPLICATION };
         assert_eq!(migrate(db, other, &MIGRATIONS).expect("left alone"), Identity::Foreign);
     });
 }
@@ -47,11 +53,24 @@ fn a_database_of_others_is_left_alone() {
 }
 
 #[test]
+fn a_database_of_development_is_version_0_and_left_alone() {
+    on_both(|db| {
+        let made = match db.is_postgres() {
+            true => "CREATE TABLE wingbeat_version (application TEXT, version BIGINT)",
+            false => "PRAGMA application_id = 76; PRAGMA user_version = 5",
+        };
+        db.execute_batch(made).expect("made");
+        assert_eq!(migrate(db, APPLICATION, &MIGRATIONS).expect("looked"), Identity::Version(0));
+        assert!(db.prepare("SELECT 1 FROM a").is_err());
+    });
+}
+
+#[test]
 fn a_migration_that_fails_changes_nothing() {
     on_both(|db| {
         migrate(db, APPLICATION, &MIGRATIONS).expect("migrated");
         let broken = "INSERT INTO a VALUES (2); SELECT * FROM nowhere";
-        let three = [MIGRATIONS[0], MIGRATIONS[1], Migration::of(broken, Some(broken))];
+        let three = [MIGRATIONS[0], MIGRATIONS[1], same(broken)];
         migrate(db, APPLICATION, &three).expect_err("broken");
         assert_eq!(identify(db, APPLICATION).expect("looked"), Identity::Version(2));
         let count = db.query_row("SELECT count(*) FROM a", [], |row| row.get::<_, i64>(0));

@@ -90,11 +90,8 @@ impl Host {
                         batch.push(line);
                     }
                     Err(error @ StoreError::Corrupt { .. }) => {
-                        done.damaged.push(Damaged {
-                            report: Some(entry.uuid),
-                            what: error.to_string(),
-                            ..Damaged::default()
-                        });
+                        done.damaged
+                            .push(Damaged { report: Some(entry.uuid), what: error.to_string() });
                     }
                     Err(error) => return Err(error.into()),
                 }

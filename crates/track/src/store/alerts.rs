@@ -3,18 +3,28 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::prelude::*;
 use serde::{Deserialize, Serialize};
-use time::Duration;
-use wingbeat_sql::params_from_iter;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+use wingbeat_sql::{Connection, OptionalExtension as _, Row, params, params_from_iter};
 
 use super::{
-    InvalidReport, ReportFilter,
-    census::check_indexes,
-    checksum::ALERT_CHANGE,
-    from_row::{BOUNDARY, MEASURE, alert, boundary, measure, time},
-    sums::{Total, verify},
+    InvalidDocument, ReportFilter, SqlResult, Store, StoreError,
+    columns::{
+        BOUNDARY_COLUMNS, Id, MEASURE_COLUMNS, Text, Time, Word, alert, boundary, measure, time,
+        time_ns,
+    },
+    document::Kind,
+    entries::is_known,
+    prepare,
+    rows::{branch_row, name_row, project_row},
+    tables::ALERT_CHANGE,
     withdrawals::STANDS,
+    writing,
+};
+use crate::model::{
+    Alert, AlertStatus, BenchmarkName, Boundary, BranchName, Measure, ProjectName, Slug,
+    TestbedName,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,17 +75,7 @@ impl Store {
         filter: &AlertFilter,
         limit: usize,
     ) -> Result<Vec<StoredAlert>, StoreError> {
-        let list = || {
-            let found = alerts(&self.connection, filter, limit)?;
-            // Entries missing in a list go unnoticed, so this checks the index. Alerts are few.
-            check_indexes(&self.connection, "alert")?;
-            let reports: HashSet<_> = found.iter().map(|alert| alert.report).collect();
-            for report in reports {
-                verify(&self.connection, report)?;
-            }
-            Ok(found)
-        };
-        list().map_err(self.error("listing alerts"))
+        alerts(&self.connection, filter, limit).map_err(self.error("listing alerts"))
     }
 
     /// Changes the status of an alert now, and returns the change. Without a reason, an unchanged status keeps its
@@ -111,7 +111,36 @@ impl Store {
         silenced(&self.connection, project, branches, testbed)
             .map_err(self.error("looking for silenced alerts"))
     }
+
+    /// Dismisses the active alerts of all heads of a branch but the newest. Returns their number.
+    ///
+    /// Not silenced, which would silence their series on the new head, too.
+    pub fn settle_replaced_heads(
+        &mut self,
+        project: &ProjectName,
+        branch: &BranchName,
+    ) -> Result<usize, StoreError> {
+        let settle = || {
+            let transaction = writing(&self.connection)?;
+            let Some(branch) = branch_row(&transaction, project, branch)? else { return Ok(0) };
+            let mut settled = 0;
+            for (alert, raised) in of_replaced_heads(&transaction, branch)? {
+                let last = last_change(&transaction, alert)?;
+                if last.map_or(raised, |last| last.status) == AlertStatus::Active {
+                    let reason = Some(SUPERSEDED.to_owned());
+                    change_status(&transaction, alert, AlertStatus::Dismissed, reason)?;
+                    settled += 1;
+                }
+            }
+            transaction.commit()?;
+            Ok(settled)
+        };
+        settle().map_err(self.error("settling alerts"))
+    }
 }
+
+/// The reason for dismissing alerts of a branch that was restarted, as lists show it.
+const SUPERSEDED: &str = "superseded: the branch was reset";
 
 /// Adds a change of an existing alert after all of its earlier ones.
 pub(super) fn change_status(
@@ -124,8 +153,8 @@ pub(super) fn change_status(
     let last = last_change(db, alert)?;
     let now = OffsetDateTime::now_utc();
     let time = last.as_ref().map_or(now, |last| now.max(last.time + TICK));
-    let said = last.filter(|last| last.status == status).and_then(|last| last.reason);
-    let reason = reason.or(said);
+    let earlier = last.filter(|last| last.status == status).and_then(|last| last.reason);
+    let reason = reason.or(earlier);
     let change = AlertChange { uuid: Uuid::now_v7(), alert, time, status, reason };
     insert_change(db, &change)?;
     Ok(change)
@@ -134,23 +163,19 @@ pub(super) fn change_status(
 /// Minimum time between two changes.
 const TICK: Duration = Duration::NANOSECOND;
 
-pub(super) fn validate_change(change: &AlertChange) -> Result<(), InvalidReport> {
+pub(super) fn validate_change(change: &AlertChange) -> Result<(), InvalidDocument> {
     let reason = || format!("its time {} is not between the years 1677 and 2262", change.time);
-    let invalid = || InvalidReport { report: change.uuid, reason: reason() };
+    let invalid = || InvalidDocument { uuid: change.uuid, reason: reason() };
     time_ns(change.time).map(drop).ok_or_else(invalid)
 }
 
 pub(super) fn insert_change(db: &Connection, change: &AlertChange) -> SqlResult<bool> {
-    let known = "SELECT 1 FROM alert_change WHERE uuid = ?1";
-    if prepare(db, known)?.exists([Id(change.uuid)])? {
+    if is_known(db, Kind::AlertChange, change.uuid)? {
         return Ok(false);
     }
     let AlertChange { uuid, alert, time, status, reason } = change;
     let values = params![Id(*uuid), Id(*alert), Time(*time), Word(*status), reason];
-    let checksum = ALERT_CHANGE.insert(db, values)?;
-    let mut total = Total::read(db)?;
-    total.alert_changes.add(checksum);
-    total.write(db)?;
+    ALERT_CHANGE.insert(db, values)?;
     Ok(true)
 }
 
@@ -188,7 +213,7 @@ fn alerts(db: &Connection, filter: &AlertFilter, limit: usize) -> SqlResult<Vec<
                 c.time_ns AS changed_ns, r.uuid AS report, r.start_time_ns, r.hash,
                 p.name AS project, b.name AS branch, t.name AS testbed,
                 m.position, m.value, m.lower, m.upper,
-                {MEASURE}, {BOUNDARY}
+                {MEASURE_COLUMNS}, {BOUNDARY_COLUMNS}
          FROM report r
          CROSS JOIN alert a ON a.report = r.id
          JOIN project p ON p.id = r.project
@@ -272,4 +297,17 @@ fn silenced(
         all.extend(silenced.map(|(series, _)| series));
     }
     Ok(all)
+}
+
+/// Alerts of a branch whose status is still the original one, except those of its newest head.
+fn of_replaced_heads(db: &Connection, branch: i64) -> SqlResult<Vec<(Uuid, AlertStatus)>> {
+    let newest = format!("SELECT max(epoch) FROM report r WHERE r.branch = ?1 AND {STANDS}");
+    let newest: Option<u32> = prepare(db, &newest)?.query_row([branch], |row| row.get(0))?;
+    let Some(newest) = newest.filter(|newest| *newest > 0) else { return Ok(Vec::new()) };
+    let sql = format!(
+        "SELECT a.uuid, a.status FROM report r CROSS JOIN alert a ON a.report = r.id
+         WHERE r.branch = ?1 AND r.epoch < ?2 AND {STANDS}"
+    );
+    let alert = |row: &Row<'_>| Ok((row.get::<_, Id>(0)?.0, row.get::<_, Word<_>>(1)?.0));
+    prepare(db, &sql)?.query_map([branch, newest.into()], alert)?.collect()
 }

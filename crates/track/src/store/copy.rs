@@ -5,19 +5,18 @@
 
 use std::path::PathBuf;
 
-use super::prelude::*;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use wingbeat_sql::Fault;
+use wingbeat_sql::{Connection, Error};
 
 use super::{
-    AlertChange, Cursor, Withdrawal,
-    check::{Listed, Listing, list_all},
-    documents::{Document, Entry, read_document},
-    exchange::{BATCH, BATCH_METRICS},
-    sums::Total,
+    Cursor, Document, Entry, Store, StoreError,
+    columns::Id,
+    document::Batch,
+    entries,
+    error::{detail, is_damage},
+    prepare,
 };
-use crate::model::ProfileInfo;
 
 /// Result of a copy, after verifying that every document of the source is identical in the target.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -34,6 +33,9 @@ pub struct Copied {
     /// SHA-256 of the documents, as lines of an export ordered by time, identical in both stores.
     pub sha256: String,
 }
+
+/// Documents compared between two reports of the progress.
+const COMPARED_AT_ONCE: usize = 64;
 
 /// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub enum CopyError {
     #[error("{source} is damaged ({what}), so it was not copied: `wingbeat log --check --store {source}` lists what is, \
              and `wingbeat export` saves the rest", source = .path.display())]
     Damaged { path: PathBuf, what: String },
-    #[error("the {what} contradicts what is in {}: {why}", .path.display())]
+    #[error("the {what} cannot be stored in {}: {why}", .path.display())]
     Contradiction { path: PathBuf, what: String, why: String },
     #[error("the {what} is not the same in {} and in {}: one of them has another content under this UUID", .from.display(), .to.display())]
     Differs { from: PathBuf, to: PathBuf, what: String },
@@ -68,40 +70,29 @@ impl Store {
         let wrap = self.error("copying it");
         // A consistent view of the source despite concurrent writes.
         let view = self.connection.view().map_err(&wrap)?;
-        let listing = list_all(&view).map_err(&wrap)?;
-        if let Some(damaged) = listing.damaged.first() {
-            return Err(CopyError::Damaged { path: self.path.clone(), what: damaged.what.clone() });
+        let (entries, damaged) = entries::all(&view).map_err(&wrap)?;
+        if let Some(damaged) = damaged.into_iter().next() {
+            return Err(CopyError::Damaged { path: self.path.clone(), what: damaged.what });
         }
-        let mut copied = Copied {
-            reports: listing.reports.len(),
-            alert_changes: listing.changes.len(),
-            withdrawals: listing.withdrawals.len(),
-            profiles: listing.profiles.len(),
-            ..Copied::default()
-        };
-        let entries = entries(listing);
-        let mut batch = Vec::new();
-        let mut metrics = 0;
+        let mut copied = Copied::default();
+        let mut batch = Batch::new();
         for (at, entry) in entries.iter().enumerate() {
-            if to.has(*entry)? {
-                copied.already_there += 1;
-            } else {
-                let document = self.document(&view, *entry)?;
-                metrics += document.metrics();
-                batch.push(document);
-            }
+            copied.count(entry.at);
             let is_last = at + 1 == entries.len();
-            if batch.len() == BATCH || metrics >= BATCH_METRICS || is_last {
-                to.take_batch(std::mem::take(&mut batch))?;
-                metrics = 0;
+            let is_full = if to.has(*entry)? {
+                copied.already_there += 1;
+                false
+            } else {
+                batch.add(*entry, self.document(&view, *entry)?)
+            };
+            if is_full || is_last {
+                to.store_batch(&mut batch)?;
                 progress(Progress::Copied(at + 1, entries.len()));
             }
         }
         copied.sha256 = self.compare(&view, to, &entries, progress)?;
-        let wrap = to.error("comparing it");
-        let (here, there) = (Total::read(&view), Total::read(&to.connection));
-        let here = here.map_err(self.error("comparing it"))?.documents();
-        copied.others = there.map_err(wrap)?.documents().saturating_sub(here);
+        let there = entries::counts(&to.connection).map_err(to.error("comparing it"))?;
+        copied.others = there.all().saturating_sub(entries.len()) as u64;
         Ok(copied)
     }
 
@@ -126,12 +117,12 @@ impl Store {
                 return Err(CopyError::Differs {
                     from: self.path.clone(),
                     to: to.path.clone(),
-                    what: named(*entry),
+                    what: entry.to_string(),
                 });
             }
             sum.update(mine.as_bytes());
             sum.update(b"\n");
-            if (at + 1) % BATCH == 0 || at + 1 == entries.len() {
+            if (at + 1) % COMPARED_AT_ONCE == 0 || at + 1 == entries.len() {
                 progress(Progress::Compared(at + 1, entries.len()));
             }
         }
@@ -139,10 +130,10 @@ impl Store {
     }
 
     fn document(&self, db: &Connection, entry: Entry) -> Result<Document, CopyError> {
-        read_document(db, entry).map_err(|error| match is_damage(&error) {
+        entries::document(db, entry).map_err(|error| match is_damage(&error) {
             true => CopyError::Damaged {
                 path: self.path.clone(),
-                what: format!("{}: {}", named(entry), super::error::detail(&error)),
+                what: format!("{entry}: {}", detail(&error)),
             },
             false => self.error("reading it")(error).into(),
         })
@@ -158,63 +149,37 @@ impl Store {
     }
 
     fn has(&self, entry: Entry) -> Result<bool, StoreError> {
-        let table = match entry.at {
-            Cursor::Report(_) => "report",
-            Cursor::AlertChange(..) => "alert_change",
-            Cursor::Withdrawal(..) => "withdrawal",
-            Cursor::Profile(..) => "profile",
-        };
-        let sql = format!("SELECT 1 FROM {table} WHERE uuid = ?1");
-        prepare(&self.connection, &sql)
-            .and_then(|mut statement| statement.exists([Id(entry.uuid)]))
+        entries::is_known(&self.connection, entry.at.kind(), entry.uuid)
             .map_err(self.error("looking what is there"))
     }
 
-    /// Stores documents in one transaction.
-    fn take_batch(&mut self, documents: Vec<Document>) -> Result<(), CopyError> {
-        if documents.is_empty() {
-            return Ok(());
+    /// Stores a batch in one transaction.
+    fn store_batch(&mut self, batch: &mut Batch<Entry>) -> Result<(), CopyError> {
+        let mut refused = None;
+        let each = |entry: Entry, _: &Document, outcome| {
+            if let Err(invalid) = outcome {
+                refused.get_or_insert((entry, invalid));
+            }
+        };
+        batch.store(&self.connection, each).map_err(self.error("copying into it"))?;
+        match refused {
+            None => Ok(()),
+            Some((entry, invalid)) => Err(CopyError::Contradiction {
+                path: self.path.clone(),
+                what: entry.to_string(),
+                why: invalid.reason,
+            }),
         }
-        let wrap = self.error("copying into it");
-        let transaction = writing(&self.connection).map_err(&wrap)?;
-        for document in documents {
-            let (uuid, content) = (document.uuid(), document.into_content());
-            content.validate().map_err(StoreError::Invalid)?;
-            content.insert(&transaction).map_err(|error| match error.fault() {
-                Fault::Contradiction => CopyError::Contradiction {
-                    path: self.path.clone(),
-                    what: format!("document {uuid}"),
-                    why: error.to_string(),
-                },
-                _ => wrap(error).into(),
-            })?;
-        }
-        Ok(transaction.commit().map_err(&wrap)?)
     }
 }
 
-fn named(Entry { at, uuid }: Entry) -> String {
-    let kind = match at {
-        Cursor::Report(_) => "report",
-        Cursor::AlertChange(..) => "change of an alert",
-        Cursor::Withdrawal(..) => "withdrawal",
-        Cursor::Profile(..) => "profile",
-    };
-    format!("{kind} {uuid}")
-}
-
-/// The entries of all documents: reports first, each kind ordered by time.
-fn entries(Listing { reports, changes, withdrawals, profiles, .. }: Listing) -> Vec<Entry> {
-    let reports = reports.into_iter().map(|Listed { row, uuid, .. }| (Cursor::Report(row), uuid));
-    let changes = changes
-        .into_iter()
-        .map(|AlertChange { uuid, time, .. }| (Cursor::AlertChange(limit_ns(time), uuid), uuid));
-    let withdrawals = withdrawals
-        .into_iter()
-        .map(|Withdrawal { uuid, time, .. }| (Cursor::Withdrawal(limit_ns(time), uuid), uuid));
-    let profiles = profiles
-        .into_iter()
-        .map(|ProfileInfo { uuid, time, .. }| (Cursor::Profile(limit_ns(time), uuid), uuid));
-    let all = reports.chain(changes).chain(withdrawals).chain(profiles);
-    all.map(|(at, uuid)| Entry { at, uuid }).collect()
+impl Copied {
+    fn count(&mut self, at: Cursor) {
+        *match at {
+            Cursor::Report(_) => &mut self.reports,
+            Cursor::AlertChange(..) => &mut self.alert_changes,
+            Cursor::Withdrawal(..) => &mut self.withdrawals,
+            Cursor::Profile(..) => &mut self.profiles,
+        } += 1;
+    }
 }

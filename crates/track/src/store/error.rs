@@ -8,8 +8,6 @@ use std::{
 use uuid::Uuid;
 use wingbeat_sql::{Error, Fault, InvalidUrl, sqlite::PATIENCE};
 
-use super::checksum::Damage;
-
 pub(super) const OPENING: &str = "opening it";
 
 /// Why a store could not be opened, read or written. Nothing has been changed, except for [`Self::Lost`] during a
@@ -23,15 +21,10 @@ pub enum StoreError {
     #[error("{} is not a store of wingbeat: {found}; it was left as it is", .path.display())]
     NotAStore { path: PathBuf, found: String },
     #[error(
-        "the store {} has version {found}, and this wingbeat knows versions up to {known}; \
-         a newer wingbeat has written it and can read it", .path.display()
+        "the store {} has version {found} of the tables, and this wingbeat reads version {known}: use the wingbeat that \
+         wrote it, or export the store with that one and import the files into a new store", .path.display()
     )]
-    Newer { path: PathBuf, found: i64, known: i64 },
-    #[error(
-        "the store {} has the older version {found} and cannot be written, so it cannot be brought to \
-         version {known}; copy it to a place that can be written", .path.display()
-    )]
-    OlderReadOnly { path: PathBuf, found: i64, known: i64 },
+    OtherVersion { path: PathBuf, found: i64, known: i64 },
     #[error(
         "the store {} cannot be written while {doing}: the file, its folder or the file system is \
          read-only; name another place with --store", .path.display()
@@ -75,17 +68,27 @@ pub enum StoreError {
     #[error("{doing} failed in the store {}: {source}", .path.display())]
     Failed { path: PathBuf, doing: &'static str, source: Error },
     #[error(transparent)]
-    Invalid(#[from] InvalidReport),
+    Invalid(#[from] InvalidDocument),
     #[error("there is no alert {alert} in the store {}; `wingbeat alerts` lists them", .path.display())]
     NoSuchAlert { path: PathBuf, alert: Uuid },
 }
 
-/// A report that cannot be stored because it contradicts itself.
+/// A document that cannot be stored because it contradicts itself or the store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the report {report} cannot be stored: {reason}")]
-pub struct InvalidReport {
-    pub report: Uuid,
+#[error("the document {uuid} cannot be stored: {reason}")]
+pub struct InvalidDocument {
+    pub uuid: Uuid,
     pub reason: String,
+}
+
+/// Content that differs from what was stored.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Damage(String);
+
+/// The error for damage, in the type of database errors.
+pub(super) fn damage(what: impl Into<String>) -> Error {
+    Error::content(Damage(what.into()))
 }
 
 impl StoreError {
@@ -103,7 +106,7 @@ impl StoreError {
             }
             Fault::Busy => Self::Busy { path, doing, waited_s: PATIENCE.as_secs() },
             Fault::NotADatabase => {
-                Self::NotAStore { path, found: "it is no SQLite database".to_owned() }
+                Self::NotAStore { path, found: "it is not an SQLite database".to_owned() }
             }
             Fault::Lost => Self::Lost { path, doing, source },
             Fault::ReadOnly => Self::Replica { path, doing },

@@ -3,19 +3,21 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::prelude::*;
+use wingbeat_sql::{Connection, Error, OptionalExtension as _, params};
 
 use super::{
-    InvalidReport,
-    checksum::{
-        ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
-        SAMPLES, TESTBED, Table, VERDICT,
-    },
-    columns::Json,
+    InvalidDocument, SqlResult, Store, StoreError,
+    columns::{Id, Json, Numbers, Time, Word, time_ns},
+    document::digest,
     partitions::{self, Free},
-    sums::{Sums, Total},
-    values::{self, StoredValue},
+    prepare,
+    tables::{
+        ALERT, BENCHMARK, BRANCH, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT, SAMPLES,
+        TESTBED, Table, VERDICT,
+    },
+    writing,
 };
+use crate::model::{Alert, BenchmarkName, Environment, Measure, Report, Slug, Verdict};
 
 /// Result of storing a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub enum Insertion {
 /// Row numbers of the benchmark and the measure of each metric of a report.
 type MetricRows<'r> = HashMap<MetricKey<'r>, (i64, i64)>;
 
-/// Writes a report: its row, those of the names it uses, and sums over its contents.
+/// Writes a report: its row, its contents, and the names it uses.
 struct Writer<'c> {
     db: &'c Connection,
     project: i64,
@@ -37,7 +39,6 @@ struct Writer<'c> {
     benchmarks: HashMap<String, i64>,
     /// A report has few.
     measures: Vec<(Measure, i64)>,
-    sums: Sums,
 }
 
 impl Store {
@@ -59,18 +60,13 @@ pub(super) fn insert(db: &Connection, report: &Report) -> SqlResult<Insertion> {
     if prepare(db, "SELECT 1 FROM report WHERE uuid = ?1")?.exists([Id(report.uuid)])? {
         return Ok(Insertion::AlreadyThere);
     }
-    // The row of the report comes last, since it contains sums of the rows that refer to it.
-    db.defer_references()?;
     let project = PROJECT.find_or_insert(db, params![report.project.as_str()])?;
-    let mut writer = Writer::new(db, project, report)?;
+    let writer = Writer::new(db, project, report)?;
+    writer.report(report)?;
     let metrics = writer.metrics(report)?;
     writer.failures(report)?;
     writer.verdicts(report, &metrics)?;
     writer.alerts(report, &metrics)?;
-    let checksum = writer.report(report)?;
-    let mut total = Total::read(db)?;
-    total.reports.add(checksum);
-    total.write(db)?;
     Ok(Insertion::Stored)
 }
 
@@ -80,23 +76,22 @@ impl<'c> Writer<'c> {
             true => partitions::free(db, report)?,
             false => Free { report: REPORT.next(db)?, samples: SAMPLES.next(db)? },
         };
-        // Inserts all names before the first metric. The report is missing until the end, and while a reference is
-        // dangling, SQLite searches all metrics for each new name.
         let benchmarks = benchmarks(db, project, report)?;
         let measures = measures(db, report)?;
-        Ok(Self { db, project, row, samples_row, benchmarks, measures, sums: Sums::default() })
+        Ok(Self { db, project, row, samples_row, benchmarks, measures })
     }
 }
 
 impl Writer<'_> {
-    fn report(&self, report: &Report) -> SqlResult<Checksum> {
-        let Self { db, project, row, sums, .. } = self;
+    fn report(&self, report: &Report) -> SqlResult<()> {
+        let Self { db, project, row, .. } = self;
         let branch = self.named(BRANCH, report.branch.as_str())?;
         let testbed = self.named(TESTBED, report.testbed.as_str())?;
         let environment = environment(db, &report.environment)?;
         let start = report.start_point.as_ref();
         let start_branch =
             start.map(|start| self.named(BRANCH, start.branch.as_str())).transpose()?;
+        let digest = digest(report)?;
         let values = params![
             row,
             Id(report.uuid),
@@ -119,23 +114,21 @@ impl Writer<'_> {
             report.environment.is_dirty,
             number(report.iterations.len()),
             report.confirms.map(Id),
-            sums.metrics,
-            sums.failures,
-            sums.alerts,
-            sums.content.whole(),
-            sums.values.whole(),
-            sums.marks.whole(),
+            number(report.metrics().count()),
+            number(report.failures().count()),
+            number(report.alerts.len()),
+            number(report.verdicts.iter().filter(|it| it.outcome.stands_out()).count()),
+            digest.as_slice(),
         ];
         REPORT.insert(db, values)
     }
 
-    fn metrics<'r>(&mut self, report: &'r Report) -> SqlResult<MetricRows<'r>> {
+    fn metrics<'r>(&self, report: &'r Report) -> SqlResult<MetricRows<'r>> {
         let mut rows = HashMap::new();
         let mut metrics = METRIC.inserter(self.db)?;
         let mut samples = SAMPLES.inserter(self.db)?;
         let mut samples_row = self.samples_row;
         let mut position = 0;
-        let mut values = Vec::new();
         for (iteration, results) in (0..).zip(&report.iterations) {
             for benchmark in &results.benchmarks {
                 let name = &benchmark.name;
@@ -145,12 +138,12 @@ impl Writer<'_> {
                     let measure_row = known.ok_or(Error::NoRow)?.1;
                     let mut own_samples = None;
                     if !metric.samples.is_empty() {
-                        let values = params![samples_row, Numbers(metric.samples.clone())];
-                        self.sums.content.add(samples.insert(values)?);
+                        let numbers = Numbers(metric.samples.clone());
+                        samples.insert(params![samples_row, numbers].iter().copied())?;
                         own_samples = Some(samples_row);
                         samples_row += 1;
                     }
-                    let checksum = metrics.insert(params![
+                    let values = params![
                         self.row,
                         benchmark_row,
                         measure_row,
@@ -161,17 +154,8 @@ impl Writer<'_> {
                         metric.lower_value,
                         metric.upper_value,
                         own_samples,
-                    ])?;
-                    let value = StoredValue {
-                        benchmark: benchmark_row,
-                        measure: measure_row,
-                        iteration,
-                        value: metric.value,
-                        has_samples: !metric.samples.is_empty(),
-                        samples: Vec::new(),
-                    };
-                    self.sums.metric(checksum, value.checksum());
-                    values.push(value);
+                    ];
+                    metrics.insert(values.iter().copied())?;
                     rows.insert((iteration, name, &measure.slug), (benchmark_row, measure_row));
                     position += 1;
                 }
@@ -179,35 +163,33 @@ impl Writer<'_> {
         }
         samples.finish()?;
         metrics.finish()?;
-        values::insert(self.db, self.row, values)?;
         Ok(rows)
     }
 
-    fn failures(&mut self, report: &Report) -> SqlResult<()> {
+    fn failures(&self, report: &Report) -> SqlResult<()> {
         let mut failures = FAILURE.inserter(self.db)?;
         for (position, (iteration, failure)) in (0_i64..).zip(report.failures()) {
             let benchmark = self.benchmarks[failure.name.as_str()];
             let values = params![self.row, position, iteration, benchmark, failure.reason];
-            self.sums.failure(failures.insert(values)?);
+            failures.insert(values.iter().copied())?;
         }
         failures.finish()
     }
 
-    fn verdicts(&mut self, report: &Report, rows: &MetricRows<'_>) -> SqlResult<()> {
+    fn verdicts(&self, report: &Report, rows: &MetricRows<'_>) -> SqlResult<()> {
         let mut verdicts = VERDICT.inserter(self.db)?;
         for (position, verdict) in (0_i64..).zip(&report.verdicts) {
             let (benchmark, measure) =
                 rows[&(verdict.iteration, &verdict.benchmark, &verdict.measure)];
             let boundary = verdict.boundary.unwrap_or_default();
             let change = verdict.change;
-            let outcome = Word(verdict.outcome);
-            let checksum = verdicts.insert(params![
+            let values = params![
                 self.row,
                 benchmark,
                 measure,
                 verdict.iteration,
                 position,
-                outcome,
+                Word(verdict.outcome),
                 verdict.test.map(Word),
                 verdict.boundary.is_some(),
                 boundary.baseline,
@@ -221,15 +203,13 @@ impl Writer<'_> {
                 verdict.smallest_visible,
                 number(verdict.points),
                 Json(&verdict.reason),
-            ])?;
-            let values = params![benchmark, measure, verdict.iteration, outcome];
-            let mark = verdict.outcome.stands_out().then(|| Checksum::of(values)).transpose()?;
-            self.sums.verdict(checksum, mark);
+            ];
+            verdicts.insert(values.iter().copied())?;
         }
         verdicts.finish()
     }
 
-    fn alerts(&mut self, report: &Report, rows: &MetricRows<'_>) -> SqlResult<()> {
+    fn alerts(&self, report: &Report, rows: &MetricRows<'_>) -> SqlResult<()> {
         let mut alerts = ALERT.inserter(self.db)?;
         for (position, alert) in (0_i64..).zip(&report.alerts) {
             let Alert { uuid, iteration, limit, status, reason, .. } = alert;
@@ -238,9 +218,7 @@ impl Writer<'_> {
             let values = params![
                 uuid, self.row, benchmark, measure, iteration, position, limit, status, reason
             ];
-            let checksum = alerts.insert(values)?;
-            let mark = Checksum::of(params![benchmark, measure, iteration, limit, status, uuid])?;
-            self.sums.alert(checksum, mark);
+            alerts.insert(values.iter().copied())?;
         }
         alerts.finish()
     }
@@ -265,7 +243,7 @@ fn benchmarks(db: &Connection, project: i64, report: &Report) -> SqlResult<HashM
     let mut inserter = BENCHMARK.inserter(db)?;
     for name in names {
         if !known.contains_key(name) {
-            inserter.insert(params![next, project, name])?;
+            inserter.insert(params![next, project, name].iter().copied())?;
             known.insert(name.to_owned(), next);
             next += 1;
         }
@@ -332,8 +310,8 @@ fn number(count: usize) -> i64 {
 /// Identifies a metric of a report: iteration, benchmark, measure.
 type MetricKey<'r> = (u32, &'r BenchmarkName, &'r Slug);
 
-pub(super) fn validate(report: &Report) -> Result<(), InvalidReport> {
-    check(report).map_err(|reason| InvalidReport { report: report.uuid, reason })
+pub(super) fn validate(report: &Report) -> Result<(), InvalidDocument> {
+    check(report).map_err(|reason| InvalidDocument { uuid: report.uuid, reason })
 }
 
 fn check(report: &Report) -> Result<(), String> {

@@ -1,16 +1,23 @@
 //! Lists the contents of a store without metrics: reports newest first, the state of a branch, names.
 
-use super::prelude::*;
-use wingbeat_sql::params_from_iter;
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_sql::{Connection, OptionalExtension as _, Row, params_from_iter};
 
 use super::{
-    census::{check_indexes, verified},
-    checksum::{BENCHMARK, damage},
-    from_row::{environment, start_point, time},
-    rows::{Conditions, newest},
+    SqlResult, Store, StoreError,
+    columns::{Id, MEASURE_COLUMNS, Text, Word, environment, limit_ns, measure, start_point, time},
+    prepare,
+    rows::{Conditions, branch_row, name_row, newest, project_row},
     withdrawals::STANDS,
 };
-use crate::adapter::Adapter;
+use crate::{
+    adapter::Adapter,
+    model::{
+        BenchmarkName, BranchName, Environment, Measure, ProjectName, Slug, Slugs, StartPoint,
+        TestbedName,
+    },
+};
 
 /// Selects reports. `None` matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -167,8 +174,6 @@ impl Store {
         let read = || {
             let project = project_row(&self.connection, project)?;
             let Some(project) = project else { return Ok(Known::default()) };
-            verified(&self.connection, BENCHMARK)?;
-            check_indexes(&self.connection, BENCHMARK.name)?;
             let (db, project) = (&self.connection, Some(project));
             let of =
                 |table: &str| format!("SELECT name FROM {table} WHERE project = ?1 ORDER BY name");
@@ -181,12 +186,16 @@ impl Store {
         };
         read().map_err(self.error("listing names"))
     }
+
+    /// The slugs of a project's measures, oldest first.
+    pub fn slugs(&self, project: &ProjectName) -> Result<Slugs, StoreError> {
+        slugs(&self.connection, project).map_err(self.error("reading the names of measures"))
+    }
 }
 
 fn reports(db: &Connection, conditions: Conditions, limit: usize) -> SqlResult<Vec<ReportSummary>> {
     let columns = "p.name AS project, r.epoch, r.end_time_ns, r.adapter, r.iterations, r.confirms,
          r.metrics, r.failures, r.alerts,
-         (SELECT count(*) FROM alert a WHERE a.report = r.id) AS alerts_found,
          (SELECT count(*) FROM alert a WHERE a.report = r.id AND 'active' = coalesce(
              (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
               ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status)) AS active_alerts";
@@ -195,10 +204,6 @@ fn reports(db: &Connection, conditions: Conditions, limit: usize) -> SqlResult<V
 
 fn summary(row: &Row<'_>) -> SqlResult<ReportSummary> {
     let count = |column: &str| row.get::<_, i64>(column).map(i64::unsigned_abs);
-    let alerts = count("alerts")?;
-    if count("alerts_found")? != alerts {
-        return Err(damage("alerts of a report are missing"));
-    }
     Ok(ReportSummary {
         uuid: row.get::<_, Id>("uuid")?.0,
         project: row.get::<_, Text<_>>("project")?.0,
@@ -213,7 +218,7 @@ fn summary(row: &Row<'_>) -> SqlResult<ReportSummary> {
         iterations: row.get("iterations")?,
         metrics: count("metrics")?,
         failures: count("failures")?,
-        alerts,
+        alerts: count("alerts")?,
         active_alerts: count("active_alerts")?,
         confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
     })
@@ -249,4 +254,27 @@ where
 {
     let name = |row: &Row<'_>| row.get::<_, Text<T>>(0).map(|text| text.0);
     prepare(db, sql)?.query_map(params_from_iter(of), name)?.collect()
+}
+
+fn slugs(db: &Connection, project: &ProjectName) -> SqlResult<Slugs> {
+    let sql = format!("SELECT q.id, {MEASURE_COLUMNS} FROM measure q ORDER BY q.id");
+    let rows = prepare(db, &sql)?
+        .query_map([], |row| Ok((row.get::<_, i64>(0)?, measure(row)?)))?
+        .collect::<SqlResult<Vec<_>>>()?;
+    let mut slugs = Slugs::default();
+    for (row, measure) in &rows {
+        let shares = |other: &Measure| other.slug == measure.slug && !other.is(measure);
+        // Ownership matters only if several names share a slug. It takes a search.
+        if !rows.iter().any(|(_, other)| shares(other)) || uses_measure(db, project, *row)? {
+            slugs.of(measure);
+        }
+    }
+    Ok(slugs)
+}
+
+fn uses_measure(db: &Connection, project: &ProjectName, measure: i64) -> SqlResult<bool> {
+    let Some(project) = project_row(db, project)? else { return Ok(false) };
+    let sql = "SELECT 1 FROM report r CROSS JOIN metric m ON m.report = r.id
+               WHERE r.project = ?1 AND m.measure = ?2 LIMIT 1";
+    prepare(db, sql)?.exists([project, measure])
 }

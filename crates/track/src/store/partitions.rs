@@ -6,7 +6,11 @@
 //! the measurement, unless a later month has already begun. So a store copied in order of time is partitioned by the
 //! months of measurement, and a late report goes into the newest month.
 
-use super::prelude::*;
+use time::OffsetDateTime;
+use wingbeat_sql::Connection;
+
+use super::{SqlResult, prepare};
+use crate::model::Report;
 
 /// Bits of a row number below the month.
 const SEQUENCE_BITS: u32 = 32;

@@ -1,17 +1,29 @@
 //! Profiles of benchmarks, stored with the reports that they explain. A profile is a separate record that is only ever
 //! added, like a withdrawal. Its content is deleted by [retention](super::Retention).
 
-use super::prelude::*;
-use wingbeat_sql::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef, Written};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_sql::{
+    Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql,
+    ToSqlOutput, ValueRef, Written, params,
+};
 
 use super::{
-    InvalidReport,
-    checksum::{Checksum, PROFILE, damage},
-    from_row::time,
-    sums::Total,
+    InvalidDocument, SqlResult, Store, StoreError,
+    columns::{Id, Text, Time, Word, limit_ns, time, time_ns},
+    document::Kind,
+    entries::is_known,
+    error::damage,
+    prepare,
+    rows::{name_row, project_row},
+    tables::PROFILE,
     withdrawals::STANDS,
+    writing,
 };
-use crate::model::{PROFILE_BYTES_MAX, Profile, ProfileHash, ProfileInfo, ProfileKind};
+use crate::model::{
+    BenchmarkName, BranchName, PROFILE_BYTES_MAX, Profile, ProfileHash, ProfileInfo, ProfileKind,
+    Report,
+};
 
 impl ToSql for ProfileHash {
     fn to_sql(&self) -> Written<'_> {
@@ -69,9 +81,9 @@ impl Store {
     }
 }
 
-pub(super) fn validate_profile(profile: &Profile) -> Result<(), InvalidReport> {
+pub(super) fn validate_profile(profile: &Profile) -> Result<(), InvalidDocument> {
     let about = &profile.about;
-    let invalid = |reason: String| Err(InvalidReport { report: about.uuid, reason });
+    let invalid = |reason: String| Err(InvalidDocument { uuid: about.uuid, reason });
     if time_ns(about.time).is_none() {
         return invalid(format!("its time {} is not between the years 1677 and 2262", about.time));
     }
@@ -97,8 +109,7 @@ pub(super) fn validate_profile(profile: &Profile) -> Result<(), InvalidReport> {
 /// Stores a profile, and returns whether it is new.
 pub(super) fn insert_profile(db: &Connection, profile: &Profile) -> SqlResult<bool> {
     let Profile { about, pprof } = profile;
-    let known = "SELECT 1 FROM profile WHERE uuid = ?1";
-    if prepare(db, known)?.exists([Id(about.uuid)])? {
+    if is_known(db, Kind::Profile, about.uuid)? {
         return Ok(false);
     }
     let ProfileInfo { uuid, report, benchmark, kind, tool, time, samples, sha256, bytes } = about;
@@ -117,10 +128,7 @@ pub(super) fn insert_profile(db: &Connection, profile: &Profile) -> SqlResult<bo
         sha256,
         bytes
     ];
-    let checksum = PROFILE.insert(db, values)?;
-    let mut total = Total::read(db)?;
-    total.profiles.add(checksum);
-    total.write(db)?;
+    PROFILE.insert(db, values)?;
     if let Some(pprof) = pprof {
         let sql =
             "INSERT INTO profile_content (hash, pprof) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
@@ -143,12 +151,6 @@ pub(super) fn info(row: &Row<'_>) -> SqlResult<ProfileInfo> {
         sha256: row.get("hash")?,
         bytes: number("bytes")?,
     })
-}
-
-/// Reads and verifies a row with the columns of [`PROFILE`].
-pub(super) fn verified(row: &Row<'_>) -> SqlResult<(ProfileInfo, Checksum)> {
-    let checksum = PROFILE.verify(row, 0)?;
-    Ok((info(row)?, checksum))
 }
 
 /// A profile with its content, if available.
@@ -175,7 +177,7 @@ fn profiles(db: &Connection, report: Uuid) -> SqlResult<Vec<ProfileInfo>> {
         PROFILE.select()
     );
     let mut statement = prepare(db, &sql)?;
-    statement.query_map([Id(report)], |row| Ok(verified(row)?.0))?.collect()
+    statement.query_map([Id(report)], info)?.collect()
 }
 
 fn before(
@@ -194,11 +196,9 @@ fn before(
     let start = report.start_point.as_ref();
     let start_branch = start.map(|start| row(&start.branch)).transpose()?.flatten();
     let until = start.and_then(|start| start.until).map_or(i64::MAX, limit_ns);
-    let columns: Vec<_> =
-        PROFILE.columns().chain(["checksum"]).map(|it| format!("pr.{it}")).collect();
     // An alert's benchmark is a row of names.
     let sql = format!(
-        "SELECT {} FROM report r
+        "SELECT pr.* FROM report r
          CROSS JOIN profile pr ON pr.report = r.uuid
          WHERE r.project = ?1 AND r.testbed = ?2 AND r.confirms IS NULL AND r.uuid <> ?3
            AND r.start_time_ns <= ?4
@@ -209,8 +209,7 @@ fn before(
                SELECT 1 FROM alert a JOIN benchmark b ON b.id = a.benchmark
                WHERE a.report = r.id AND (?10 IS NULL OR b.name = ?10)))
            AND {STANDS}
-         ORDER BY r.branch = ?5 DESC, r.start_time_ns DESC, r.uuid DESC LIMIT 1",
-        columns.join(", ")
+         ORDER BY r.branch = ?5 DESC, r.start_time_ns DESC, r.uuid DESC LIMIT 1"
     );
     let values = params![
         project,
@@ -225,5 +224,5 @@ fn before(
         benchmark.map(BenchmarkName::as_str),
         latest.is_some()
     ];
-    prepare(db, &sql)?.query_row(values, |row| Ok(verified(row)?.0)).optional()
+    prepare(db, &sql)?.query_row(values, info).optional()
 }

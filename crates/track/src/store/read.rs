@@ -1,35 +1,46 @@
 //! Reads a report as stored, or with the current status of its alerts.
 
-use super::prelude::*;
+use uuid::Uuid;
+use wingbeat_sql::{Connection, Error, OptionalExtension as _, Row};
 
 use super::{
-    alerts,
-    checksum::{FAILURE, METRIC, REPORT, VERDICT},
-    columns::Json,
-    from_row::{ENVIRONMENT, environment, start_point, time},
-    sums::{Part, Scope, verify_report},
+    SqlResult, Store, StoreError, alerts,
+    columns::{ENVIRONMENT_COLUMNS, Id, Json, Numbers, Text, Word, environment, start_point, time},
+    document::{Digest, digest},
+    error::damage,
+    many, prepare,
+    rows::Names,
+    tables::{ALERT, FAILURE, METRIC, VERDICT},
     withdrawals::STANDS,
 };
+use crate::model::{
+    Alert, BenchmarkName, BenchmarkResults, Boundary, Change, FailedBenchmark, Metric, Report,
+    Results, Slug, Verdict,
+};
 
-/// Which status of alerts to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Alerts {
-    Raised,
-    /// With their current status.
-    Present,
-}
+/// Number of samples fetched at a time from PostgreSQL.
+pub(super) const SAMPLES_AT_ONCE: usize = 4_096;
 
 impl Store {
     /// The report of that UUID, unless withdrawn, with the current status of its alerts.
     pub fn report(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
-        self.find(uuid, |db, row| read(db, row, Alerts::Present))
+        self.find(uuid, |db, row| {
+            let mut report = read(db, row)?;
+            for alert in &mut report.alerts {
+                if let Some(last) = alerts::last_change(db, alert.uuid)? {
+                    (alert.status, alert.reason) = (last.status, last.reason);
+                }
+            }
+            Ok(report)
+        })
     }
 
     /// Like [`Store::report`], without verdicts and alerts, which would double the time.
     pub fn measured(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
         self.find(uuid, |db, row| {
-            let view = db.view()?;
-            verified(&view, row, Scope::Measured)
+            let mut report = head(db, row)?;
+            measured(db, row, &mut report, &mut Names::prepare(db)?)?;
+            Ok(report)
         })
     }
 
@@ -39,41 +50,55 @@ impl Store {
         read: impl FnOnce(&Connection, i64) -> SqlResult<Report>,
     ) -> Result<Option<Report>, StoreError> {
         let read = || {
+            // A consistent view of the store despite concurrent writes.
+            let view = self.connection.view()?;
             let sql = format!("SELECT id FROM report r WHERE uuid = ?1 AND {STANDS}");
-            let row = prepare(&self.connection, &sql)?
-                .query_row([Id(uuid)], |row| row.get(0))
-                .optional()?;
-            row.map(|row| read(&self.connection, row)).transpose()
+            let row = prepare(&view, &sql)?.query_row([Id(uuid)], |row| row.get(0)).optional()?;
+            row.map(|row| read(&view, row)).transpose()
         };
         read().map_err(self.error("reading a report"))
     }
 }
 
-pub(super) fn read(db: &Connection, row: i64, which: Alerts) -> SqlResult<Report> {
-    // A consistent view of the store despite concurrent writes.
-    let view = db.is_autocommit().then(|| db.view()).transpose()?;
-    let mut report = verified(db, row, Scope::All)?;
-    if which == Alerts::Present {
-        for alert in &mut report.alerts {
-            if let Some(last) = alerts::last_change(db, alert.uuid)? {
-                (alert.status, alert.reason) = (last.status, last.reason);
-            }
-        }
+/// A report with its alerts as raised. Requires a transaction for a consistent view.
+pub(super) fn read(db: &Connection, row: i64) -> SqlResult<Report> {
+    let mut report = head(db, row)?;
+    let mut names = Names::prepare(db)?;
+    measured(db, row, &mut report, &mut names)?;
+    let sql = format!("{} WHERE report = ?1 ORDER BY position", VERDICT.select());
+    let mut statement = prepare(db, &sql)?;
+    let mut rows = statement.query([row])?;
+    while let Some(row) = &rows.next()? {
+        let (benchmark, measure) = named(&mut names, row, 1)?;
+        report.verdicts.push(verdict(row, benchmark, measure)?);
     }
-    drop(view);
+    let sql = format!("{} WHERE report = ?1 ORDER BY position", ALERT.select());
+    let mut statement = prepare(db, &sql)?;
+    let mut rows = statement.query([row])?;
+    while let Some(row) = &rows.next()? {
+        let (benchmark, measure) = named(&mut names, row, 2)?;
+        report.alerts.push(alert(row, benchmark, measure)?);
+    }
     Ok(report)
 }
 
-/// A report with the contents in this scope, each row verified.
-fn verified(db: &Connection, row: i64, scope: Scope) -> SqlResult<Report> {
-    let mut content = Content::default();
-    let whole = format!("{} WHERE id = ?1", REPORT.select());
-    prepare(db, &whole)?
-        .query_row([row], |row| verify_report(db, row, scope, &mut |part| content.take(part)))?;
+/// Like [`read`], and compares the report with its digest.
+pub(super) fn verified(db: &Connection, row: i64) -> SqlResult<Report> {
+    let report = read(db, row)?;
+    let sql = "SELECT digest FROM report WHERE id = ?1";
+    let stored: Digest = prepare(db, sql)?.query_row([row], |row| row.get(0))?;
+    match digest(&report)? == stored {
+        true => Ok(report),
+        false => Err(damage(format!("the report {} differs from what was stored", report.uuid))),
+    }
+}
+
+/// A report without its contents: with the right number of iterations, all empty.
+fn head(db: &Connection, row: i64) -> SqlResult<Report> {
     let sql = format!(
         "SELECT r.uuid, p.name AS project, b.name AS branch, t.name AS testbed, r.hash,
                 r.epoch, s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max,
-                r.start_time_ns, r.end_time_ns, r.adapter, r.iterations, r.confirms, {ENVIRONMENT}
+                r.start_time_ns, r.end_time_ns, r.adapter, r.iterations, r.confirms, {ENVIRONMENT_COLUMNS}
          FROM report r
          JOIN project p ON p.id = r.project
          JOIN branch b ON b.id = r.branch
@@ -82,30 +107,73 @@ fn verified(db: &Connection, row: i64, scope: Scope) -> SqlResult<Report> {
          LEFT JOIN branch s ON s.id = r.start_branch
          WHERE r.id = ?1"
     );
-    let mut report = prepare(db, &sql)?.query_row([row], head)?;
-    content.put_into(&mut report)?;
-    Ok(report)
+    prepare(db, &sql)?.query_row([row], |row| {
+        Ok(Report {
+            uuid: row.get::<_, Id>("uuid")?.0,
+            project: row.get::<_, Text<_>>("project")?.0,
+            branch: row.get::<_, Text<_>>("branch")?.0,
+            hash: row.get("hash")?,
+            epoch: row.get("epoch")?,
+            start_point: start_point(row)?,
+            testbed: row.get::<_, Text<_>>("testbed")?.0,
+            start_time: time(row, "start_time_ns")?,
+            end_time: time(row, "end_time_ns")?,
+            adapter: row.get::<_, Word<_>>("adapter")?.0,
+            environment: environment(row)?,
+            iterations: vec![Results::default(); row.get::<_, u32>("iterations")? as usize],
+            verdicts: Vec::new(),
+            alerts: Vec::new(),
+            confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
+        })
+    })
 }
 
-/// A report without its contents: with the right number of iterations, all empty.
-fn head(row: &Row<'_>) -> SqlResult<Report> {
-    Ok(Report {
-        uuid: row.get::<_, Id>("uuid")?.0,
-        project: row.get::<_, Text<_>>("project")?.0,
-        branch: row.get::<_, Text<_>>("branch")?.0,
-        hash: row.get("hash")?,
-        epoch: row.get("epoch")?,
-        start_point: start_point(row)?,
-        testbed: row.get::<_, Text<_>>("testbed")?.0,
-        start_time: time(row, "start_time_ns")?,
-        end_time: time(row, "end_time_ns")?,
-        adapter: row.get::<_, Word<_>>("adapter")?.0,
-        environment: environment(row)?,
-        iterations: vec![Results::default(); row.get::<_, u32>("iterations")? as usize],
-        verdicts: Vec::new(),
-        alerts: Vec::new(),
-        confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
-    })
+/// Reads the metrics and failures of a report.
+fn measured(
+    db: &Connection,
+    report_row: i64,
+    report: &mut Report,
+    names: &mut Names<'_>,
+) -> SqlResult<()> {
+    let mut all_samples = many(db, "SELECT bytes FROM samples WHERE id = ?1", SAMPLES_AT_ONCE)?;
+    let sql = format!("{} WHERE report = ?1 ORDER BY position", METRIC.select());
+    let mut statement = prepare(db, &sql)?;
+    let mut rows = statement.query([report_row])?;
+    names.expect_benchmarks(rows.ahead(1));
+    all_samples.expect(rows.ahead(9));
+    while let Some(row) = &rows.next()? {
+        let mut samples = Vec::new();
+        if let Some(id) = row.get::<_, Option<i64>>(9)? {
+            let mut found = all_samples.query(id)?;
+            let bytes = found.next()?.ok_or_else(|| damage("samples are missing"))?;
+            samples = bytes.get::<_, Numbers>(0)?.0;
+        }
+        let metric = Metric {
+            value: row.get(6)?,
+            lower_value: row.get(7)?,
+            upper_value: row.get(8)?,
+            samples,
+        };
+        let measure = names.measure(row.get(2)?)?.clone();
+        let name = names.benchmark(row.get(1)?)?;
+        let benchmarks = &mut iteration(report, row.get(3)?)?.benchmarks;
+        if benchmarks.last().is_none_or(|last| last.name != *name) {
+            let (name, is_ignored) = (name.clone(), row.get(5)?);
+            benchmarks.push(BenchmarkResults { name, is_ignored, metrics: Vec::new() });
+        }
+        if let Some(benchmark) = benchmarks.last_mut() {
+            benchmark.metrics.push((measure, metric));
+        }
+    }
+    let sql = format!("{} WHERE report = ?1 ORDER BY position", FAILURE.select());
+    let mut statement = prepare(db, &sql)?;
+    let mut rows = statement.query([report_row])?;
+    while let Some(row) = &rows.next()? {
+        let name = names.benchmark(row.get(3)?)?.clone();
+        let failure = FailedBenchmark { name, reason: row.get(4)? };
+        iteration(report, row.get(2)?)?.failures.push(failure);
+    }
+    Ok(())
 }
 
 fn iteration(report: &mut Report, number: u32) -> SqlResult<&mut Results> {
@@ -113,93 +181,23 @@ fn iteration(report: &mut Report, number: u32) -> SqlResult<&mut Results> {
     report.iterations.get_mut(number as usize).ok_or_else(missing)
 }
 
-/// The contents of a report, each with its position.
-#[derive(Default)]
-struct Content {
-    metrics: Vec<(i64, StoredMetric)>,
-    failures: Vec<(i64, (u32, FailedBenchmark))>,
-    verdicts: Vec<(i64, Verdict)>,
-    alerts: Vec<(i64, Alert)>,
+/// The names in the columns `benchmark` and `measure`, the first of which has this number.
+fn named(names: &mut Names<'_>, row: &Row<'_>, first: usize) -> SqlResult<(BenchmarkName, Slug)> {
+    let benchmark = names.benchmark(row.get(first)?)?.clone();
+    Ok((benchmark, names.measure(row.get(first + 1)?)?.slug.clone()))
 }
 
-struct StoredMetric {
-    iteration: u32,
-    benchmark: BenchmarkName,
-    is_ignored: bool,
-    measure: Measure,
-    metric: Metric,
-}
-
-impl Content {
-    fn take(&mut self, part: Part<'_>) -> SqlResult<()> {
-        let Part { table, row, benchmark, measure, samples } = part;
-        let benchmark = benchmark.ok_or(Error::NoRow)?.clone();
-        if table == FAILURE {
-            let failure = FailedBenchmark { name: benchmark, reason: row.get(4)? };
-            self.failures.push((row.get(1)?, (row.get(2)?, failure)));
-            return Ok(());
-        }
-        let measure = measure.ok_or(Error::NoRow)?;
-        match table {
-            METRIC => {
-                let metric = Metric {
-                    value: row.get(6)?,
-                    lower_value: row.get(7)?,
-                    upper_value: row.get(8)?,
-                    samples,
-                };
-                let stored = StoredMetric {
-                    iteration: row.get(3)?,
-                    benchmark,
-                    is_ignored: row.get(5)?,
-                    measure: measure.clone(),
-                    metric,
-                };
-                self.metrics.push((row.get(4)?, stored));
-            }
-            VERDICT => {
-                let verdict = verdict(&row, benchmark, measure.slug.clone())?;
-                self.verdicts.push((row.get(4)?, verdict));
-            }
-            _ => {
-                let alert = Alert {
-                    uuid: row.get::<_, Id>(0)?.0,
-                    iteration: row.get(4)?,
-                    benchmark,
-                    measure: measure.slug.clone(),
-                    limit: row.get::<_, Word<_>>(6)?.0,
-                    status: row.get::<_, Word<_>>(7)?.0,
-                    reason: row.get(8)?,
-                };
-                self.alerts.push((row.get(5)?, alert));
-            }
-        }
-        Ok(())
-    }
-
-    fn put_into(self, report: &mut Report) -> SqlResult<()> {
-        for stored in by_position(self.metrics) {
-            let StoredMetric { iteration, benchmark: name, is_ignored, measure, metric } = stored;
-            let benchmarks = &mut self::iteration(report, iteration)?.benchmarks;
-            if benchmarks.last().is_none_or(|last| last.name != name) {
-                benchmarks.push(BenchmarkResults { name, is_ignored, metrics: Vec::new() });
-            }
-            if let Some(benchmark) = benchmarks.last_mut() {
-                benchmark.metrics.push((measure, metric));
-            }
-        }
-        for (iteration, failure) in by_position(self.failures) {
-            self::iteration(report, iteration)?.failures.push(failure);
-        }
-        report.verdicts = by_position(self.verdicts).collect();
-        report.alerts = by_position(self.alerts).collect();
-        Ok(())
-    }
-}
-
-fn by_position<T>(mut parts: Vec<(i64, T)>) -> impl Iterator<Item = T> {
-    parts.sort_by_key(|(position, _)| *position);
-    parts.into_iter().map(|(_, part)| part)
+/// Reads an alert from the columns of [`ALERT`].
+fn alert(row: &Row<'_>, benchmark: BenchmarkName, measure: Slug) -> SqlResult<Alert> {
+    Ok(Alert {
+        uuid: row.get::<_, Id>(0)?.0,
+        iteration: row.get(4)?,
+        benchmark,
+        measure,
+        limit: row.get::<_, Word<_>>(6)?.0,
+        status: row.get::<_, Word<_>>(7)?.0,
+        reason: row.get(8)?,
+    })
 }
 
 /// Reads a verdict from the columns of [`VERDICT`].

@@ -1,12 +1,16 @@
 //! Renames a branch, a testbed or a benchmark. Rows refer to it by number, so its history is kept.
 
-use super::prelude::*;
-use wingbeat_sql::{Value, ValueRef, params_from_iter};
+use wingbeat_sql::{Connection, params};
 
 use super::{
-    checksum::{BENCHMARK, BRANCH, Checksum, PROFILE, REPORT, TESTBED, Table},
-    sums::Total,
+    SqlResult, Store, StoreError,
+    document::digest,
+    prepare,
+    read::{read, verified},
+    rows::{name_row, project_row},
+    writing,
 };
+use crate::model::ProjectName;
 
 /// What to rename.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,11 +35,24 @@ pub enum Renamed {
 }
 
 impl Renamable {
-    fn table(self) -> Table {
+    fn table(self) -> &'static str {
         match self {
-            Self::Branch => BRANCH,
-            Self::Testbed => TESTBED,
-            Self::Benchmark => BENCHMARK,
+            Self::Branch => "branch",
+            Self::Testbed => "testbed",
+            Self::Benchmark => "benchmark",
+        }
+    }
+
+    /// The condition that the report `r` has the name of row `?1` in its document.
+    fn condition(self) -> &'static str {
+        match self {
+            Self::Branch => "r.branch = ?1 OR r.start_branch = ?1",
+            Self::Testbed => "r.testbed = ?1",
+            Self::Benchmark => {
+                "r.project = (SELECT project FROM benchmark WHERE id = ?1)
+                 AND (EXISTS (SELECT 1 FROM metric m WHERE m.report = r.id AND m.benchmark = ?1)
+                      OR EXISTS (SELECT 1 FROM failure f WHERE f.report = r.id AND f.benchmark = ?1))"
+            }
         }
     }
 }
@@ -43,6 +60,8 @@ impl Renamable {
 impl Store {
     /// Renames. If the new name is taken, `merges` merges both; values of two benchmarks are never merged into one
     /// series. The caller has validated the new name.
+    ///
+    /// Documents of reports have names, so their digests are computed again. A report that is damaged is an error.
     pub fn rename(
         &mut self,
         project: &ProjectName,
@@ -52,11 +71,10 @@ impl Store {
     ) -> Result<Renamed, StoreError> {
         let rename = || {
             let transaction = writing(&self.connection)?;
-            let table = what.table();
-            let row = |name| match project_row(&transaction, project)? {
-                Some(project) => name_row(&transaction, table.name, project, name),
-                None => Ok(None),
+            let Some(project) = project_row(&transaction, project)? else {
+                return Ok(Renamed::Missing);
             };
+            let row = |name| name_row(&transaction, what.table(), project, name);
             let done = match (row(old)?, row(new)?) {
                 (None, _) => return Ok(Renamed::Missing),
                 (Some(old), Some(new)) if old == new => return Ok(Renamed::Done),
@@ -64,15 +82,21 @@ impl Store {
                     return Ok(Renamed::Taken);
                 }
                 (Some(row), Some(target)) => {
-                    let reports = merge(&transaction, table, row, target)?;
-                    Renamed::Merged { reports }
+                    let mut reports = reports(&transaction, what, row)?;
+                    reports.extend(reports_that_start_on(&transaction, what, (row, target))?);
+                    changed(&transaction, &reports, || merge(&transaction, what, row, target))
+                        .map(|reports| Renamed::Merged { reports })?
                 }
                 (Some(row), None) => {
-                    name(&transaction, table, row, new)?;
-                    if what == Renamable::Benchmark {
-                        rename_profiles(&transaction, row, (old, new))?;
-                    }
-                    Renamed::Done
+                    let reports = reports(&transaction, what, row)?;
+                    changed(&transaction, &reports, || {
+                        let sql = format!("UPDATE {} SET name = ?2 WHERE id = ?1", what.table());
+                        prepare(&transaction, &sql)?.execute(params![row, new])?;
+                        if what == Renamable::Benchmark {
+                            rename_profiles(&transaction, project, (old, new))?;
+                        }
+                        Ok(Renamed::Done)
+                    })?
                 }
             };
             transaction.commit()?;
@@ -82,92 +106,66 @@ impl Store {
     }
 }
 
-/// Writes the new name into its row.
-fn name(db: &Connection, table: Table, row: i64, new: &str) -> SqlResult<()> {
-    let sql = format!("SELECT project FROM {} WHERE id = ?1", table.name);
-    let project: i64 = prepare(db, &sql)?.query_row([row], |row| row.get(0))?;
-    let checksum = Checksum::of(params![row, project, new])?.short();
-    let sql = format!("UPDATE {} SET name = ?2, checksum = ?3 WHERE id = ?1", table.name);
-    prepare(db, &sql)?.execute(params![row, new, checksum])?;
-    Ok(())
+/// The reports with this name, by row.
+fn reports(db: &Connection, what: Renamable, row: i64) -> SqlResult<Vec<i64>> {
+    let sql = format!("SELECT r.id FROM report r WHERE {}", what.condition());
+    prepare(db, &sql)?.query_map([row], |row| row.get(0))?.collect()
 }
 
-/// Moves the reports of one branch or testbed to another. A branch that started from the other loses its start point:
-/// the other's reports are its history.
-fn merge(db: &Connection, table: Table, row: i64, target: i64) -> SqlResult<usize> {
-    let is_branch = table == BRANCH;
-    let column = |name| REPORT.columns().position(|known| known == name);
-    let own = column(table.name);
-    let starts = ["start_branch", "start_hash", "start_until_ns", "start_versions_max"].map(column);
-    let condition =
-        if is_branch { "branch IN (?1, ?2) OR start_branch = ?1" } else { "testbed IN (?1, ?2)" };
-    let sql = format!("{} WHERE {condition}", REPORT.select());
-    let reports = prepare(db, &sql)?
-        .query_map([row, target], |row| {
-            let checksum = REPORT.verify(row, 0)?;
-            let values = (0..REPORT.columns().count()).map(|at| row.get(at));
-            Ok((values.collect::<SqlResult<Vec<Value>>>()?, checksum))
-        })?
-        .collect::<SqlResult<Vec<_>>>()?;
-    let names = REPORT.columns().zip(2..);
-    let set: Vec<_> = names.map(|(name, number)| format!("{name} = ?{number}")).collect();
-    let sql = format!("UPDATE report SET checksum = ?1, {} WHERE id = ?2", set.join(", "));
-    let mut update = prepare(db, &sql)?;
-    let mut total = Total::read(db)?;
-    let (old, new) = (Value::Integer(row), Value::Integer(target));
-    let mut moved = 0;
-    for (mut values, before) in reports {
-        let untouched = values.clone();
-        for at in [own, starts[0].filter(|_| is_branch)].into_iter().flatten() {
-            if values[at] == old {
-                values[at] = new.clone();
-                moved += usize::from(Some(at) == own);
-            }
-        }
-        if is_branch
-            && starts[0].is_some_and(|start| own.is_some_and(|own| values[start] == values[own]))
-        {
-            starts.into_iter().flatten().for_each(|at| values[at] = Value::Null);
-        }
-        if values == untouched {
-            continue;
-        }
-        let read: Vec<ValueRef<'_>> = values.iter().map(ValueRef::from).collect();
-        let checksum = Checksum::of_read(&read);
-        let short = Value::from(checksum.short());
-        update.execute(params_from_iter([short].into_iter().chain(values)))?;
-        total.reports.sum.replace(before, checksum);
+/// Reports of a branch that starts on the branch that it becomes one with. They lose their start point.
+fn reports_that_start_on(
+    db: &Connection,
+    what: Renamable,
+    (row, target): (i64, i64),
+) -> SqlResult<Vec<i64>> {
+    if what != Renamable::Branch {
+        return Ok(Vec::new());
     }
-    total.write(db)?;
-    let sql = format!("DELETE FROM {} WHERE id = ?1", table.name);
+    let sql = "SELECT id FROM report WHERE branch = ?2 AND start_branch = ?2 AND ?1 <> ?2";
+    prepare(db, sql)?.query_map([row, target], |row| row.get(0))?.collect()
+}
+
+/// Verifies reports, changes their documents, and computes their digests again.
+fn changed<T>(
+    db: &Connection,
+    reports: &[i64],
+    change: impl FnOnce() -> SqlResult<T>,
+) -> SqlResult<T> {
+    for report in reports {
+        verified(db, *report)?;
+    }
+    let done = change()?;
+    for report in reports {
+        let digest = digest(&read(db, *report)?)?;
+        let sql = "UPDATE report SET digest = ?2 WHERE id = ?1";
+        prepare(db, sql)?.execute(params![report, digest.as_slice()])?;
+    }
+    Ok(done)
+}
+
+/// Moves the reports of one branch or testbed to another, and returns their number. A branch that started from the
+/// other loses its start point: the other's reports are its history.
+fn merge(db: &Connection, what: Renamable, row: i64, target: i64) -> SqlResult<usize> {
+    let table = what.table();
+    let sql = format!("UPDATE report SET {table} = ?2 WHERE {table} = ?1");
+    let moved = prepare(db, &sql)?.execute([row, target])?;
+    if what == Renamable::Branch {
+        let sql = "UPDATE report SET start_branch = ?2 WHERE start_branch = ?1";
+        prepare(db, sql)?.execute([row, target])?;
+        let sql = "UPDATE report SET start_branch = NULL, start_hash = NULL, start_until_ns = NULL,
+                       start_versions_max = NULL
+                   WHERE branch = ?1 AND start_branch = ?1";
+        prepare(db, sql)?.execute([target])?;
+    }
+    let sql = format!("DELETE FROM {table} WHERE id = ?1");
     prepare(db, &sql)?.execute([row])?;
     Ok(moved)
 }
 
 /// Profiles refer to their benchmark by text.
-fn rename_profiles(db: &Connection, benchmark: i64, (old, new): (&str, &str)) -> SqlResult<()> {
-    let sql = format!(
-        "SELECT {} FROM profile pr JOIN report r ON r.uuid = pr.report
-         JOIN benchmark b ON b.project = r.project WHERE b.id = ?1 AND pr.benchmark = ?2",
-        PROFILE.list("pr")
-    );
-    let at = PROFILE.columns().position(|name| name == "benchmark").unwrap_or_default();
-    let profiles = prepare(db, &sql)?
-        .query_map(params![benchmark, old], |row| {
-            let before = PROFILE.verify(row, 0)?;
-            let mut values = (0..PROFILE.columns().count())
-                .map(|at| row.get_ref(at))
-                .collect::<SqlResult<Vec<_>>>()?;
-            values[at] = ValueRef::Text(new.as_bytes());
-            let uuid: Vec<u8> = row.get(0)?;
-            Ok((uuid, before, Checksum::of_read(&values)))
-        })?
-        .collect::<SqlResult<Vec<_>>>()?;
-    let sql = "UPDATE profile SET benchmark = ?2, checksum = ?3 WHERE uuid = ?1";
-    let mut total = Total::read(db)?;
-    for (uuid, before, checksum) in profiles {
-        prepare(db, sql)?.execute(params![uuid, new, checksum.short()])?;
-        total.profiles.sum.replace(before, checksum);
-    }
-    total.write(db)
+fn rename_profiles(db: &Connection, project: i64, (old, new): (&str, &str)) -> SqlResult<()> {
+    let sql = "UPDATE profile SET benchmark = ?3 WHERE benchmark = ?2
+               AND report IN (SELECT uuid FROM report WHERE project = ?1)";
+    prepare(db, sql)?.execute(params![project, old, new])?;
+    Ok(())
 }

@@ -6,10 +6,12 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use super::prelude::*;
+use wingbeat_sql::{Connection, Row, params};
 
-use super::withdrawals::STANDS;
-use crate::model::ProfileHash;
+use super::{
+    SqlResult, Store, StoreError, prepare, rows::project_row, withdrawals::STANDS, writing,
+};
+use crate::model::{ProfileHash, ProjectName};
 
 /// Which profile contents of a project are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,20 +2,24 @@
 
 use std::collections::hash_map::Entry;
 
-use super::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Serialize, Serializer};
-use wingbeat_sql::Many;
+use time::OffsetDateTime;
+use wingbeat_sql::{Connection, Many, Row};
 
 use super::{
-    census::check_indexes,
-    checksum::{BENCHMARK, Checksum, METRIC, Table, VERDICT},
-    from_row::time,
-    lookup::Names,
-    past::{
-        Marks, MetricRow, REPORTS_AT_ONCE, SUMS, StoredReport, in_order, metric_key, past_report,
+    SqlResult, Store, StoreError,
+    columns::{Text, limit_ns, time},
+    history::{
+        Marks, MetricRow, PAST_COLUMNS, REPORTS_AT_ONCE, StoredReport, in_order, metric_key,
+        past_report,
     },
-    rows::{Conditions, is_one_of, newest},
+    many, prepare,
+    rows::{Conditions, Names, is_one_of, name_row, newest, project_row},
+};
+use crate::model::{
+    AlertStatus, BenchmarkName, Boundary, BranchName, Limit, Measure, Outcome, PastReport,
+    ProjectName, Slug, TestbedName,
 };
 
 /// What to plot. An empty list matches everything.
@@ -178,13 +182,10 @@ fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
     let Some(conditions) = conditions(&view, query)? else { return Ok(Plot::default()) };
     let names: Vec<_> = query.benchmarks.iter().map(BenchmarkName::as_str).collect();
     let benchmarks = rows_of(&view, "benchmark", project, &names)?;
-    if benchmarks.is_some() {
-        // A benchmark lost from the index would be missing from the plot silently.
-        check_indexes(&view, BENCHMARK.name)?;
-    }
     let measures = measure_rows(&view, &query.measures)?;
-    let columns =
-        format!("r.id AS row, r.branch AS branch_row, r.testbed AS testbed_row, r.metrics, {SUMS}");
+    let columns = format!(
+        "r.id AS row, r.branch AS branch_row, r.testbed AS testbed_row, r.metrics, {PAST_COLUMNS}"
+    );
     let mut sources = newest(&view, &columns, conditions, query.reports_max, source)?;
     sources.reverse();
     let mut metrics =
@@ -206,8 +207,8 @@ fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
                     plot.series.push(PlotSeries {
                         branch: source.report.report.branch.clone(),
                         testbed: source.testbed_name.clone(),
-                        benchmark: names.benchmark(benchmark)?,
-                        measure: names.measure(measure)?,
+                        benchmark: names.benchmark(benchmark)?.clone(),
+                        measure: names.measure(measure)?.clone(),
                         points: Vec::new(),
                     });
                     *entry.insert(plot.series.len() - 1)
@@ -247,8 +248,12 @@ struct Metrics<'c> {
     marks: Marks<'c>,
     /// Benchmarks to keep, if whole reports are read.
     wanted: Option<FxHashSet<i64>>,
-    is_all: bool,
 }
+
+const METRICS: &str =
+    "SELECT benchmark, measure, iteration, position, value, lower, upper FROM metric WHERE";
+
+const BOUNDARIES: &str = "SELECT benchmark, measure, iteration, has_boundary, baseline, lower_limit, upper_limit FROM verdict WHERE";
 
 impl<'c> Metrics<'c> {
     /// Prepares to read these reports, in this order. `None` means all benchmarks, or all measures.
@@ -258,7 +263,6 @@ impl<'c> Metrics<'c> {
         sources: &[Source],
     ) -> SqlResult<Self> {
         let stored: i64 = sources.iter().map(|source| source.metrics).sum();
-        let is_all = benchmarks.or(measures).is_none();
         let searches = |rows: &[i64]| i64::try_from(rows.len() * sources.len()).unwrap_or(i64::MAX);
         let scans = |rows: &[i64]| searches(rows).saturating_mul(SCANNED_MIN) > stored;
         let (scanned, searched) = match benchmarks {
@@ -274,17 +278,17 @@ impl<'c> Metrics<'c> {
         let at_once = searched.map_or(REPORTS_AT_ONCE, |rows| {
             (ROWS_AT_ONCE / rows.len().max(1)).clamp(REPORTS_AT_ONCE, FEW_ROWS_REPORTS_AT_ONCE)
         });
-        let of_report = |table: Table, order: &str| -> SqlResult<Many<'c>> {
-            let sql = format!("{} WHERE report = ?1 {among} {order}", table.select());
+        let of_report = |select: &str, order: &str| -> SqlResult<Many<'c>> {
+            let sql = format!("{select} report = ?1 {among} {order}");
             let mut statement = many(db, &sql, at_once)?;
             statement.expect(sources.iter().map(|source| source.report.row));
             Ok(statement)
         };
         let order = in_order(db);
-        let metrics = of_report(METRIC, order)?;
-        let boundaries = of_report(VERDICT, &order.replace("iteration", "iteration, position"))?;
+        let metrics = of_report(METRICS, order)?;
+        let boundaries = of_report(BOUNDARIES, &order.replace("iteration", "iteration, position"))?;
         let marks = Marks::prepare(db, sources.iter().map(|source| &source.report))?;
-        Ok(Self { metrics, boundaries, marks, wanted, is_all })
+        Ok(Self { metrics, boundaries, marks, wanted })
     }
 
     /// Passes on each metric of a report, the `at`-th in the plot, by row numbers of benchmark and measure.
@@ -295,26 +299,22 @@ impl<'c> Metrics<'c> {
         mut hand_on: impl FnMut((i64, i64), PlotPoint) -> SqlResult<()>,
     ) -> SqlResult<()> {
         let marks = self.marks.of(report)?;
-        let mut sum = Checksum::default();
         let boundaries = self.boundaries(report.row)?;
         let mut rows = self.metrics.query(report.row)?;
         while let Some(row) = &rows.next()? {
             if is_left_out(self.wanted.as_ref(), row)? {
                 continue;
             }
-            METRIC.verify(row, 0)?;
-            let key = metric_key(row, 1)?;
-            let value = row.get(6)?;
-            sum.add(Checksum::of_value(key.0, key.1, key.2, value));
+            let key = metric_key(row, 0)?;
             let mark = marks.get(&key).copied().unwrap_or_default();
             let boundary = boundaries.get(&key).copied().unwrap_or_default();
             let point = PlotPoint {
                 report: at,
                 iteration: key.2,
-                position: row.get(4)?,
-                value,
-                lower: row.get(7)?,
-                upper: row.get(8)?,
+                position: row.get(3)?,
+                value: row.get(4)?,
+                lower: row.get(5)?,
+                upper: row.get(6)?,
                 baseline: boundary.baseline,
                 lower_limit: boundary.lower_limit,
                 upper_limit: boundary.upper_limit,
@@ -323,7 +323,7 @@ impl<'c> Metrics<'c> {
             };
             hand_on((key.0, key.1), point)?;
         }
-        if self.is_all { report.verify(report.values, sum) } else { Ok(()) }
+        Ok(())
     }
 
     fn boundaries(&mut self, report: i64) -> SqlResult<FxHashMap<MetricRow, Boundary>> {
@@ -333,26 +333,25 @@ impl<'c> Metrics<'c> {
             if is_left_out(self.wanted.as_ref(), row)? {
                 continue;
             }
-            VERDICT.verify(row, 0)?;
-            if !row.get::<_, bool>(7)? {
+            if !row.get::<_, bool>(3)? {
                 continue;
             }
             let boundary = Boundary {
-                baseline: row.get(8)?,
-                lower_limit: row.get(9)?,
-                upper_limit: row.get(10)?,
+                baseline: row.get(4)?,
+                lower_limit: row.get(5)?,
+                upper_limit: row.get(6)?,
             };
             // The first of several verdicts about a metric counts.
-            boundaries.entry(metric_key(row, 1)?).or_insert(boundary);
+            boundaries.entry(metric_key(row, 0)?).or_insert(boundary);
         }
         Ok(boundaries)
     }
 }
 
-/// Whether to skip a row, whose second column is its benchmark.
+/// Whether to skip a row, whose first column is its benchmark.
 fn is_left_out(wanted: Option<&FxHashSet<i64>>, row: &Row<'_>) -> SqlResult<bool> {
     let Some(wanted) = wanted else { return Ok(false) };
-    Ok(!wanted.contains(&row.get(1)?))
+    Ok(!wanted.contains(&row.get(0)?))
 }
 
 /// The row numbers of names. `None`: no names were given, which matches everything.

@@ -1,72 +1,24 @@
-//! A whole store in one file or through a pipe: JSON lines, each a document such as a report or a change of an alert,
-//! between a header and a trailer. Only one document is in memory at a time.
-
-mod lines;
+//! A whole store in one file or through a pipe: JSON lines, each a document, between a header and a trailer. Only one
+//! document is in memory at a time.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
-    io::{self, BufRead, BufWriter, Read, Write},
+    io::{self, BufRead, BufReader, BufWriter, Read, Write},
     path::Path,
 };
 
-use super::prelude::*;
-use flate2::{Compression, write::GzEncoder};
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-
-use self::lines::Documents;
-use crate::{import, model::Profile};
+use flate2::{Compression, bufread::MultiGzDecoder, write::GzEncoder};
+use serde::Deserialize as _;
+use wingbeat_sql::{Connection, Error};
 
 use super::{
-    AlertChange, Damaged, ExchangeError, Exported, Imported, Insertion, Withdrawal,
-    check::{Listing, list_all},
-    exchange::{io_error, is_contradiction},
-    files::{
-        ChangeContent, Content, Document, FORMAT, ProfileContent, ReportContent, WithdrawalContent,
-        newer, unpacked,
-    },
-    insert::{insert, validate},
-    profiles,
-    read::{Alerts, read},
+    Document, ExchangeError, Exported, Imported, Store,
+    document::{Counts, Form, Line, NO_DOCUMENT, Origin, reason},
+    exchange::io_error,
+    folder::new_file,
+    writing,
 };
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Origin {
-    wingbeat: String,
-}
-
-/// Number of documents, for the trailer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct Counts {
-    reports: usize,
-    alert_changes: usize,
-    #[serde(default)]
-    withdrawals: usize,
-    #[serde(default)]
-    profiles: usize,
-}
-
-/// Any line, or the content of a file of a folder.
-#[derive(Debug, Deserialize)]
-struct Line {
-    #[serde(deserialize_with = "known_format")]
-    #[expect(dead_code, reason = "it is looked at while it is read")]
-    format: (),
-    export: Option<Origin>,
-    end: Option<Counts>,
-    report: Option<Box<Report>>,
-    alert_change: Option<AlertChange>,
-    withdrawal: Option<Withdrawal>,
-    profile: Option<Box<Profile>>,
-}
-
-/// Deserialized first, so that a newer format is rejected before anything else of it is read.
-fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
-    match u32::deserialize(deserializer)? {
-        0..=FORMAT => Ok(()),
-        format => Err(D::Error::custom(newer(format))),
-    }
-}
+use crate::import;
 
 impl Store {
     /// Writes everything to a new file, atomically. Damaged documents are skipped and listed.
@@ -81,9 +33,8 @@ impl Store {
         if path.exists() {
             return Err(error()(io::Error::new(io::ErrorKind::AlreadyExists, "it is there")));
         }
-        let (file, exported) = super::files::new_file(folder.unwrap_or(Path::new(".")))
-            .map_err(error())
-            .and_then(|mut file| {
+        let (file, exported) =
+            new_file(folder.unwrap_or(Path::new("."))).map_err(error()).and_then(|mut file| {
                 let exported = self.export_to(&mut file, is_gzip)?;
                 Ok((file, exported))
             })?;
@@ -110,48 +61,22 @@ impl Store {
     }
 
     fn write_lines(&self, to: &mut impl Write) -> Result<Exported, ExchangeError> {
-        let wrap = self.error("reading it for export");
-        // A consistent view of the store, so that the counts are right.
-        let view = self.connection.view().map_err(&wrap)?;
-        let Listing { reports, changes, withdrawals, profiles, damaged } =
-            list_all(&view).map_err(&wrap)?;
-        let mut exported = Exported { damaged, ..Exported::default() };
+        let failed = |error: io::Error| io_error("write", Path::new("the export"))(error);
         let wingbeat = env!("CARGO_PKG_VERSION").to_owned();
-        line(to, BTreeMap::from([("export", Origin { wingbeat })]))?;
-        for listed in reports {
-            match read(&view, listed.row, Alerts::Raised) {
-                Ok(report) => line(to, ReportContent { report })?,
-                Err(error) if is_damage(&error) => {
-                    exported.damaged.push(Damaged::report(listed.uuid, &error));
-                    continue;
-                }
-                Err(error) => return Err(wrap(error).into()),
-            }
-            exported.reports += 1;
-        }
-        for alert_change in changes {
-            line(to, ChangeContent { alert_change })?;
-            exported.alert_changes += 1;
-        }
-        for withdrawal in withdrawals {
-            line(to, WithdrawalContent { withdrawal })?;
-            exported.withdrawals += 1;
-        }
-        for about in profiles {
-            let report = about.report;
-            match profiles::whole(&view, about) {
-                Ok(profile) => line(to, ProfileContent { profile })?,
-                Err(error) if is_damage(&error) => {
-                    exported.damaged.push(Damaged::report(report, &error));
-                    continue;
-                }
-                Err(error) => return Err(wrap(error).into()),
-            }
-            exported.profiles += 1;
-        }
+        let header = serde_json::to_writer(&mut *to, &Form("export", Origin { wingbeat }));
+        header.map_err(io::Error::from).and_then(|()| to.write_all(b"\n")).map_err(failed)?;
+        let exported = self.export_documents(
+            |_| false,
+            |document| {
+                document.write(&mut *to).map_err(|error| failed(error.into()))?;
+                to.write_all(b"\n").map_err(failed)?;
+                Ok(true)
+            },
+        )?;
         let Exported { reports, alert_changes, withdrawals, profiles, .. } = exported;
         let counts = Counts { reports, alert_changes, withdrawals, profiles };
-        line(to, BTreeMap::from([("end", counts)]))?;
+        let trailer = serde_json::to_writer(&mut *to, &Form("end", counts));
+        trailer.map_err(io::Error::from).and_then(|()| to.write_all(b"\n")).map_err(failed)?;
         Ok(exported)
     }
 
@@ -188,26 +113,12 @@ impl Store {
             true => {}
         }
         let history = import::read(from, place).map_err(|error| refuse(error.to_string()))?;
-        for report in &history.reports {
-            validate(report).map_err(|error| refuse(error.to_string()))?;
-        }
-        let mut imported = Imported {
-            left_out: history.left_out_count,
-            left_out_named: history.left_out,
-            ..Imported::default()
-        };
-        let mut store = || {
-            let transaction = writing(&self.connection)?;
-            for report in &history.reports {
-                match insert(&transaction, report)? {
-                    Insertion::Stored => imported.reports += 1,
-                    Insertion::AlreadyThere => imported.already_there += 1,
-                }
-            }
-            transaction.commit()
-        };
-        store().map_err(self.error("importing reports"))?;
-        Ok(imported)
+        let (left_out, left_out_named) = (history.left_out_count, history.left_out);
+        let imported = self.import_whole(name, |db, imported| {
+            let mut reports = history.reports.into_iter();
+            reports.try_for_each(|report| take(db, &Document::Report(Box::new(report)), imported))
+        })?;
+        Ok(Imported { left_out, left_out_named, ..imported })
     }
 
     fn import_lines(
@@ -215,37 +126,28 @@ impl Store {
         mut from: Box<dyn BufRead + '_>,
         name: &Path,
     ) -> Result<Imported, ExchangeError> {
+        self.import_whole(name, |db, imported| take_lines(db, &mut from, imported))
+    }
+
+    /// Imports documents in one transaction, all or none.
+    fn import_whole(
+        &mut self,
+        name: &Path,
+        take: impl FnOnce(&Connection, &mut Imported) -> Result<(), Refusal>,
+    ) -> Result<Imported, ExchangeError> {
         let wrap = self.error("importing reports");
-        let view = writing(&self.connection).map_err(&wrap)?;
-        let imported = match take_lines(&view, &mut from) {
-            Ok(imported) => imported,
+        let transaction = writing(&self.connection).map_err(&wrap)?;
+        let mut imported = Imported::default();
+        match take(&transaction, &mut imported) {
+            Ok(()) => {}
             Err(Refusal::Store(error)) => return Err(wrap(error).into()),
             Err(Refusal::File(reason)) => {
                 return Err(ExchangeError::File { path: name.to_owned(), reason });
             }
-        };
-        view.commit().map_err(&wrap)?;
+        }
+        transaction.commit().map_err(&wrap)?;
         Ok(imported)
     }
-}
-
-const UNKNOWN: &str = "it is no report, no change of an alert, no withdrawal and no profile";
-
-/// Parses a line other than the header and the trailer.
-pub(super) fn of_line(line: &[u8]) -> Result<Content, String> {
-    let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    match line {
-        Line { report: Some(report), .. } => Ok(Content::Report(report)),
-        Line { alert_change: Some(change), .. } => Ok(Content::AlertChange(change)),
-        Line { withdrawal: Some(withdrawal), .. } => Ok(Content::Withdrawal(withdrawal)),
-        Line { profile: Some(profile), .. } => Ok(Content::Profile(profile)),
-        Line { .. } => Err(UNKNOWN.to_owned()),
-    }
-}
-
-fn line(to: &mut impl Write, content: impl Serialize) -> Result<(), ExchangeError> {
-    let written = serde_json::to_writer(&mut *to, &Document::new(content)).map_err(io::Error::from);
-    written.and_then(|()| to.write_all(b"\n")).map_err(io_error("write", Path::new("the export")))
 }
 
 enum Refusal {
@@ -259,69 +161,57 @@ impl From<Error> for Refusal {
     }
 }
 
-fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refusal> {
-    let mut imported = Imported::default();
+fn take(db: &Connection, document: &Document, imported: &mut Imported) -> Result<(), Refusal> {
+    match document.insert(db)? {
+        Ok(is_new) => imported.count(document.kind(), is_new),
+        Err(invalid) => return Err(Refusal::File(invalid.to_string())),
+    }
+    Ok(())
+}
+
+fn take_lines(
+    db: &Connection,
+    from: &mut dyn BufRead,
+    imported: &mut Imported,
+) -> Result<(), Refusal> {
     let mut counts = Counts::default();
     let (mut is_begun, mut is_ended) = (false, false);
-    let mut documents = 0_usize;
+    let mut number = 0_usize;
     let refuse = |reason: String| Err(Refusal::File(reason));
-    for line in Documents::of(from) {
-        documents += 1;
-        let line = line.map_err(|error| Refusal::File(reason(&error, documents)))?;
+    for line in Lines::of(from) {
+        number += 1;
+        let line = line.map_err(|error| Refusal::File(reason(&error, number)))?;
         if is_ended {
-            return refuse(format!("document {documents} follows the end"));
+            return refuse(format!("document {number} follows the end"));
         }
-        let content = match line {
-            Line { report: Some(report), .. } => {
-                counts.reports += 1;
-                Content::Report(report)
+        if line.export.is_some() {
+            is_begun = true;
+            continue;
+        }
+        if let Some(recorded) = line.end {
+            if recorded != counts {
+                return refuse(contradiction(counts, recorded));
             }
-            Line { alert_change: Some(change), .. } => {
-                counts.alert_changes += 1;
-                Content::AlertChange(change)
-            }
-            Line { withdrawal: Some(withdrawal), .. } => {
-                counts.withdrawals += 1;
-                Content::Withdrawal(withdrawal)
-            }
-            Line { export: Some(_), .. } => {
-                is_begun = true;
-                continue;
-            }
-            Line { end: Some(told), .. } if told == counts => {
-                is_ended = true;
-                continue;
-            }
-            Line { end: Some(told), .. } => return refuse(contradiction(counts, told)),
-            Line { profile: Some(profile), .. } => {
-                counts.profiles += 1;
-                Content::Profile(profile)
-            }
-            Line { .. } => return refuse(format!("document {documents}: {UNKNOWN}")),
+            is_ended = true;
+            continue;
+        }
+        let Some(document) = line.document() else {
+            return refuse(format!("document {number}: {NO_DOCUMENT}"));
         };
-        content.validate().map_err(|error| Refusal::File(error.to_string()))?;
-        match (content.insert(db), &content) {
-            (Ok(is_new), _) => imported.count(&content, is_new),
-            (Err(error), Content::Report(report)) if is_contradiction(&error) => {
-                let uuid = report.uuid;
-                return refuse(format!(
-                    "the report {uuid} contradicts what is in the store: {error}"
-                ));
-            }
-            (Err(error), _) => return Err(error.into()),
-        }
+        *counts.of(document.kind()) += 1;
+        take(db, &document, imported)?;
     }
-    match (documents, is_begun, is_ended) {
+    match (number, is_begun, is_ended) {
         (0, ..) => refuse("it is empty".to_owned()),
         (_, true, false) => {
             let reports = counts.reports;
             refuse(format!("it is cut off after {reports} reports: its last line is missing"))
         }
-        _ => Ok(imported),
+        _ => Ok(()),
     }
 }
 
-fn contradiction(found: Counts, told: Counts) -> String {
+fn contradiction(found: Counts, recorded: Counts) -> String {
     format!(
         "it ends after {} reports, {} changes of alerts, {} withdrawals and {} profiles, and should have {}, \
          {}, {} and {}: lines are missing or duplicated",
@@ -329,19 +219,103 @@ fn contradiction(found: Counts, told: Counts) -> String {
         found.alert_changes,
         found.withdrawals,
         found.profiles,
-        told.reports,
-        told.alert_changes,
-        told.withdrawals,
-        told.profiles
+        recorded.reports,
+        recorded.alert_changes,
+        recorded.withdrawals,
+        recorded.profiles
     )
 }
 
-fn reason(error: &serde_json::Error, document: usize) -> String {
-    let cut = "it is cut off or damaged";
-    match (error.classify(), document) {
-        (serde_json::error::Category::Io, _) => format!("{cut}: {error}"),
-        (serde_json::error::Category::Eof, 2..) => format!("{cut} in document {document}: {error}"),
-        (_, 1) => format!("it was not written by `wingbeat export`: {error}"),
-        _ => format!("document {document} is broken: {error}"),
+/// Decompresses gzip. Other content is unchanged.
+pub(super) fn unpacked<'r>(from: impl Read + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
+    let mut from = BufReader::with_capacity(1 << 16, from);
+    // RFC 1952: these two bytes begin each member. JSON never begins with them.
+    let is_gzip = from.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    Ok(match is_gzip {
+        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from))),
+        false => Box::new(from),
+    })
+}
+
+/// The lines of a stream: documents, usually one per line: parsing from memory is three times as fast as byte by byte. A
+/// document spanning several lines, as people write it, is parsed as a stream.
+pub(super) struct Lines<'r> {
+    from: &'r mut dyn BufRead,
+    /// The rest of the last line.
+    line: Vec<u8>,
+}
+
+/// Maximum length of a line: input without line breaks may be endless.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+
+impl<'r> Lines<'r> {
+    pub(super) fn of(from: &'r mut dyn BufRead) -> Self {
+        Self { from, line: Vec::new() }
+    }
+}
+
+impl Iterator for Lines<'_> {
+    type Item = serde_json::Result<Line>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.line.trim_ascii().is_empty() {
+            self.line.clear();
+            match Read::take(&mut *self.from, LINE_BYTES_MAX).read_until(b'\n', &mut self.line) {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(error) => return Some(Err(serde_json::Error::io(error))),
+            }
+        }
+        let mut documents = serde_json::Deserializer::from_slice(&self.line).into_iter();
+        let document = documents.next()?;
+        let end = documents.byte_offset();
+        if document.as_ref().is_err_and(serde_json::Error::is_eof) {
+            let rest = Read::chain(&*self.line, &mut *self.from);
+            let whole = Line::deserialize(&mut serde_json::Deserializer::from_reader(rest));
+            self.line.clear();
+            return Some(whole);
+        }
+        self.line.drain(..end);
+        Some(document)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks the number of documents in a text, or the error.
+    fn check(text: &str, expected: Result<usize, &str>) {
+        let mut from = text.as_bytes();
+        let mut count = 0;
+        let mut found = Ok(());
+        for line in Lines::of(&mut from) {
+            match line {
+                Ok(_) => count += 1,
+                Err(error) => {
+                    found = Err(error.to_string());
+                    break;
+                }
+            }
+        }
+        match (found, expected) {
+            (Ok(()), Ok(expected)) => assert_eq!(count, expected, "{text}"),
+            (Err(found), Err(expected)) => assert!(found.contains(expected), "{text}: {found}"),
+            (found, expected) => panic!("{text}: {count}, {found:?} in place of {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn documents_need_not_be_lines() {
+        let one = r#"{"format":1,"end":{"reports":0,"alert_changes":0}}"#;
+        let pretty = one.replace(',', ",\n  ").replace('{', "{\r\n");
+        for separator in ["\n", "", " ", "\n\n", "\r\n"] {
+            check(&[one, one, one].join(separator), Ok(3));
+            check(&[pretty.as_str(), one, &pretty].join(separator), Ok(3));
+        }
+        check("", Ok(0));
+        check(" \n\n", Ok(0));
+        check(&format!("{one}\n{}", &one[..20]), Err("EOF"));
+        check(&format!("{one}\nnothing\n{one}"), Err("expected ident"));
     }
 }

@@ -1,9 +1,19 @@
 //! Versions of a branch: a commit, or a report without a commit. Their numbers are derived from the order of time and
 //! are not stored, so that reports can be added in any order.
 
-use super::prelude::*;
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_sql::{Connection, OptionalExtension as _, params};
 
-use super::{log::branch_head, withdrawals::STANDS};
+use super::{
+    SqlResult, Store, StoreError,
+    columns::{Id, Text, Time, limit_ns, start_point},
+    log::branch_head,
+    prepare,
+    rows::{branch_row, name_row, project_row},
+    withdrawals::STANDS,
+};
+use crate::model::{BranchName, ProjectName, TestbedName};
 
 /// Maximum length of a chain of start points.
 pub(super) const START_POINTS_MAX: usize = 64;
@@ -48,7 +58,7 @@ fn last_measured(
     Ok(last.map(|time| time.0))
 }
 
-struct VersionPlace {
+struct VersionOrigin {
     project: ProjectName,
     branch: i64,
     epoch: u32,
@@ -89,7 +99,7 @@ fn number(db: &Connection, report: Uuid, start_points: usize) -> SqlResult<Optio
     Ok(Some(own.unsigned_abs() + inherited))
 }
 
-fn inherited(db: &Connection, place: &VersionPlace, start_points: usize) -> SqlResult<u64> {
+fn inherited(db: &Connection, place: &VersionOrigin, start_points: usize) -> SqlResult<u64> {
     let Some((branch, until)) = &place.start else { return Ok(0) };
     let until_ns = until.map_or(place.start_time_ns, limit_ns);
     let own = (place.branch, place.epoch);
@@ -124,7 +134,7 @@ fn inherited_by(
     Ok(number(db, head.report, start_points - 1)?.map_or(0, |number| number + 1))
 }
 
-fn place(db: &Connection, report: Uuid) -> SqlResult<Option<VersionPlace>> {
+fn place(db: &Connection, report: Uuid) -> SqlResult<Option<VersionOrigin>> {
     let sql = format!(
         "SELECT p.name AS project, r.branch, r.epoch, r.hash, r.start_time_ns, r.confirms,
                       s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max
@@ -134,14 +144,14 @@ fn place(db: &Connection, report: Uuid) -> SqlResult<Option<VersionPlace>> {
     );
     prepare(db, &sql)?
         .query_row([Id(report)], |row| {
-            Ok(VersionPlace {
+            Ok(VersionOrigin {
                 project: row.get::<_, Text<_>>("project")?.0,
                 branch: row.get("branch")?,
                 epoch: row.get("epoch")?,
                 hash: row.get("hash")?,
                 start_time_ns: row.get("start_time_ns")?,
                 confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
-                start: super::from_row::start_point(row)?.map(|start| (start.branch, start.until)),
+                start: start_point(row)?.map(|start| (start.branch, start.until)),
             })
         })
         .optional()

@@ -1,10 +1,20 @@
 //! Withdrawn reports: results of a broken machine, or of a wrong branch. The report stays in the store, so that stores
 //! still merge, but is hidden from all lists, histories and plots.
 
-use super::prelude::*;
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_sql::{Connection, Row, params};
 
-use super::{InvalidReport, checksum::WITHDRAWAL, from_row::time, sums::Total};
+use super::{
+    InvalidDocument, SqlResult, Store, StoreError,
+    columns::{Id, Time, time, time_ns},
+    document::Kind,
+    entries::is_known,
+    prepare,
+    tables::WITHDRAWAL,
+    writing,
+};
 
 /// The withdrawal of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,24 +54,20 @@ impl Store {
     }
 }
 
-pub(super) fn validate_withdrawal(withdrawal: &Withdrawal) -> Result<(), InvalidReport> {
+pub(super) fn validate_withdrawal(withdrawal: &Withdrawal) -> Result<(), InvalidDocument> {
     let reason = || format!("its time {} is not between the years 1677 and 2262", withdrawal.time);
-    let invalid = || InvalidReport { report: withdrawal.uuid, reason: reason() };
+    let invalid = || InvalidDocument { uuid: withdrawal.uuid, reason: reason() };
     time_ns(withdrawal.time).map(drop).ok_or_else(invalid)
 }
 
 /// Stores a withdrawal, and returns whether it is new.
 pub(super) fn insert_withdrawal(db: &Connection, withdrawal: &Withdrawal) -> SqlResult<bool> {
-    let known = "SELECT 1 FROM withdrawal WHERE uuid = ?1";
-    if prepare(db, known)?.exists([Id(withdrawal.uuid)])? {
+    if is_known(db, Kind::Withdrawal, withdrawal.uuid)? {
         return Ok(false);
     }
     let Withdrawal { uuid, report, time, reason } = withdrawal;
     let values = params![Id(*uuid), Id(*report), Time(*time), reason];
-    let checksum = WITHDRAWAL.insert(db, values)?;
-    let mut total = Total::read(db)?;
-    total.withdrawals.add(checksum);
-    total.write(db)?;
+    WITHDRAWAL.insert(db, values)?;
     Ok(true)
 }
 

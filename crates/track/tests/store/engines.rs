@@ -5,8 +5,7 @@ use std::{env, process::Command};
 use crate::support::*;
 
 /// About files, or about both engines already.
-const OF_FILES: [&str; 6] =
-    ["copy::", "engines::", "fixture::", "flips::", "mounts::", "opening::"];
+const OF_FILES: [&str; 5] = ["copy::", "engines::", "flips::", "mounts::", "opening::"];
 
 #[test]
 fn the_same_tests_pass_on_postgres() {

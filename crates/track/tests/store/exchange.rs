@@ -86,8 +86,9 @@ fn files_that_cannot_be_used_are_named_and_the_others_come_in() {
         fs::write(folder.join(name), text).expect("written");
         expected.insert(name.to_owned(), reason);
     };
-    put("cut.json", good[..good.len() / 2].to_owned(), "it is broken: EOF");
-    put("empty.json", String::new(), "it is broken: EOF");
+    put("cut.json", good[..good.len() / 2].to_owned(), "it is cut off or damaged");
+    put("empty.json", String::new(), "it is empty");
+    put("two.json", format!("{good}{good}"), "it has more than one document");
     put("foreign.json", "{\"name\": \"wingbeat\"}".to_owned(), "not written by `wingbeat export`");
     put("list.json", "[]".to_owned(), "not written by `wingbeat export`");
     let newer = good.replace("\"format\":1", "\"format\":2");
@@ -96,7 +97,7 @@ fn files_that_cannot_be_used_are_named_and_the_others_come_in() {
     put("project.json", nameless, "name of a project");
     let verdict = good.replace("\"iteration\":0", "\"iteration\":7");
     put("verdict.json", verdict, "no such metric");
-    put("nothing.json", "{\"format\": 1}".to_owned(), "missing field `report`");
+    put("nothing.json", "{\"format\": 1}".to_owned(), "it has no report");
     // The alert already belongs to the good report, whose file name comes first.
     let other = good.replacen(&rich(1, 2).uuid.to_string(), &rich(2, 2).uuid.to_string(), 1);
     put("taken.json", other, "contradicts what is in the store");

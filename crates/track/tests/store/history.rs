@@ -202,48 +202,21 @@ fn units_never_mix_and_renamed_measures_go_on() {
     assert!(past.find(&benchmark("b"), &latency).is_none());
 }
 
-fn without_samples(temporary: &Temporary, report: &Report) -> Result<Past, StoreError> {
-    let limits = HistoryLimits { sampled_reports: 0, ..HistoryLimits::NONE };
-    temporary.store.history(report, limits)
-}
-
 #[test]
-fn values_are_the_same_from_their_row_and_from_metrics() {
+fn a_history_without_samples_has_the_same_values() {
     let mut temporary = of((1..=4).map(|number| rich(number, 5)));
     let again = Report { confirms: Some(rich(2, 0).uuid), ..report("main", 900, 0.5) };
     temporary.insert([again]);
     let next = report("main", 1000, 1.0);
-    let expected = without_samples(&temporary, &next).expect("a history");
+    let limits = HistoryLimits { sampled_reports: 0, ..HistoryLimits::NONE };
+    let expected = temporary.store.history(&next, limits).expect("a history");
     assert_eq!(expected.series.len(), 6);
     assert_eq!(expected.series[0].points[1].repeats, [0.5]);
     let mut sampled = history(&temporary, &next);
+    let points = || sampled.series.iter().flat_map(|series| &series.points);
+    assert_eq!(points().filter(|point| point.samples.len() == 4).count(), 4 * 5);
     for point in sampled.series.iter_mut().flat_map(|series| &mut series.points) {
         point.samples.clear();
     }
     assert_eq!(sampled, expected);
-    // As left by an earlier version.
-    let deleted = connect(&temporary.store).execute("DELETE FROM report_values", []);
-    assert_eq!(deleted.expect("deleted"), 5);
-    assert_eq!(without_samples(&temporary, &next).expect("a history"), expected);
-    assert_eq!(temporary.store.check().expect("checked").damaged, []);
-}
-
-#[test]
-fn a_damaged_row_of_values_is_told() {
-    let next = report("main", 8, 1.0);
-    let check = |change: &str| {
-        let temporary = of([report("main", 1, 1.0), report("main", 2, 2.0)]);
-        without_samples(&temporary, &next).expect("a history");
-        let sql = format!("UPDATE report_values SET bytes = {change}");
-        connect(&temporary.store).execute(&sql, []).expect("damaged");
-        let error = without_samples(&temporary, &next).expect_err("damaged");
-        assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
-        // The report itself is undamaged.
-        let check = temporary.store.check().expect("checked");
-        assert_eq!(check.whole_reports, 2);
-        assert!(!check.damaged.is_empty(), "{check:?}");
-    };
-    check("substr(bytes, 2)");
-    check("substr(bytes, 1, 3)");
-    check("(SELECT v.bytes FROM report_values v ORDER BY v.report DESC LIMIT 1)");
 }

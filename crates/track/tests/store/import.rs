@@ -153,9 +153,9 @@ fn reports_of_bencher_become_a_history_once() {
     assert_eq!(found[0], (ns.0, ns.1, ns.2, Direction::LowerIsBetter, vec![10.0, 20.0, 30.0]));
     assert_eq!((&*found[1].1, &*found[1].2), ("peak-rss-1a2b", "MB"));
     let reports = temporary.store.reports(&ReportFilter::default(), 9).expect("a list");
-    let told: Vec<_> = reports.iter().map(|it| (it.epoch, it.adapter)).collect();
+    let found: Vec<_> = reports.iter().map(|it| (it.epoch, it.adapter)).collect();
     let criterion = Adapter::RustCriterion;
-    assert_eq!(told, [(1, criterion), (0, criterion), (0, criterion)]);
+    assert_eq!(found, [(1, criterion), (0, criterion), (0, criterion)]);
     let again = import(&mut temporary.store, &first).expect("imported");
     assert_eq!((again.reports, again.already_there), (0, 1));
     let elsewhere = place(Some("else"));

@@ -1,22 +1,19 @@
 //! The store through its public interface: what goes in comes out, whatever happens in between.
 
 mod alerts;
-mod child;
-mod concurrency;
 mod copy;
 mod engines;
 mod exchange;
 mod explain;
-mod fixture;
 mod flips;
 mod growth;
 mod history;
 mod import;
-mod killed;
 mod log;
 mod mounts;
 mod names;
 mod opening;
+mod processes;
 mod profiles;
 mod properties;
 mod rename;

@@ -9,7 +9,7 @@ use std::{
 
 use crate::support::*;
 
-use crate::child;
+use crate::processes;
 
 /// Runs a test again in a separate mount namespace after running `mount`; `$0` is the folder. Skipped without the
 /// privilege to create one, except in CI.
@@ -26,7 +26,7 @@ fn inside(mount: &str, test: &str, folder: &Path) {
         println!("skipped: no mount namespace: {answer}");
         return;
     }
-    let again = child::command(test, &folder.display().to_string());
+    let again = processes::command(test, &folder.display().to_string());
     let environment = again.get_envs().filter_map(|(name, value)| Some((name, value?)));
     let output = unshare()
         .arg(format!("{mount}\nexec \"$@\""))
@@ -50,7 +50,7 @@ fn full_disk() {
 #[test]
 #[ignore = "a task of the test above"]
 fn on_a_full_disk() {
-    let Some(folder) = child::task().map(PathBuf::from) else { return };
+    let Some(folder) = processes::task().map(PathBuf::from) else { return };
     let ballast = folder.join("ballast");
     fs::write(&ballast, vec![1; 512 << 10]).expect("written");
     let path = folder.join("results.db");
@@ -104,7 +104,7 @@ fn read_only() {
 #[test]
 #[ignore = "a task of the test above"]
 fn on_a_read_only_disk() {
-    let Some(folder) = child::task().map(PathBuf::from) else { return };
+    let Some(folder) = processes::task().map(PathBuf::from) else { return };
     let path = folder.join("results.db");
     let error = Store::open(&path).expect_err("read-only");
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");

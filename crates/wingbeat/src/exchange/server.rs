@@ -47,7 +47,7 @@ impl ServerArgs {
         let host = Host { url, key, has_public_links: false, patience };
         if !host.is_wingbeat() {
             bail!(
-                "{} is no wingbeat server, or gives no answer: other servers cannot take or give whole reports",
+                "{} is not a wingbeat server, or does not respond; other servers do not exchange whole reports",
                 host.url
             );
         }

@@ -24,22 +24,13 @@ pub(super) fn run(store: &Store, format: Format, quiet: bool) -> anyhow::Result<
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One line per damaged entry.
+/// One line per damaged part.
 fn list(damaged: &[Damaged]) -> String {
-    let mut text = String::new();
-    for Damaged { report, benchmark, measure, what } in damaged {
-        let parts = [
-            report.map(|report| format!("report {report}")),
-            benchmark.as_ref().map(|benchmark| format!("benchmark {benchmark}")),
-            measure.as_ref().map(|measure| format!("measure {measure}")),
-        ];
-        let place: Vec<_> = parts.into_iter().flatten().collect();
-        match place.is_empty() {
-            true => text += &format!("{what}\n"),
-            false => text += &format!("{}: {what}\n", place.join(", ")),
-        }
-    }
-    text
+    let line = |Damaged { report, what }: &Damaged| match report {
+        Some(report) => format!("report {report}: {what}\n"),
+        None => format!("{what}\n"),
+    };
+    damaged.iter().map(line).collect()
 }
 
 fn summary(check: &Check, path: &str) -> String {
@@ -48,13 +39,13 @@ fn summary(check: &Check, path: &str) -> String {
     if damaged.is_empty() {
         return format!(
             "{path} is whole: {reports} reports with {metrics} metrics, {alert_changes} changes of alerts, \
-             {withdrawals} withdrawals and {profiles} profiles match their checksums"
+             {withdrawals} withdrawals and {profiles} profiles"
         );
     }
     format!(
-        "{path} is damaged. {whole_reports} of the {reports} reports that were found are whole: \
-         `wingbeat export DIR` saves them and names the others. Then move the store away and make a new \
-         one with `wingbeat import DIR`; what is lost may be in an earlier export or a saved copy"
+        "{path} is damaged. {whole_reports} of the {reports} reports that were found are undamaged: \
+         `wingbeat export DIR` saves them and names the others. Then move the store away and create a new \
+         one with `wingbeat import DIR`; lost reports may be in an earlier export or a backup"
     )
 }
 
@@ -63,21 +54,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places() {
-        let damaged = [
-            Damaged { what: "2 reports are missing".to_owned(), ..Damaged::default() },
-            Damaged {
-                report: Some(uuid::Uuid::nil()),
-                benchmark: Some("parse".to_owned()),
-                measure: Some("latency".to_owned()),
-                what: "it differs from what was written".to_owned(),
-            },
-        ];
+    fn one_line_each() {
+        let whole = |what: &str| Damaged { report: None, what: what.to_owned() };
+        let of_report = Damaged { report: Some(uuid::Uuid::nil()), ..whole("it differs") };
         assert_eq!(
-            list(&damaged),
-            "2 reports are missing\n\
-             report 00000000-0000-0000-0000-000000000000, benchmark parse, measure latency: it differs \
-             from what was written\n"
+            list(&[whole("an index is broken"), of_report]),
+            "an index is broken\nreport 00000000-0000-0000-0000-000000000000: it differs\n"
         );
     }
 }

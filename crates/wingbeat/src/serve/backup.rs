@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use wingbeat_server::{settings::Place, storage::back_up};
+use wingbeat_server::{settings::DataLocation, storage::back_up};
 
 use super::PlaceArgs;
 use crate::shell::message;
@@ -19,11 +19,11 @@ pub(super) struct BackupArgs {
 
 pub(super) fn run(args: &BackupArgs, quiet: bool) -> anyhow::Result<()> {
     let settings = args.place.settings(args.place.given())?;
-    let Place::Folder(data) = &settings.place else {
+    let DataLocation::Folder(data) = &settings.location else {
         anyhow::bail!(
             "{} is a database of PostgreSQL, which its own tools back up: `pg_dump --format=custom --file=FILE \
              URL`, and `pg_restore` to restore it",
-            settings.place
+            settings.location
         );
     };
     let bytes = back_up(data, &args.to)?;

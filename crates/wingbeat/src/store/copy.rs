@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 use wingbeat_server::{
     registry::Content,
-    settings::Place,
+    settings::DataLocation,
     storage::{Claims, RESULTS, copy_registry, is_of_server},
 };
 use wingbeat_sql::PostgresUrl;
@@ -71,7 +71,7 @@ fn copy(args: &CopyArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let (server, _claims) = copy_server(&args.from, &args.to)?.unzip();
     let from = Store::open_existing(store_of(&args.from))?;
     let mut to = Store::open(store_of(&args.to))?;
-    let mut told = 0;
+    let mut shown = 0;
     let tell = |progress| {
         let (done, all, what) = match progress {
             Progress::Copied(done, all) => (done, all, "copied"),
@@ -79,9 +79,9 @@ fn copy(args: &CopyArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         };
         let percent = done * 100 / all.max(1) / STEP_PERCENT * STEP_PERCENT;
         // The second pass restarts at zero.
-        if !quiet && percent != told && all > 1_000 {
+        if !quiet && percent != shown && all > 1_000 {
             message!("{what} {done} of {all} documents");
-            told = percent;
+            shown = percent;
         }
     };
     let copied = from.copy_to(&mut to, tell)?;
@@ -112,24 +112,26 @@ fn copy(args: &CopyArgs, quiet: bool) -> anyhow::Result<ExitCode> {
 fn copy_server(from: &Path, to: &Path) -> anyhow::Result<Option<(Content, Claims)>> {
     let source = match place_of(from)? {
         Some(place) => place,
-        None if is_of_server(from) => Place::from(from),
+        None if is_of_server(from) => DataLocation::from(from),
         None => return Ok(None),
     };
     let target = match place_of(to)? {
         Some(place) => place,
         None if to.is_file() || to.extension().is_some_and(|it| it == "db") => return Ok(None),
-        None if matches!(source, Place::Postgres { .. }) || is_of_server(from) => Place::from(to),
+        None if matches!(source, DataLocation::Postgres { .. }) || is_of_server(from) => {
+            DataLocation::from(to)
+        }
         None => return Ok(None),
     };
     Ok(copy_registry(&source, &target)?)
 }
 
 /// The database given by a text.
-fn place_of(path: &Path) -> anyhow::Result<Option<Place>> {
+fn place_of(path: &Path) -> anyhow::Result<Option<DataLocation>> {
     match path.to_str().filter(|text| PostgresUrl::is_meant(text)) {
         Some(text) => {
             let primary = PostgresUrl::parse(text)?;
-            Ok(Some(Place::Postgres { primary, replica: None }))
+            Ok(Some(DataLocation::Postgres { primary, replica: None }))
         }
         None => Ok(None),
     }

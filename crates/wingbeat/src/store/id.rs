@@ -55,14 +55,14 @@ impl Part {
             [] if self.0.len() == 32 => bail!("there is no {what} {}; `{list}` lists them", self.0),
             [] => bail!("no {what} begins or ends with {}; `{list}` lists them", self.0),
             _ => {
-                let told = found.iter().take(CANDIDATES_MAX);
-                let told: Vec<String> =
-                    told.map(|one| format!("\n  {} {}", uuid(one), describe(one))).collect();
-                let more = found.len() - told.len();
+                let candidates = found.iter().take(CANDIDATES_MAX);
+                let candidates: Vec<String> =
+                    candidates.map(|one| format!("\n  {} {}", uuid(one), describe(one))).collect();
+                let more = found.len() - candidates.len();
                 let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-                let (count, told) = (found.len(), told.concat());
+                let (count, candidates) = (found.len(), candidates.concat());
                 bail!(
-                    "{count} {what}s begin or end with {}; add digits to choose one:{told}{more}",
+                    "{count} {what}s begin or end with {}; add digits to choose one:{candidates}{more}",
                     self.0
                 )
             }

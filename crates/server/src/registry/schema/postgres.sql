@@ -1,5 +1,4 @@
--- All data besides results, on PostgreSQL: schema.sql and schema/2.sql describe the tables. Integers have the range of
--- SQLite; texts sort by bytes.
+-- Version 1 on PostgreSQL; sqlite.sql describes the tables. Integers have the range of SQLite; texts sort by bytes.
 
 CREATE TABLE setting (
     name TEXT COLLATE "C" PRIMARY KEY,
@@ -135,7 +134,8 @@ CREATE TABLE report (
     uuid BYTEA NOT NULL UNIQUE CHECK (length(uuid) = 16),
     project BIGINT NOT NULL REFERENCES project,
     "user" BIGINT REFERENCES "user" ON DELETE SET NULL,
-    created_ns BIGINT NOT NULL
+    created_ns BIGINT NOT NULL,
+    notices TEXT COLLATE "C"
 );
 CREATE INDEX report_project ON report (project);
 

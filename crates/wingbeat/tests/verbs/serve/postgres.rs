@@ -10,7 +10,7 @@ use std::{
 use rustix::process::Signal;
 use uuid::Uuid;
 use wingbeat_pg_testing::{Cluster, Settings, Stop, cluster, database};
-use wingbeat_server::settings::Place;
+use wingbeat_server::settings::DataLocation;
 use wingbeat_sql::PostgresUrl;
 
 use crate::{
@@ -18,8 +18,8 @@ use crate::{
     serve::support::{Answer, Server, Team, WINGBEAT, request},
 };
 
-fn place(url: &str) -> Place {
-    Place::Postgres { primary: PostgresUrl::parse(url).expect("a URL"), replica: None }
+fn place(url: &str) -> DataLocation {
+    DataLocation::Postgres { primary: PostgresUrl::parse(url).expect("a URL"), replica: None }
 }
 
 /// An administration command.
@@ -84,7 +84,7 @@ fn two_servers_that_start_at_once_make_one_database() {
             }
         });
         let name = url.rsplit_once('/').expect("a path").1;
-        let versions = "SELECT count(*) FROM wingbeat_server.wingbeat_version";
+        let versions = "SELECT count(*) FROM wingbeat_server.wingbeat_schema";
         assert_eq!(cluster().expect("there").sql(name, versions).expect("read"), "1");
     }
 }

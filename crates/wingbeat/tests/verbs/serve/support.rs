@@ -18,7 +18,7 @@ use uuid::Uuid;
 use wingbeat_server::{
     access::{KeyKind, KeyText, digest, random_text},
     registry::{KeyOwner, NewKey, NewProject, NewUser, Registry, Role, User, Visibility},
-    settings::Place,
+    settings::DataLocation,
     storage::open_registry,
 };
 use wingbeat_track::model::ProjectName;
@@ -159,14 +159,14 @@ impl Answer {
 /// A team at a location: a project with a member who has a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Team {
-    place: Place,
+    place: DataLocation,
     project: i64,
     member: User,
     pub(crate) key: String,
 }
 
 impl Team {
-    pub(crate) fn new(place: impl Into<Place>) -> Self {
+    pub(crate) fn new(place: impl Into<DataLocation>) -> Self {
         let (now, place) = (OffsetDateTime::now_utc(), place.into());
         let registry = open_registry(&place).expect("opened");
         let name = ProjectName::new("own").expect("a name");

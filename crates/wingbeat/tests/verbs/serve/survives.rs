@@ -289,10 +289,10 @@ fn a_damaged_database_is_left_as_it_is() {
         assert_eq!(fs::read(&path).expect("read"), before, "{name} was changed");
     };
     let no_head = |file: &fs::File| file.write_all_at(&[0x55; 4096], 0).expect("written");
-    check("server.db", &no_head, &["is no database of a wingbeat server"]);
+    check("server.db", &no_head, &["is not a database of a wingbeat server"]);
     check("results.db", &no_head, &["is not a store of wingbeat"]);
     let of_others = |file: &fs::File| file.write_all_at(&[9; 4], 68).expect("written");
-    check("server.db", &of_others, &["is no database of a wingbeat server"]);
+    check("server.db", &of_others, &["is not a database of a wingbeat server"]);
     check("results.db", &of_others, &["is not a store of wingbeat"]);
     // Only the schema stays intact.
     let no_rest = |file: &fs::File| {

@@ -1,0 +1,247 @@
+//! Registers all names in a document. Names in the results stay, except a new name of something that the results call
+//! differently.
+
+use std::collections::{HashMap, HashSet};
+
+use time::OffsetDateTime;
+use wingbeat_track::{
+    model::{BenchmarkName, BranchName, Measure, Report, Slug, ThresholdModel},
+    remote::{self, Instructions},
+};
+
+use crate::{
+    ApiError,
+    api::{
+        names::{check_name, is_another, known_measure, make, unarchived},
+        run::{Named, clone_thresholds, thresholds},
+        view::{branch_name, damaged, testbed_name},
+    },
+    registry::{Kind, NewThing, Project, Registry, Start, Thing},
+};
+
+/// Finds or creates all things of a report, in one transaction.
+pub(super) fn resolve_names(
+    registry: &Registry,
+    project: &Project,
+    report: &mut Report,
+    instructions: &Instructions,
+    now: OffsetDateTime,
+) -> Result<Named, ApiError> {
+    registry.together(|registry| {
+        let names = Names { registry, project: project.id, now };
+        report.project = project.stored.clone();
+        let branch = names.place(Kind::Branch, report.branch.as_str())?;
+        let testbed = names.place(Kind::Testbed, report.testbed.as_str())?;
+        report.branch = branch_name(&branch)?;
+        report.testbed = testbed_name(&testbed)?;
+        let start = names.start(report, instructions, &branch)?;
+        names.benchmarks(report)?;
+        let renamed = names.measures(report)?;
+        keep_thresholds(&names, project, instructions, &renamed, &start, (&branch, &testbed))?;
+        Ok(Named {
+            branch_name: report.branch.clone(),
+            testbed_name: report.testbed.clone(),
+            start,
+            thresholds: thresholds(registry, project, &branch, &testbed)?,
+            branch,
+        })
+    })
+}
+
+struct Names<'r> {
+    registry: &'r Registry,
+    project: i64,
+    now: OffsetDateTime,
+}
+
+impl Names<'_> {
+    /// Finds a branch or testbed by its name in the results, then by its display name; created if absent.
+    fn place(&self, kind: Kind, name: &str) -> Result<Thing, ApiError> {
+        let stored = self.registry.thing_stored(self.project, kind, name)?;
+        let known = match stored {
+            Some(thing) => Some(thing),
+            None => self.registry.thing(self.project, kind, name)?,
+        };
+        match known {
+            Some(thing) => unarchived(self.registry, thing, self.now),
+            None => {
+                check_name(kind, name)?;
+                let new = NewThing { name, slug: None, units: None };
+                make(self.registry, self.project, kind, &new, self.now)
+            }
+        }
+    }
+
+    /// Start point of the branch: from the report, or as set before.
+    fn start(
+        &self,
+        report: &mut Report,
+        instructions: &Instructions,
+        branch: &Thing,
+    ) -> Result<Start, ApiError> {
+        let is_reset = instructions.start_point_reset;
+        let Some(start) = &mut report.start_point else {
+            let recorded = self.registry.start(branch.id)?.unwrap_or_default();
+            return Ok(Start { is_reset: is_reset || recorded.is_reset, ..recorded });
+        };
+        // A start point without results is allowed: it contributes no history.
+        let name = start.branch.as_str();
+        if self.registry.thing_stored(self.project, Kind::Branch, name)?.is_none()
+            && let Some(thing) = self.registry.thing(self.project, Kind::Branch, name)?
+        {
+            start.branch = BranchName::new(&thing.stored).map_err(damaged)?;
+        }
+        Ok(Start {
+            branch: Some(start.branch.to_string()),
+            hash: start.hash.clone(),
+            max_versions: Some(start.max_versions),
+            is_reset,
+        })
+    }
+
+    /// Renamed benchmarks keep their names in the results.
+    fn benchmarks(&self, report: &mut Report) -> Result<(), ApiError> {
+        let names: HashSet<_> =
+            report.iterations.iter().flat_map(|it| &it.benchmarks).map(|it| &it.name).collect();
+        let mut renamed: HashMap<BenchmarkName, BenchmarkName> = HashMap::new();
+        for name in &names {
+            let text = name.as_str();
+            let stored = self.registry.thing_stored(self.project, Kind::Benchmark, text)?;
+            let thing = match stored {
+                Some(thing) => thing,
+                None => match self.registry.thing_named(self.project, Kind::Benchmark, text)? {
+                    None => {
+                        let new = NewThing { name: text, slug: None, units: None };
+                        make(self.registry, self.project, Kind::Benchmark, &new, self.now)?
+                    }
+                    Some(thing) => {
+                        let stored = BenchmarkName::new(&thing.stored).map_err(damaged)?;
+                        // Two benchmarks of one report must stay distinct.
+                        if !names.contains(&stored) {
+                            renamed.insert((*name).clone(), stored);
+                        }
+                        thing
+                    }
+                },
+            };
+            unarchived(self.registry, thing, self.now)?;
+        }
+        drop(names);
+        let rename = |name: &mut BenchmarkName| {
+            if let Some(stored) = renamed.get(name) {
+                *name = stored.clone();
+            }
+        };
+        if renamed.is_empty() {
+            return Ok(());
+        }
+        for results in &mut report.iterations {
+            results.benchmarks.iter_mut().for_each(|it| rename(&mut it.name));
+            results.failures.iter_mut().for_each(|it| rename(&mut it.name));
+        }
+        report.verdicts.iter_mut().for_each(|it| rename(&mut it.benchmark));
+        report.alerts.iter_mut().for_each(|it| rename(&mut it.benchmark));
+        Ok(())
+    }
+
+    /// Replaces slugs of measures that differ here, and returns the mapping. Reports judged elsewhere use the slugs of
+    /// their origin.
+    fn measures(&self, report: &mut Report) -> Result<HashMap<Slug, Slug>, ApiError> {
+        let is_new = report.verdicts.is_empty();
+        let mut seen = HashSet::new();
+        let mut renamed = HashMap::new();
+        for (_, _, measure, _) in report.metrics() {
+            if !seen.insert(&measure.slug) {
+                continue;
+            }
+            if let Some(thing) = self.measure(measure, is_new)?
+                && thing.stored != measure.slug.as_str()
+            {
+                renamed.insert(measure.slug.clone(), Slug::new(&thing.stored).map_err(damaged)?);
+            }
+        }
+        let rename = |slug: &mut Slug| {
+            if let Some(stored) = renamed.get(slug) {
+                *slug = stored.clone();
+            }
+        };
+        if !renamed.is_empty() {
+            let benchmarks = report.iterations.iter_mut().flat_map(|it| &mut it.benchmarks);
+            let metrics = benchmarks.flat_map(|it| &mut it.metrics);
+            metrics.for_each(|(measure, _)| rename(&mut measure.slug));
+            report.verdicts.iter_mut().for_each(|it| rename(&mut it.measure));
+            report.alerts.iter_mut().for_each(|it| rename(&mut it.measure));
+        }
+        Ok(renamed)
+    }
+
+    /// Finds a measure by its name, then by its name in the results, or creates it; `None` if its name is taken.
+    fn measure(&self, measure: &Measure, is_new: bool) -> Result<Option<Thing>, ApiError> {
+        let (stored, name) = (measure.slug.as_str(), &*measure.name);
+        let known = match is_new {
+            true => known_measure(self.registry, self.project, measure)?,
+            false => {
+                let by_slug = self.registry.thing_stored(self.project, Kind::Measure, stored)?;
+                // Without a distinct name, the slug identifies it.
+                by_slug.filter(|thing| name == stored || !is_another(thing, measure))
+            }
+        };
+        if let Some(thing) = known {
+            return unarchived(self.registry, thing, self.now).map(Some);
+        }
+        if is_new {
+            check_name(Kind::Measure, name)?;
+        }
+        let (slug, tailed) = (measure.slug.clone(), Slug::with_tail(name));
+        for (name, slug) in [(name, slug.clone()), (name, tailed), (stored, slug)] {
+            let new = NewThing { name, slug: Some(slug), units: Some(&*measure.units) };
+            let made = self.registry.create_thing(self.project, Kind::Measure, &new, self.now)?;
+            if let Ok(thing) = made {
+                return Ok(Some(thing));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Stores the client's thresholds, as far as the server supports them: for all benchmarks of a branch, testbed and
+/// measure, with tests that other clients know.
+fn keep_thresholds(
+    names: &Names<'_>,
+    project: &Project,
+    instructions: &Instructions,
+    renamed: &HashMap<Slug, Slug>,
+    start: &Start,
+    (branch, testbed): (&Thing, &Thing),
+) -> Result<(), ApiError> {
+    let (registry, now) = (names.registry, names.now);
+    if let (true, Some(name)) = (instructions.clone_thresholds, &start.branch)
+        && let Some(start) = registry.thing_stored(project.id, Kind::Branch, name)?
+    {
+        clone_thresholds(registry, project, &start, branch, now)?;
+    }
+    let mut named = Vec::new();
+    for threshold in &instructions.thresholds {
+        threshold.model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
+        if remote::is_for_bencher(threshold)
+            && let slug = renamed.get(&threshold.measure).unwrap_or(&threshold.measure)
+            && let Some(measure) = names.measure(&Measure::from_slug(slug.clone()), false)?
+        {
+            let place = (branch.id, testbed.id, measure.id);
+            registry.set_threshold(project.id, place, Some(&threshold.model), now)?;
+            named.push(measure.stored);
+        }
+    }
+    if instructions.thresholds_reset {
+        let kept: Vec<(_, ThresholdModel)> = thresholds(registry, project, branch, testbed)?;
+        for (slug, _) in kept.iter().filter(|(slug, _)| named.iter().all(|it| it != slug.as_str()))
+        {
+            let measure = registry.thing_stored(project.id, Kind::Measure, slug.as_str())?;
+            if let Some(measure) = measure {
+                let place = (branch.id, testbed.id, measure.id);
+                registry.set_threshold(project.id, place, None, now)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,2 +1,0 @@
--- See 3.sql.
-ALTER TABLE report ADD COLUMN notices TEXT COLLATE "C";

@@ -1,0 +1,202 @@
+-- Version 1 on SQLite: all data besides results. Times are nanoseconds since 1970.
+
+CREATE TABLE setting (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE user (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    name TEXT NOT NULL,
+    slug TEXT NOT NULL UNIQUE,
+    email TEXT NOT NULL UNIQUE,
+    role TEXT NOT NULL CHECK (role IN ('admin', 'member', 'reader')),
+    -- PHC string of argon2id; null until the user has set a password.
+    password TEXT,
+    is_locked INTEGER NOT NULL DEFAULT 0,
+    created_ns INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL
+) STRICT;
+
+-- A single-use link to set a password. `user` is null for the first admin.
+CREATE TABLE invite (
+    hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
+    user INTEGER REFERENCES user ON DELETE CASCADE,
+    created_ns INTEGER NOT NULL,
+    expires_ns INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE session (
+    hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
+    user INTEGER NOT NULL REFERENCES user ON DELETE CASCADE,
+    created_ns INTEGER NOT NULL,
+    expires_ns INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- `stored` is the name in the results, which never changes; `name` and `slug` may.
+CREATE TABLE project (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    stored TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    slug TEXT NOT NULL UNIQUE,
+    url TEXT,
+    -- Public: readable for anyone who can reach the server. Internal: only for users and keys.
+    visibility TEXT NOT NULL CHECK (visibility IN ('public', 'internal')),
+    -- Whether `auto` judges measures without a threshold.
+    judges_by_default INTEGER NOT NULL DEFAULT 1,
+    created_ns INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL
+) STRICT;
+
+-- Keys of users (`project` is null) and of projects. Stores only the SHA-256 of a key.
+CREATE TABLE key (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
+    name TEXT NOT NULL,
+    -- The user that it authenticates; for a project key its creator, if known.
+    user INTEGER REFERENCES user ON DELETE CASCADE,
+    project INTEGER REFERENCES project ON DELETE CASCADE,
+    created_ns INTEGER NOT NULL,
+    expires_ns INTEGER NOT NULL,
+    revoked_ns INTEGER,
+    CHECK (user IS NOT NULL OR project IS NOT NULL)
+) STRICT;
+
+-- Branches, testbeds, benchmarks and measures.
+CREATE TABLE thing (
+    id INTEGER PRIMARY KEY,
+    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    kind TEXT NOT NULL CHECK (kind IN ('branch', 'testbed', 'benchmark', 'measure')),
+    uuid BLOB NOT NULL CHECK (length(uuid) = 16),
+    stored TEXT NOT NULL,
+    name TEXT NOT NULL,
+    slug TEXT NOT NULL,
+    -- Measures only.
+    units TEXT,
+    created_ns INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL,
+    archived_ns INTEGER,
+    UNIQUE (project, kind, stored),
+    UNIQUE (project, kind, name),
+    UNIQUE (project, kind, slug),
+    UNIQUE (project, kind, uuid)
+) STRICT;
+
+CREATE TABLE threshold (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    branch INTEGER NOT NULL REFERENCES thing,
+    testbed INTEGER NOT NULL REFERENCES thing,
+    measure INTEGER NOT NULL REFERENCES thing,
+    created_ns INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL,
+    UNIQUE (branch, testbed, measure)
+) STRICT;
+
+-- Models of thresholds; the active one has not been replaced.
+CREATE TABLE model (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    threshold INTEGER NOT NULL REFERENCES threshold ON DELETE CASCADE,
+    test TEXT NOT NULL,
+    min_sample_size INTEGER,
+    max_sample_size INTEGER,
+    window_s INTEGER,
+    lower_boundary REAL,
+    upper_boundary REAL,
+    created_ns INTEGER NOT NULL,
+    replaced_ns INTEGER
+) STRICT;
+CREATE UNIQUE INDEX model_in_force ON model (threshold) WHERE replaced_ns IS NULL;
+
+CREATE TABLE plot (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    title TEXT,
+    lower_value INTEGER NOT NULL,
+    upper_value INTEGER NOT NULL,
+    lower_boundary INTEGER NOT NULL,
+    upper_boundary INTEGER NOT NULL,
+    x_axis TEXT NOT NULL,
+    y_axis TEXT NOT NULL,
+    window_s INTEGER NOT NULL,
+    created_ns INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE plot_thing (
+    plot INTEGER NOT NULL REFERENCES plot ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    thing INTEGER NOT NULL REFERENCES thing ON DELETE CASCADE,
+    PRIMARY KEY (plot, position)
+) STRICT, WITHOUT ROWID;
+
+-- A report, without its content. `id` is part of the UUIDs of its metrics.
+CREATE TABLE report (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    project INTEGER NOT NULL REFERENCES project,
+    -- The sender, if known.
+    user INTEGER REFERENCES user ON DELETE SET NULL,
+    created_ns INTEGER NOT NULL,
+    -- Notices from judging it: a JSON list, or null.
+    notices TEXT
+) STRICT;
+
+-- Audit log.
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY,
+    time_ns INTEGER NOT NULL,
+    who TEXT NOT NULL,
+    what TEXT NOT NULL
+) STRICT;
+
+-- Start point of the next report of a branch, if set beforehand. `start` is a name in the results.
+CREATE TABLE branch_start (
+    branch INTEGER PRIMARY KEY REFERENCES thing ON DELETE CASCADE,
+    start TEXT,
+    hash TEXT,
+    max_versions INTEGER,
+    is_reset INTEGER NOT NULL
+) STRICT;
+
+-- One-line summaries of series, derived from the results, so that a table of thousands of series reads no
+-- history. Names are those of the results.
+CREATE TABLE series (
+    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    branch TEXT NOT NULL,
+    testbed TEXT NOT NULL,
+    benchmark TEXT NOT NULL,
+    slug TEXT NOT NULL,
+    units TEXT NOT NULL,
+    -- The measure in JSON.
+    measure TEXT NOT NULL,
+    value REAL NOT NULL,
+    report BLOB NOT NULL CHECK (length(report) = 16),
+    time_ns INTEGER NOT NULL,
+    change_30d REAL,
+    -- Sparkline: little-endian 32-bit floats.
+    spark BLOB NOT NULL,
+    -- The last lasting change of the level; null if there is none.
+    changed_report BLOB CHECK (length(changed_report) = 16),
+    changed_relative REAL,
+    changed_hash TEXT,
+    changed_ns INTEGER,
+    changed_is_recent INTEGER,
+    PRIMARY KEY (project, branch, testbed, benchmark, slug, units)
+) STRICT, WITHOUT ROWID;
+
+-- The reports from which the rows of a branch and testbed were derived.
+CREATE TABLE series_state (
+    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    branch TEXT NOT NULL,
+    testbed TEXT NOT NULL,
+    state TEXT NOT NULL,
+    PRIMARY KEY (project, branch, testbed)
+) STRICT, WITHOUT ROWID;

@@ -1,5 +1,0 @@
-//! The PostgreSQL backend.
-
-pub(crate) mod session;
-mod tls;
-pub(crate) mod value;
