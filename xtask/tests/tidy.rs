@@ -13,7 +13,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/bpf-loader/src/sys.rs",
     "crates/bpf-loader/src/sys/",
     "crates/bpf-loader/tests/loader/",
-    "crates/profiler/src/session/memory.rs",
+    "crates/profiler/src/session/limits.rs",
     "crates/profiler-ebpf/",
     // Makes the C allocator return memory, for which Rust has no API.
     "crates/server/src/service/memory.rs",

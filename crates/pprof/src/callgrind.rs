@@ -14,11 +14,11 @@ const INSTRUCTIONS: &str = "Ir";
 /// Why a file could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallgrindError {
-    #[error("it is no file of Callgrind: no line `events:` stands before its costs")]
+    #[error("not a Callgrind file: no `events:` line before the costs")]
     NoEvents,
-    #[error("it counts {0:?}, and not {INSTRUCTIONS}, the instructions")]
+    #[error("counts {0:?}, but not {INSTRUCTIONS} (instructions)")]
     NoInstructions(String),
-    #[error("line {line} of it is broken: {reason}")]
+    #[error("line {line} is invalid: {reason}")]
     Line { line: usize, reason: &'static str },
 }
 
@@ -106,13 +106,13 @@ impl Reader {
             return Err(Broken::File(CallgrindError::NoEvents));
         };
         let mut words = line.split_whitespace();
-        let number = self.positions.read(&mut words).ok_or(Broken::Line("its position is none"))?;
+        let number = self.positions.read(&mut words).ok_or(Broken::Line("invalid position"))?;
         if std::mem::take(&mut self.is_call) {
             return Ok(());
         }
         // Zero costs at the end of a line are omitted.
         let Some(cost) = words.nth(instructions) else { return Ok(()) };
-        let cost: u64 = cost.parse().map_err(|_| Broken::Line("a cost is no number"))?;
+        let cost: u64 = cost.parse().map_err(|_| Broken::Line("the cost is not a number"))?;
         let key = (self.object, self.function, self.file, number);
         let sum = self.counts.entry(key).or_default();
         *sum = sum.saturating_add(cost);
@@ -176,7 +176,7 @@ impl Names {
             return Ok(self.known(value));
         };
         if name.is_empty() {
-            return self.numbers.get(&number).copied().ok_or(Broken::Line("its name is missing"));
+            return self.numbers.get(&number).copied().ok_or(Broken::Line("undefined name"));
         }
         let known = self.known(name);
         self.numbers.insert(number, known);
@@ -250,18 +250,18 @@ mod tests {
                         events: Ir Dr\nsummary: 9 1\n\n";
 
     /// Formats the counts as `image function file:line count`.
-    fn told(text: &str) -> Result<Vec<String>, CallgrindError> {
-        let told = |it: Counted| {
+    fn written(text: &str) -> Result<Vec<String>, CallgrindError> {
+        let written = |it: Counted| {
             let CountedFrame { function, file, line } = &it.frames[0];
             format!("{} {function} {file}:{line} {}", it.image, it.count)
         };
-        Ok(instructions(text)?.into_iter().map(told).collect())
+        Ok(instructions(text)?.into_iter().map(written).collect())
     }
 
     #[test]
     fn costs_of_lines() {
         let check = |body: &str, expected: &[&str]| {
-            assert_eq!(told(&format!("{HEAD}{body}")).expect(body), expected);
+            assert_eq!(written(&format!("{HEAD}{body}")).expect(body), expected);
         };
         check("fl=a.c\nfn=f\n3 5 1\n+1 2\n4 1\n", &[" f a.c:3 5", " f a.c:4 3"]);
         check(
@@ -285,25 +285,22 @@ mod tests {
     #[test]
     fn positions_by_address_too() {
         let text = "positions: instr line\nevents: Ir\nfl=a.c\nfn=f\n0x10 3 2\n+4 * 1\n+4 +1 4\n";
-        assert_eq!(told(text), Ok(vec![" f a.c:3 3".to_owned(), " f a.c:4 4".to_owned()]));
+        assert_eq!(written(text), Ok(vec![" f a.c:3 3".to_owned(), " f a.c:4 4".to_owned()]));
     }
 
     #[test]
     fn what_cannot_be_read() {
         let check = |text: &str, expected: &str| {
-            assert_eq!(told(text).expect_err(text).to_string(), expected);
+            assert_eq!(written(text).expect_err(text).to_string(), expected);
         };
-        let no_events = "it is no file of Callgrind: no line `events:` stands before its costs";
+        let no_events = "not a Callgrind file: no `events:` line before the costs";
         check("", no_events);
         check("3 4\n", no_events);
-        check("events: Dr Dw\n", "it counts \"Dr Dw\", and not Ir, the instructions");
-        check("events: Ir\n3 x\n", "line 2 of it is broken: a cost is no number");
-        check("events: Ir\n-3 1\n", "line 2 of it is broken: its position is none");
-        check(
-            "events: Ir\n99999999999999999999 1\n",
-            "line 2 of it is broken: its position is none",
-        );
-        check("events: Ir\nfn=(7)\n", "line 2 of it is broken: its name is missing");
+        check("events: Dr Dw\n", "counts \"Dr Dw\", but not Ir (instructions)");
+        check("events: Ir\n3 x\n", "line 2 is invalid: the cost is not a number");
+        check("events: Ir\n-3 1\n", "line 2 is invalid: invalid position");
+        check("events: Ir\n99999999999999999999 1\n", "line 2 is invalid: invalid position");
+        check("events: Ir\nfn=(7)\n", "line 2 is invalid: undefined name");
     }
 
     fn lines() -> impl Strategy<Value = String> {

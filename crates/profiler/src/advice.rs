@@ -823,14 +823,16 @@ mod tests {
         check(Mode::Wall, "a larger --buffer-size or a longer --min-block");
     }
 
+    /// What is advised about 99 complete stacks that were changed.
+    fn texts(change: &dyn Fn(&mut Summary)) -> Vec<String> {
+        let mut summary = summary();
+        summary.stacks.complete = 99;
+        change(&mut summary);
+        warnings(&summary, 99).iter().map(ProfileWarning::to_string).collect()
+    }
+
     #[test]
     fn advice_fits_what_broke_or_was_interpreted() {
-        let texts = |change: &dyn Fn(&mut Summary)| -> Vec<String> {
-            let mut summary = summary();
-            summary.stacks.complete = 99;
-            change(&mut summary);
-            warnings(&summary, 99).iter().map(ProfileWarning::to_string).collect()
-        };
         let broken = |place, runtime, nameless: u64| {
             texts(&|summary| {
                 summary.stacks.complete = 19;

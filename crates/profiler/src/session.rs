@@ -3,6 +3,7 @@
 mod continuous;
 mod heap;
 mod kernel;
+mod limits;
 mod object;
 mod ring;
 mod run;
@@ -324,7 +325,7 @@ fn started(options: &Options) -> Result<Session, RecordError> {
     let rights =
         Rights::current().map_err(RecordError::system("read the rights of this process"))?;
     rights.check_for_profile()?;
-    kernel::return_large_blocks();
+    limits::return_large_blocks();
     let mut session = Session::set_up(options, rights.is_in_pid_namespace())?;
     session.start(options)?;
     Ok(session)

@@ -40,7 +40,7 @@ pub enum ImportError {
     Io(#[from] io::Error),
     #[error("it has more than {} MiB: split it, for all of it is read at once", BYTES_MAX >> 20)]
     TooLarge,
-    #[error("it is no UTF-8")]
+    #[error("it is not UTF-8")]
     Encoding,
     #[error("it looks like {tool}, and is not understood: {source}")]
     Malformed { tool: &'static str, source: serde_json::Error },
@@ -53,7 +53,7 @@ pub enum ImportError {
     NotExpanded,
     #[error("{at}: {source}")]
     Name { at: String, source: InvalidName },
-    #[error("{at}: {time} is no time between the years 1678 and 2261")]
+    #[error("{at}: {time} is not between the years 1678 and 2261")]
     Time { at: String, time: String },
 }
 

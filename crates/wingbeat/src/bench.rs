@@ -129,7 +129,7 @@ fn compared(found: Comparison, format: report::Format, style: Style) -> anyhow::
 
 /// Reads verifier statistics written by veristat, or by an earlier run.
 fn veristat_rows(csv: &Path) -> anyhow::Result<Vec<veristat::VeristatRow>> {
-    let bytes = std::fs::read(csv).with_context(|| format!("cannot read {}", csv.display()))?;
+    let bytes = fs::read(csv).with_context(|| format!("cannot read {}", csv.display()))?;
     veristat::read(&bytes).with_context(|| csv.display().to_string())
 }
 

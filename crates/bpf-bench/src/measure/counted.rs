@@ -1,6 +1,6 @@
 //! A program with counters, and its tail call targets with counters.
 //!
-//! It has its own tables, of programs with counters, each with a results: so executed instructions
+//! It has its own tables, of programs with counters, each with a results map: so executed instructions
 //! are counted across tail calls. The counts themselves show whether a jump went to uncounted code:
 //! every tail call that did not return must have entered a program with counters.
 

@@ -8,7 +8,6 @@ mod alternate;
 mod compiled;
 mod confirm;
 mod feeding;
-mod generate;
 mod generated;
 mod methods;
 mod stateful;

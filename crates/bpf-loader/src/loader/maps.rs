@@ -194,13 +194,13 @@ impl LoadedMap {
         }
     }
 
-    /// A map with one zeroed value of `len` bytes: the results of an instrumented program.
+    /// A map with one zeroed value of `len` bytes, for the results of an instrumented program.
     pub fn results(len: u32) -> Result<Self, MapError> {
         let spec = MapSpec::plain("results", MapType::ARRAY, (4, len), 1);
         Self::create(&spec, None)
     }
 
-    /// A results with a value for each possible CPU.
+    /// A results map with a value for each possible CPU.
     pub fn results_per_cpu(len: u32) -> Result<Self, MapError> {
         let spec = MapSpec::plain("results", MapType::PERCPU_ARRAY, (4, len), 1);
         Self::create(&spec, None)
@@ -244,17 +244,17 @@ impl LoadedMap {
         self.set(&slot.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
     }
 
-    /// The value of a results; for one per CPU, the concatenated values of all CPUs, each padded to 8 bytes.
+    /// The value of a results map; for one per CPU, the concatenated values of all CPUs, each padded to 8 bytes.
     pub fn read_results(&self) -> Result<Vec<u8>, MapError> {
         Ok(self.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default())
     }
 
-    /// Sets the value of a results. Fails if the kernel rejects it, or the value has another length.
+    /// Sets the value of a results map. Fails if the kernel rejects it, or the value has another length.
     pub fn write_results(&self, value: &[u8]) -> Result<(), MapError> {
         self.set(&[0; 4], value)
     }
 
-    /// Clears the value of a results.
+    /// Clears the value of a results map.
     pub fn clear_results(&self) -> Result<(), MapError> {
         self.set(&0_u32.to_ne_bytes(), &vec![0; self.value_len])
     }

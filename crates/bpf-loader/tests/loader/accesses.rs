@@ -1,12 +1,9 @@
 //! Relocates accesses to kernel structures (CO-RE) for the running kernel.
 
 use wingbeat_bpf_loader::{KernelTypes, loader::LoadError};
-use wingbeat_bpf_testing::object::typed::ObjectFile;
+use wingbeat_bpf_testing::object::typed::TypedObject;
 
-use crate::{
-    bytecode::give,
-    support::{can_load, load_linked, value},
-};
+use crate::support::{can_load, give, load_linked, value};
 
 /// Access kinds (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
 const BYTE_OFFSET: u32 = 0;
@@ -15,7 +12,7 @@ const EXISTS: u32 = 2;
 
 /// Return value of a program that returns an access to a member; the object assumes an integer at offset 0.
 fn accessed(structure: &str, member: &str, kind: u32) -> Result<u32, LoadError> {
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     let int = file.types.int("int", 4);
     let local = file.types.structure(structure, 4, &[(member, int, 0)]);
     // The value for the object's types.

@@ -4,12 +4,9 @@ use wingbeat_bpf_loader::{
     loader::{Alarm, LoadedMaps, Loader, LoaderOptions},
     spec::{MapSpec, MapType, Spec},
 };
-use wingbeat_bpf_testing::object::typed::{Function, ObjectFile};
+use wingbeat_bpf_testing::object::typed::{Function, TypedObject};
 
-use crate::{
-    bytecode::asm,
-    support::{can_load, has_memory_without_locks, load_linked, since, value},
-};
+use crate::support::{asm, can_load, has_memory_without_locks, load_linked, since, value};
 
 /// `BPF_F_MMAPABLE` and `BPF_F_SEGV_ON_FAULT` (include/uapi/linux/bpf.h, Linux 6.18).
 const MMAPABLE: u32 = 1 << 10;
@@ -23,7 +20,7 @@ fn is_possible() -> Option<()> {
 /// `return ++count` of the second variable, and programs that count elsewhere: behind the
 /// variables, and in the third page.
 fn object(numbers: &[(&str, u32)]) -> Spec {
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     file.types.define_map("arena", numbers, &[]);
     let len = 8 * numbers.len();
     let maps = file.data(".maps", &vec![0; len]);

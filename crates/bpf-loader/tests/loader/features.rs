@@ -14,18 +14,17 @@ use wingbeat_bpf_loader::{
 };
 use wingbeat_bpf_testing::object::{
     btf::{GLOBAL, STATIC},
-    typed::{Function, ObjectFile},
+    typed::{Function, TypedObject},
 };
 
 use crate::{
-    bytecode::{asm, give},
     raw::RawMap,
     rejected::rejection,
-    support::{can_load, has_memory_without_locks, load_linked, run, value},
+    support::{asm, can_load, give, has_memory_without_locks, load_linked, run, value},
 };
 
 /// An array with one value of a structure: 8 bytes for counting behind the kernel-managed field.
-fn with_map(mut file: ObjectFile, kept: (&str, u32, u32), functions: &[(&str, &[Insn])]) -> Spec {
+fn with_map(mut file: TypedObject, kept: (&str, u32, u32), functions: &[(&str, &[Insn])]) -> Spec {
     let (name, size, alignment) = kept;
     let word = file.types.int("unsigned long", 8);
     let half = file.types.int("unsigned int", 4);
@@ -67,7 +66,7 @@ fn with_map(mut file: ObjectFile, kept: (&str, u32, u32), functions: &[(&str, &[
 }
 
 /// `static int NAME(void *map, void *key, void *value)`.
-fn callback_type(file: &mut ObjectFile, name: &str) -> u32 {
+fn callback_type(file: &mut TypedObject, name: &str) -> u32 {
     let (int, any) = (file.types.int("int", 4), file.types.pointer(0));
     file.types.taking(name, STATIC, int, &[("map", any), ("key", any), ("value", any)])
 }
@@ -87,7 +86,7 @@ fn a_spin_lock() {
         "{LOOKUP}; r1 = r6; call spin_lock; r7 = *(u64 *)(r6 + 8); r7 += 1; *(u64 *)(r6 + 8) = r7; \
          r1 = r6; call spin_unlock; r0 = r7; exit"
     ));
-    let spec = with_map(ObjectFile::new(), ("bpf_spin_lock", 4, 4), &[("only", &insns)]);
+    let spec = with_map(TypedObject::new(), ("bpf_spin_lock", 4, 4), &[("only", &insns)]);
     let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
     assert_eq!([run_tc(&loaded), run_tc(&loaded)], [1, 2]);
     maps.reset(&Alarm::never()).expect("they are reset");
@@ -106,7 +105,7 @@ fn a_timer() {
     ));
     let callback = asm("*(u64 *)(r3 + 16) = 55; r0 = 0; exit");
     let functions: [(&str, &[Insn]); 2] = [("only", &insns), ("expired", &callback)];
-    let spec = with_map(ObjectFile::new(), ("bpf_timer", 16, 8), &functions);
+    let spec = with_map(TypedObject::new(), ("bpf_timer", 16, 8), &functions);
     let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
     assert_eq!(run_tc(&loaded), 0, "the timer is new");
     let state = RawMap { fd: maps.all()[0].as_fd(), key_len: 4, value_len: 24 };
@@ -128,7 +127,7 @@ fn a_timer_that_waits_is_gone_after_a_reset() {
     ));
     let callback = asm("*(u64 *)(r3 + 16) = 55; r0 = 0; exit");
     let functions: [(&str, &[Insn]); 2] = [("only", &insns), ("expired", &callback)];
-    let spec = with_map(ObjectFile::new(), ("bpf_timer", 16, 8), &functions);
+    let spec = with_map(TypedObject::new(), ("bpf_timer", 16, 8), &functions);
     let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
     let busy = (-libc::EBUSY).cast_unsigned();
     for _ in 0..3 {
@@ -143,7 +142,7 @@ fn a_timer_that_waits_is_gone_after_a_reset() {
 
 /// `only` calls `seven`, which returns 7, and reads as many stack bytes as it returns.
 fn trusting(linkage: u32) -> Spec {
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     let only = file.types.program("only");
     let int = file.types.int("int", 4);
     let seven = file.types.taking("seven", linkage, int, &[]);
@@ -173,7 +172,7 @@ fn a_global_function_is_checked_on_its_own() {
     load_linked(&trusting(GLOBAL), "only", true).expect("the verifier follows the call");
 
     // One that validates the result.
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     let only = file.types.program("only");
     let int = file.types.int("int", 4);
     let twice = file.types.taking("twice", GLOBAL, int, &[("number", int)]);

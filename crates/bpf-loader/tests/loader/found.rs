@@ -7,13 +7,12 @@ use wingbeat_bpf_loader::{
     loader::{Loaded, LoadedMap},
     program::{self, ProgramInfo},
 };
-use wingbeat_bpf_testing::object::typed::ObjectFile;
+use wingbeat_bpf_testing::object::typed::TypedObject;
 
 use crate::{
-    bytecode::{asm, give},
     pins::PrivateBpffs,
     raw,
-    support::{can_load, load as load_program, load_linked, program as program_spec},
+    support::{asm, can_load, give, load as load_program, load_linked, program as program_spec},
 };
 
 fn named(name: &str, value: i32) -> Loaded {
@@ -109,7 +108,7 @@ fn figures_of_a_program_that_is_not_rewritten() {
 fn whole_names_and_lines_come_from_the_types() {
     let Some(()) = can_load() else { return };
     let name = "a_name_that_the_kernel_cuts_short";
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     file.program("xdp", name, &give(3));
     file.lines("xdp", &[(0, 3, "int found = 3;"), (1, 4, "return found;")]);
     let spec = file.spec();

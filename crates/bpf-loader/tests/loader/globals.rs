@@ -4,16 +4,13 @@ use wingbeat_bpf_loader::{
     loader::{Alarm, Loader, LoaderOptions, ResetError},
     spec::Spec,
 };
-use wingbeat_bpf_testing::object::typed::{Function, ObjectFile};
+use wingbeat_bpf_testing::object::typed::{Function, TypedObject};
 
-use crate::{
-    bytecode::asm,
-    support::{can_load, load_linked, value},
-};
+use crate::support::{asm, can_load, load_linked, value};
 
 /// `return FACTOR * offset`, of a constant in `.rodata` and the second variable in `.data`.
 fn object() -> Spec {
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     let constants = file.data(".rodata", &6_u32.to_le_bytes());
     let factor = file.variable("FACTOR", constants, 0, 4);
     let variables = file.data(".data", &[1_u32.to_le_bytes(), 7_u32.to_le_bytes()].concat());

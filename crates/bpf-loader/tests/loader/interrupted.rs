@@ -15,10 +15,7 @@ use wingbeat_bpf_loader::{
     loader::{Alarm, Loaded, ProgramRun},
 };
 
-use crate::{
-    bytecode::asm,
-    support::{can_load, load as load_program, program, run},
-};
+use crate::support::{asm, can_load, load as load_program, program, run};
 
 /// Runs that take some hundredths of a second.
 const RUNS: u32 = 3_000_000;

@@ -9,9 +9,8 @@ use wingbeat_bpf_loader::{
 };
 
 use crate::{
-    bytecode::{asm, give},
     rejected::rejection,
-    support::{can_load, code, program, since},
+    support::{asm, can_load, code, give, program, since},
 };
 
 /// Maximum time to report a rejection; the longest log takes some seconds.

@@ -6,8 +6,6 @@
 
 mod accesses;
 mod arena;
-mod bytecode;
-mod extended;
 mod features;
 mod found;
 mod globals;
@@ -19,7 +17,6 @@ mod reading;
 mod rejected;
 mod remarks;
 mod reset;
-mod reset_large;
 mod run;
 mod statistics;
 mod struct_ops;

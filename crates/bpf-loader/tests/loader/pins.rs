@@ -13,13 +13,12 @@ use wingbeat_bpf_loader::{
 };
 use wingbeat_bpf_testing::object::{
     btf::bytes,
-    typed::{Function, ObjectFile},
+    typed::{Function, TypedObject},
 };
 
 use crate::{
-    bytecode::asm,
     raw::{self, RawMap},
-    support::{can_load, load_linked, value},
+    support::{asm, can_load, load_linked, value},
 };
 
 /// The default bpffs.
@@ -62,7 +61,7 @@ impl PrivateBpffs {
 
 /// Returns the value of a map with pinning, and sets it to 7. The map has a typed definition.
 fn by_types() -> Spec {
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     let properties =
         [("type", 2), ("key_size", 4), ("value_size", 8), ("max_entries", 1), ("pinning", 1)];
     file.types.define_map("shared", &properties, &[]);
@@ -71,10 +70,10 @@ fn by_types() -> Spec {
 
 /// The same with a numeric definition in Aya's format: type, sizes, entries, flags, id, pinning.
 fn by_numbers() -> Spec {
-    program_with_map(ObjectFile::new(), "maps", &bytes(&[2, 4, 8, 1, 0, 0, 1]))
+    program_with_map(TypedObject::new(), "maps", &bytes(&[2, 4, 8, 1, 0, 0, 1]))
 }
 
-fn program_with_map(mut file: ObjectFile, section: &str, definition: &[u8]) -> Spec {
+fn program_with_map(mut file: TypedObject, section: &str, definition: &[u8]) -> Spec {
     let maps = file.data(section, definition);
     let symbol = file.variable("shared", maps, 0, definition.len() as u64);
     let insns =

@@ -15,10 +15,7 @@ use wingbeat_bpf_loader::{
     spec::{MapSpec, MapType},
 };
 
-use crate::{
-    bytecode::asm,
-    support::{can_load, load as load_program, program, run},
-};
+use crate::support::{asm, can_load, load as load_program, program, run};
 
 fn map_of(r#type: MapType, sizes: (u32, u32), entries: u32) -> LoadedMaps {
     LoadedMaps::create(&[MapSpec::plain("read", r#type, sizes, entries)], None).expect("a map")

@@ -5,11 +5,10 @@ use wingbeat_bpf_loader::{
     code::Insn,
     loader::{LoadError, Loader, Rejection, VerifierStatistics},
 };
-use wingbeat_bpf_testing::object::typed::ObjectFile;
+use wingbeat_bpf_testing::object::typed::TypedObject;
 
-use crate::{
-    bytecode::{asm, give},
-    support::{can_load, code, load as load_program, load_linked, program, since},
+use crate::support::{
+    asm, can_load, code, give, load as load_program, load_linked, program, since,
 };
 
 /// The rejection in an error, and the error's text.
@@ -55,7 +54,7 @@ fn where_and_why() {
 
 /// An object with a program of two lines, the second of which is invalid.
 fn with_lines(insns: &[Insn], lines: &[(u32, u32, &str)]) -> Result<VerifierStatistics, LoadError> {
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     file.program("xdp", "wrong", insns);
     file.lines("xdp", lines);
     load_linked(&file.spec(), "wrong", false).map(|(loaded, _)| loaded.verifier)

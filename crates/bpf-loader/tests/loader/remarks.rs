@@ -6,12 +6,9 @@ use wingbeat_bpf_loader::{
     loader::{Alarm, Effort, Explained, LoadError, Loader, LoaderOptions, Remarks},
     spec::Spec,
 };
-use wingbeat_bpf_testing::object::typed::ObjectFile;
+use wingbeat_bpf_testing::object::typed::TypedObject;
 
-use crate::{
-    bytecode::{asm, give},
-    support::{can_load, program, since, value},
-};
+use crate::support::{asm, can_load, give, program, since, value};
 
 /// Loads a program of an object without maps.
 fn load(loader: &Loader, spec: &Spec, name: &str) -> Result<(), LoadError> {
@@ -20,7 +17,7 @@ fn load(loader: &Loader, spec: &Spec, name: &str) -> Result<(), LoadError> {
 }
 
 /// `free` in section xdp, and in tc `bound`, which calls a GPL-only helper.
-fn two_programs(mut file: ObjectFile) -> Spec {
+fn two_programs(mut file: TypedObject) -> Spec {
     file.program("xdp", "free", &give(2));
     let print = "*(u64 *)(r10 - 8) = 0; r1 = r10; r1 += -8; r2 = 8; call trace_printk; exit";
     file.program("tc", "bound", &asm(print));
@@ -30,7 +27,7 @@ fn two_programs(mut file: ObjectFile) -> Spec {
 #[test]
 fn an_object_without_a_licence_has_none_unless_it_needs_one() {
     let Some(()) = can_load() else { return };
-    let as_gpl = |file: ObjectFile| {
+    let as_gpl = |file: TypedObject| {
         let spec = two_programs(file);
         let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
         load(&loader, &spec, "free").expect("it is free");
@@ -39,9 +36,9 @@ fn an_object_without_a_licence_has_none_unless_it_needs_one() {
         let bound = load(&loader, &spec, "bound").and_then(|()| load(&loader, &spec, "bound"));
         bound.map(|()| loader.remarks().as_gpl)
     };
-    assert_eq!(as_gpl(ObjectFile::unlicensed()).expect("it is loaded"), ["bound"]);
-    assert_eq!(as_gpl(ObjectFile::new()).expect("it is loaded"), [""; 0]);
-    let mut other = ObjectFile::unlicensed();
+    assert_eq!(as_gpl(TypedObject::unlicensed()).expect("it is loaded"), ["bound"]);
+    assert_eq!(as_gpl(TypedObject::new()).expect("it is loaded"), [""; 0]);
+    let mut other = TypedObject::unlicensed();
     other.data("license", b"Apache\0");
     let error = as_gpl(other).expect_err("it is declared otherwise").to_string();
     assert!(error.contains("from non-GPL compatible program"), "{error}");
@@ -50,7 +47,7 @@ fn an_object_without_a_licence_has_none_unless_it_needs_one() {
 #[test]
 fn types_that_the_kernel_refuses_are_left_out() {
     let Some(()) = can_load() else { return };
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     file.program("xdp", "main", &give(2));
     file.types.structure("no name", 0, &[]);
     let spec = file.spec();

@@ -8,10 +8,7 @@ use wingbeat_bpf_loader::{
     loader::{LoadedMap, RunError, RunInput, run},
 };
 
-use crate::{
-    bytecode::{asm, give},
-    support::{can_load, load as load_program, program, since},
-};
+use crate::support::{asm, can_load, give, load as load_program, program, since};
 
 /// Offsets of the packet's start and end in `struct __sk_buff`.
 const SKB: (i16, i16) = (76, 80);

@@ -14,10 +14,7 @@ use wingbeat_bpf_loader::{
     program::{ProgramInfo, StatisticsOn},
 };
 
-use crate::{
-    bytecode::give,
-    support::{can_load, load as load_program, program, run, turn},
-};
+use crate::support::{can_load, give, load as load_program, program, run, turn};
 
 /// Set in the process that keeps statistics enabled until it is killed.
 const MARK: &str = "WINGBEAT_TEST_HOLDS_STATISTICS";

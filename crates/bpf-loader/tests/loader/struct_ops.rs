@@ -6,16 +6,13 @@ use wingbeat_bpf_loader::{
     loader::{LoadError, Loaded},
     spec::Spec,
 };
-use wingbeat_bpf_testing::object::typed::{Function, ObjectFile};
+use wingbeat_bpf_testing::object::typed::{Function, TypedObject};
 
-use crate::{
-    bytecode::{asm, give},
-    support::{can_load, load_linked},
-};
+use crate::support::{asm, can_load, give, load_linked};
 
 /// The program `own` as the second member of a structure, with these names.
 fn object(structure: &str, member: &str, insns: &[Insn]) -> Spec {
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     file.code("struct_ops/own", &[Function::global("own", insns, 0)]);
     let own = file.function("own");
     let data = file.data(".struct_ops.link", &[0; 16]);

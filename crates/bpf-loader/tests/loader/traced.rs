@@ -7,20 +7,21 @@ use wingbeat_bpf_loader::{
     code::Insn,
     empty_baseline::Baseline,
     loader::{
-        CounterEvent, LoadedMap, LoadedMaps, Moment, PerfCounter, TraceTarget, Tracer,
-        TrampolineError,
+        CounterEvent, Extended, ExtendedError, LoadError, Loaded, LoadedMap, LoadedMaps, Loader,
+        LoaderOptions, Moment, PerfCounter, TraceTarget, Tracer, TrampolineError,
     },
     probe::{self, FindingStatus},
     program::TailCalls,
-    spec::{MapSpec, MapType, Slot},
+    spec::{MapSpec, MapType, Slot, Spec},
+};
+use wingbeat_bpf_testing::object::{
+    btf::GLOBAL,
+    typed::{Function, TypedObject},
 };
 
-use crate::{
-    bytecode::{asm, give},
-    support::{can_load, load as load_program, program},
-};
+use crate::support::{asm, can_load, give, load as load_program, program};
 
-/// Increments the word of a per-CPU results.
+/// Increments the word of a per-CPU results map.
 fn count() -> Vec<Insn> {
     asm("*(u32 *)(r10 - 4) = 0; r1 = map 0; r2 = r10; r2 += -4; call map_lookup_elem; \
          if r0 == 0 goto +3; r1 = *(u64 *)(r0 + 0); r1 += 1; *(u64 *)(r0 + 0) = r1; r0 = 0; exit")
@@ -105,4 +106,79 @@ fn the_kernel_counts_on_every_machine() {
         let counter = PerfCounter::open(event).unwrap_or_else(|error| panic!("{event:?}: {error}"));
         assert_eq!(counter.event(), event);
     }
+}
+
+// Programs that replace a function of another program (freplace).
+
+/// `int name(int number)`.
+fn with_type(file: &mut TypedObject, name: &str) -> u32 {
+    let int = file.types.int("int", 4);
+    file.types.taking(name, GLOBAL, int, &[("number", int)])
+}
+
+/// An XDP program that calls its global function `inner`.
+fn target() -> Loaded {
+    let mut file = TypedObject::new();
+    let (main, inner) = (file.types.program("main"), with_type(&mut file, "inner"));
+    let (calls, called) = (asm("r1 = 5; call +1; exit"), asm("r0 = r1; exit"));
+    let inner = Function::global("inner", &called, inner);
+    file.code("xdp", &[Function::global("main", &calls, main), inner]);
+    loaded(&file.spec(), "main", None).expect("the target loads")
+}
+
+/// A replacement in a section with this name.
+fn replacement(section: &str) -> Spec {
+    let mut file = TypedObject::new();
+    let type_id = with_type(&mut file, "inner");
+    file.code(section, &[Function::global("inner", &give(2), type_id)]);
+    file.spec()
+}
+
+fn loaded(spec: &Spec, name: &str, target: Option<&Loaded>) -> Result<Loaded, LoadError> {
+    let mut loader = Loader::new(spec, LoaderOptions::default()).expect("a loader");
+    assert!(loader.has_types(), "the kernel takes the types");
+    if let Some(target) = target {
+        loader.extend(Extended::new(target.as_fd()).expect("it has types"));
+    }
+    let linked = spec.link_program(name, None).expect("it is linked");
+    loader.load(&linked.program, &linked.code, &[])
+}
+
+#[test]
+fn functions_are_replaced_or_the_kernel_says_why_not() {
+    let Some(()) = can_load() else { return };
+    let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
+    let works = fentry.expect("it is looked for").status == FindingStatus::Works;
+    let target = target();
+    // A section called just `freplace` refers to the function of the same name.
+    for section in ["freplace/inner", "freplace"] {
+        match loaded(&replacement(section), "inner", Some(&target)) {
+            Ok(extension) => {
+                assert!(works, "freplace works here, which the probe of fentry denies");
+                assert_eq!(extension.info.r#type, ProgramType::EXT);
+                assert_eq!(extension.verifier.processed_instructions, Some(2));
+            }
+            Err(error) => {
+                assert!(!works, "the kernel has fentry, but: {error}");
+                let text = error.to_string();
+                assert!(text.contains("this kernel forbids programs of this kind"), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_to_be_replaced_has_to_be_there() {
+    let Some(()) = can_load() else { return };
+    let target = target();
+    let check = |section: &str, target: Option<&Loaded>, expected: &str| {
+        let error = loaded(&replacement(section), "inner", target).expect_err(section);
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    check("freplace/inner", None, "replaces the function inner of another program, which was not");
+    check("freplace", None, "the program that has it with --target");
+    check("freplace/outer", Some(&target), "the program to extend has no such function");
+    let untyped = load_program(&program(ProgramType::XDP), &give(0), &[]).expect("it loads");
+    let error = Extended::new(untyped.as_fd()).expect_err("it has no types");
+    assert!(matches!(error, ExtendedError::NoTypes), "{error}");
 }

@@ -10,12 +10,9 @@ use wingbeat_bpf_loader::{
     loader::{LoadError, LoadedMap, Loader, LoaderOptions},
     program::{self, StatisticsOn},
 };
-use wingbeat_bpf_testing::object::typed::ObjectFile;
+use wingbeat_bpf_testing::object::typed::TypedObject;
 
-use crate::{
-    bytecode::give,
-    support::{can_load, is_refusal, load as load_program, program as program_spec},
-};
+use crate::support::{can_load, give, is_refusal, load as load_program, program as program_spec};
 
 /// Set in the process that drops its privileges.
 const MARK: &str = "WINGBEAT_TEST_WITHOUT_RIGHTS";
@@ -63,7 +60,7 @@ fn without_rights() {
     assert_eq!(error.to_string(), MAP_HINT);
 
     // An object with types: their rejection is reported with the program.
-    let mut file = ObjectFile::new();
+    let mut file = TypedObject::new();
     file.program("xdp", "by_hand", &give(0));
     let spec = file.spec();
     let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");

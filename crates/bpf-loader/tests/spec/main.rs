@@ -2,11 +2,9 @@
 //! rejected with the reason and never cause a panic. Needs neither kernel nor privileges.
 
 mod accesses;
-mod alone;
 mod calls;
 mod externs;
 mod globals;
-mod identity;
 mod lines;
 mod maps;
 mod resilience;

@@ -28,13 +28,13 @@ impl<'a> Function<'a> {
 }
 
 /// An object file under construction.
-pub struct ObjectFile {
+pub struct TypedObject {
     object: Object,
     pub types: Types,
     extension: Extension,
 }
 
-impl ObjectFile {
+impl TypedObject {
     pub fn new() -> Self {
         let mut file = Self::unlicensed();
         file.data("license", b"GPL\0");
@@ -137,7 +137,7 @@ pub struct Program<'a> {
 impl Program<'_> {
     /// The file, with the types `int NAME(void *context)` of the program and of the static functions.
     pub fn object(&self) -> Vec<u8> {
-        let mut file = ObjectFile::new();
+        let mut file = TypedObject::new();
         let entry = file.types.program(self.name);
         file.code(self.section, &[Function::global(self.name, self.insns, entry)]);
         for name in self.statics {

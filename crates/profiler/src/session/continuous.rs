@@ -9,7 +9,7 @@ use std::{
 
 use super::{Options, Rates, TableCounts, run::Session, started, tables::Tables};
 use crate::counts::Counters;
-use crate::session::kernel::return_free_pages;
+use crate::session::limits::return_free_pages;
 use crate::{
     counts::Ticks,
     debuginfod::DebugFiles,

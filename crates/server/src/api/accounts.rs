@@ -96,7 +96,7 @@ fn of_keys(
 /// Answers `bencher auth …`.
 async fn refuse_auth(State(app): State<App>) -> ApiError {
     ApiError::forbidden(format!(
-        "nobody signs up or in by the command line here: an admin invites users at {0}/console/users, and \
+        "sign-up and sign-in happen in the browser: an admin invites users at {0}/console/users, and \
          users make keys at {0}/console/account; then pass `--key KEY`",
         app.settings.public_url
     ))

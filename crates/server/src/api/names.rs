@@ -164,7 +164,7 @@ pub(super) fn check_hash(hash: Option<&str>) -> Result<(), ApiError> {
         |hash: &str| hash.len() <= 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit());
     match hash {
         Some(hash) if !is_hash(hash) => Err(ApiError::bad_request(format!(
-            "{:?} is no hash of a commit: it has at most 64 hexadecimal digits",
+            "{:?} is not a commit hash: at most 64 hexadecimal digits are allowed",
             hash.chars().take(80).collect::<String>()
         ))),
         _ => Ok(()),

@@ -96,7 +96,7 @@ fn things(
     for text in list.split(',').map(str::trim).filter(|text| !text.is_empty()) {
         if Uuid::try_parse(text).is_err() {
             let word = kind.word();
-            return Err(ApiError::bad_request(format!("{text:?} is no UUID of a {word}")));
+            return Err(ApiError::bad_request(format!("{text:?} is not the UUID of a {word}")));
         }
         found.extend(databases.registry.thing(project.id, kind, text)?);
     }

@@ -209,7 +209,7 @@ fn check_url(url: Option<&str>) -> Result<(), ApiError> {
     };
     match url {
         Some(url) if !is_link(url) => Err(ApiError::bad_request(format!(
-            "{:?} is no address of a project: it has to begin with https:// or http://, without blanks",
+            "{:?} is not a valid project address: it must begin with https:// or http:// and contain no blanks",
             url.chars().take(80).collect::<String>()
         ))),
         _ => Ok(()),

@@ -56,7 +56,7 @@ pub(super) struct Query {
 pub(super) fn time_of_ms(ms: i64) -> Result<OffsetDateTime, ApiError> {
     let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000).ok();
     time.filter(|time| time.year() >= 0).ok_or_else(|| {
-        ApiError::bad_request(format!("{ms} ms since 1970 is no time that a report can have"))
+        ApiError::bad_request(format!("{ms} ms since 1970 is not a valid report time"))
     })
 }
 

@@ -42,7 +42,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         };
         // Serde would also accept an array, with members by position.
         if !bytes.trim_ascii_start().starts_with(b"{") {
-            return Err(wrong(&"it is no JSON object"));
+            return Err(wrong(&"it is not a JSON object"));
         }
         serde_json::from_slice(&bytes).map(Self).map_err(|error| wrong(&error))
     }
@@ -129,7 +129,7 @@ impl<T: Serialize> IntoResponse for Created<T> {
 
 /// Parses the UUID in a path. An invalid one is not found.
 pub(super) fn uuid(text: &str, what: &str) -> Result<Uuid, ApiError> {
-    let error = || ApiError::not_found(format!("there is no {what} {text:?}: that is no UUID"));
+    let error = || ApiError::not_found(format!("there is no {what} {text:?}: that is not a UUID"));
     Uuid::try_parse(text).map_err(|_| error())
 }
 

@@ -160,7 +160,7 @@ pub struct JsonUpdateModel {
 pub struct JsonUpdateAlert {
     #[serde(default)]
     pub status: Option<AlertStatus>,
-    /// Why: people see it beside the alert.
+    /// The reason, shown with the alert.
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -259,7 +259,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
         (float.fract() == 0.0 && float >= 0.0).then_some(float as u64)
     });
     let exact = exact.and_then(|number| u32::try_from(number).ok());
-    let expected = || de::Error::custom(format!("{number} is no whole number below 2^32"));
+    let expected = || de::Error::custom(format!("{number} is not a whole number below 2^32"));
     exact.map(Some).ok_or_else(expected)
 }
 

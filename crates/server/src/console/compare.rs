@@ -70,7 +70,7 @@ pub(super) async fn show(
 fn split(sides: &str) -> Result<(&str, &str), ApiError> {
     sides.split_once("..").filter(|(a, b)| !a.is_empty() && !b.is_empty()).ok_or_else(|| {
         ApiError::bad_request(
-            "this address names no two sides: it ends with BEFORE..AFTER, each a branch, a commit or a report",
+            "invalid address: it must end with BEFORE..AFTER, each a branch, a commit or a report",
         )
     })
 }
@@ -217,7 +217,7 @@ fn warnings(comparison: &Comparison) -> Markup {
 fn summary(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> Markup {
     html! {
         @if comparison.rows.is_empty() {
-            p { "Both have no metric in common. " a href=(visit.at("compare")) { "Compare something else" } }
+            p { "The two reports share no metrics. " a href=(visit.at("compare")) { "Compare something else" } }
         } @else {
             div class="scroll fit" tabindex="0" role="region" aria-label="Summary" {
                 table class="summary stacked" {
@@ -248,7 +248,7 @@ fn evidence(comparison: &Comparison) -> Markup {
         }
         @if unknown > 0 {
             p class="note" {
-                "Of " (plural(unknown, "metric")) " nothing can be told: their history is shorter than five reports, or too noisy. "
+                (plural(unknown, "metric")) " could not be judged: fewer than five earlier reports, or too noisy. "
                 code { "wingbeat compare" } " measures both commits by turns, and needs no history."
             }
         }

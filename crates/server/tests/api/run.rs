@@ -11,6 +11,7 @@ use wingbeat_server::{
     },
     registry::Visibility,
 };
+use wingbeat_track::model::{Outcome, ReasonKind};
 
 use crate::support::{Server, benchmarks, run, with};
 
@@ -90,6 +91,12 @@ async fn a_regression_raises_an_alert_without_any_threshold() {
         assert_eq!(report.counts.as_ref().expect("counts").alerts.total, 0, "day {day}");
     }
     let report = server.report("main", 20, 150.0).await;
+    let result = &report.results.as_ref().expect("results")[0][0].measures[0];
+    let verdict = result.wingbeat.as_ref().expect("a verdict");
+    assert_eq!(verdict.verdict, Outcome::Worse);
+    let reason = verdict.reason_fields.as_ref().expect("a reason");
+    assert!(matches!(reason.kind, ReasonKind::FarFromLevel { .. }), "{reason:?}");
+    assert!(verdict.reason.contains("spreads from the usual level"), "{}", verdict.reason);
     assert_eq!(
         (
             report.counts.as_ref().expect("counts").alerts.total,
@@ -270,7 +277,7 @@ async fn what_is_refused_and_why() {
     check(json!({ "branch": "a b" }), bad, "git would not take it").await;
     check(json!({ "project": "No Slug" }), bad, "no project").await;
     check(json!({ "job": {} }), bad, "no machines").await;
-    check(json!({ "hash": "main" }), bad, "no hash of a commit").await;
+    check(json!({ "hash": "main" }), bad, "not a commit hash").await;
     check(json!({ "start_point": { "branch": "a", "hash": "z" } }), bad, "no hash").await;
     check(json!({ "end_time": "1970-01-01T00:00:00Z" }), bad, "before it begins").await;
     check(json!({ "start_time": "yesterday" }), bad, "cannot be used").await;

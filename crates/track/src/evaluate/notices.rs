@@ -144,12 +144,12 @@ pub(super) fn of_undirected<'a>(
     }
     let text = NoticeText {
         cause: format!(
-            "nobody said which direction of {} is better",
+            "the better direction of {} is unknown",
             first_few(labels.into_iter().map(str::to_owned))
         ),
         effect: "a change in either direction raises an alert".to_owned(),
         next_step:
-            "say it: `direction` of a [[measure]] in wingbeat.toml, or beside the value in the JSON"
+            "set `direction` of a [[measure]] in wingbeat.toml, or next to the value in the JSON"
                 .to_owned(),
     };
     let measures = slugs.into_iter().cloned().collect();

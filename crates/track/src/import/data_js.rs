@@ -208,7 +208,7 @@ fn results(
             true => format!("{suite}/{name}"),
             false => name.to_owned(),
         };
-        let added = bench.value.ok_or_else(|| "it is no number".to_owned()).and_then(|value| {
+        let added = bench.value.ok_or_else(|| "it is not a number".to_owned()).and_then(|value| {
             let name = BenchmarkName::new(in_one_line(&name)).map_err(|error| error.to_string())?;
             let metric = Metric::new(value).with_error(spread(value, &bench.range));
             let added = results.add(name, measure, metric.scaled(factor));

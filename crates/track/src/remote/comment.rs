@@ -35,7 +35,7 @@ fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
     ];
     let links: Vec<Line> = [
         ("The report on the server", &answer.report_url),
-        ("Nobody has claimed this project yet: claim it", &answer.claim_url),
+        ("This project is unclaimed: claim it", &answer.claim_url),
     ]
     .into_iter()
     .filter_map(|(text, url)| Some(vec![link(text, url.as_ref()?)]))

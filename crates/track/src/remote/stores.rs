@@ -235,7 +235,7 @@ impl Host {
                     .split_once(' ')
                     .and_then(|(at, uuid)| Some((at.parse().ok()?, Uuid::try_parse(uuid).ok()?)));
                 let (at, uuid) =
-                    entry.ok_or_else(|| not_a_report(&url, "a line is no entry", line))?;
+                    entry.ok_or_else(|| not_a_report(&url, "a line is not an entry", line))?;
                 hand_on(at, uuid)?;
             }
             after = page.next;

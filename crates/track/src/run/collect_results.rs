@@ -163,7 +163,7 @@ fn of_run(
         // A build prints anything.
         Err(GatherError::Adapter { source: why, .. }) if is_measured => {
             if !matches!(why, AdapterError::Nothing(_)) {
-                remarks.push(format!("what {from} printed is no result: {why}"));
+                remarks.push(format!("the output of {from} is not a result: {why}"));
             }
             Results::default()
         }

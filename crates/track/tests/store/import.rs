@@ -76,7 +76,7 @@ fn data_js_becomes_a_history_once() {
     let imported = import(&mut temporary.store, &text).expect("imported");
     // Suites of one commit are one report, and a commit measured twice is two.
     assert_eq!((imported.reports, imported.left_out), (3, 1), "{imported:?}");
-    assert!(imported.left_out_named[0].contains("no at aaaaaaaaaa: it is no number"));
+    assert!(imported.left_out_named[0].contains("no at aaaaaaaaaa: it is not a number"));
     let (ns, bytes) = ("nanoseconds (ns)", "bytes (B)");
     let found = series(&temporary.store);
     let expected = [

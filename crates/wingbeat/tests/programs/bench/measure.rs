@@ -8,13 +8,13 @@ use std::{
 };
 
 use rustix::process::Signal;
+use wingbeat_bpf_testing::object::typed::SOURCE;
 
 use crate::{
     bench::support::{
         Folder, LOOP_LINE, NEVER_LINE, PASS, PROGRAM, QUICK, TURNS, executed, json, probe, started,
         turn, turn_with_object,
     },
-    object::SOURCE,
     ran::{stopped, wait_for},
 };
 

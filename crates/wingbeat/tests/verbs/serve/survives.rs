@@ -17,7 +17,7 @@ use std::{
 use rustix::process::Signal;
 use uuid::Uuid;
 use wingbeat_pg_testing::database;
-use wingbeat_server::settings::Place;
+use wingbeat_server::settings::DataLocation;
 use wingbeat_sql::PostgresUrl;
 
 use crate::{
@@ -337,7 +337,7 @@ impl Proxy {
 fn a_rolling_restart_loses_nothing_and_doubles_nothing() {
     let Some(url) = database() else { return };
     let primary = PostgresUrl::parse(&url).expect("a URL");
-    let team = Team::new(Place::Postgres { primary, replica: None });
+    let team = Team::new(DataLocation::Postgres { primary, replica: None });
     let mut servers = [(); 2].map(|()| Server::start_on(&url));
     let proxy = Proxy(Mutex::new(servers.each_ref().map(|server| server.address.clone())));
     let seconds = env::var("WINGBEAT_SERVE_TEST_SECONDS").ok().and_then(|it| it.parse().ok());
