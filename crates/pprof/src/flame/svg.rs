@@ -439,7 +439,7 @@ mod tests {
         let stacks = format!("main;{name} 10\nmain;{name}_too 90");
         let svg = picture(&stacks, &stacks, View::After, None).svg;
         // A tenth of 1,200 pixels.
-        assert!(svg.contains(">…of::a::function</text>"), "{svg}");
+        assert!(svg.contains(">…f::a::function</text>"), "{svg}");
         assert!(svg.contains(&format!(">{name}_too</text>")), "{svg}");
     }
 

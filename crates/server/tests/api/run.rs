@@ -278,7 +278,7 @@ async fn what_is_refused_and_why() {
     check(json!({ "project": "No Slug" }), bad, "no project").await;
     check(json!({ "job": {} }), bad, "no machines").await;
     check(json!({ "hash": "main" }), bad, "not a commit hash").await;
-    check(json!({ "start_point": { "branch": "a", "hash": "z" } }), bad, "no hash").await;
+    check(json!({ "start_point": { "branch": "a", "hash": "z" } }), bad, "not a commit hash").await;
     check(json!({ "end_time": "1970-01-01T00:00:00Z" }), bad, "before it begins").await;
     check(json!({ "start_time": "yesterday" }), bad, "cannot be used").await;
     let model = json!({ "models": { "latency": { "test": "t_test", "upper_boundary": 2.0 } } });
