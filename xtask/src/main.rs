@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         Task::DemoServe { arguments } => {
             run(&["--profile", "quick", "-p", "wingbeat-server", "--example", "demo"], &arguments)
         }
-        Task::Peers { arguments } => run(&["--quiet", "-p", "wingbeat-eval"], &arguments),
+        Task::Peers { arguments } => run(&["--quiet", "-p", "wingbeat-peers"], &arguments),
         Task::Aarch64 => aarch64::run(),
         Task::Walkthrough { update, from } => walkthrough::run(update, from),
         Task::Track(args) => track::run(&args),

@@ -31,7 +31,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
 const NETWORK_ALLOWED: &[&str] = &[
     "crates/http/",
     // To a server that it started itself, on loopback.
-    "crates/eval/src/serve/server.rs",
+    "crates/peers/src/serve/server.rs",
     "crates/agent/src/kubelet.rs",
     "crates/agent/src/pusher.rs",
     "crates/profiler/src/debuginfod/http.rs",

@@ -26,7 +26,7 @@ use serde::Serialize;
 use self::locations::Locations;
 use crate::{
     debuginfod::{BuildId, DebugFiles, Wanted},
-    heap::sums::RawSite,
+    heap::site_sums::RawSite,
     model::{Amount, Frame, Meta, Mode, Profile, Sample, Site, StackId, ThreadId},
     recorder::{
         RawSample, Recorder,

@@ -9,8 +9,8 @@ use object::{Object as _, ObjectSymbol as _, ReadRef, SymbolKind};
 use wingbeat_profiler_abi::heap::{EXIT_FILLS, EXIT_REGISTER_SHIFT, call};
 
 use super::{
+    code::Text,
     exits::{Exit, Other, ends},
-    text::Text,
 };
 use crate::heap::probe_site::{Code, probe_site};
 

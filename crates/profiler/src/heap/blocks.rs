@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 use wingbeat_profiler_abi::heap::{AllocationRecord, FreeRecord};
 
-use super::sums::{SiteId, SiteKey, Sums};
+use super::site_sums::{SiteId, SiteKey, Sums};
 use crate::model::Amount;
 
 /// A live block.
@@ -103,7 +103,7 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{heap::sums::RawSite, recorder::raw_stacks::RawStackId};
+    use crate::{heap::site_sums::RawSite, recorder::raw_stacks::RawStackId};
 
     fn caller(stack: RawStackId) -> Option<Caller> {
         Some(Caller::Site(SiteKey { process: 0, stack }))

@@ -20,7 +20,7 @@ use std::collections::{HashMap, HashSet};
 use self::aarch64 as arch;
 #[cfg(target_arch = "x86_64")]
 use self::x86 as arch;
-use super::text::Text;
+use super::code::Text;
 
 /// A probe position on the path to an exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -267,7 +267,7 @@ fn held(steps: &HashMap<u64, Step>, before: &HashMap<u64, Vec<u64>>) -> HashMap<
 
 #[cfg(test)]
 mod tests {
-    use super::{super::text::LOOKS_MAX, *};
+    use super::{super::code::LOOKS_MAX, *};
 
     const PROBED: u64 = 0x2000;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use wingbeat_profiler_abi::space::{SpaceRecord, call};
 
-use super::sums::{SiteId, SiteKey, Sums};
+use super::site_sums::{SiteId, SiteKey, Sums};
 use crate::model::Amount;
 
 /// The memory of one mapping call, or a remaining part of it. Its key is the start.

@@ -10,7 +10,7 @@ use crate::{
         allocator::Allocator,
         blocks::{Blocks, Caller},
         mapped::MappedMemory,
-        sums::SiteKey,
+        site_sums::SiteKey,
     },
     proc,
     wire::Stack,

@@ -2,7 +2,7 @@
 
 use wingbeat_profiler::{
     export::{Format, HeapFacts, write_dhat},
-    heap::attribution::{by_requester, rows, suspects},
+    heap::requester::{by_requester, rows, suspects},
     model::{Amount, Mode, Profile, Site},
 };
 

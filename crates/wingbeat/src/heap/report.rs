@@ -2,7 +2,7 @@
 
 use owo_colors::OwoColorize as _;
 use wingbeat_profiler::{
-    heap::attribution::{RequesterSum, Row, by_requester, rows, suspects},
+    heap::requester::{RequesterSum, Row, by_requester, rows, suspects},
     model::{Amount, Completeness, Profile},
     session::{Finished, HeapAccounts, SAMPLE_NS},
     summary::Output,

@@ -7,7 +7,7 @@ use owo_colors::OwoColorize as _;
 use wingbeat_profiler::{
     debuginfod::DebugFiles,
     export::{self, ExportError, Format, HeapFacts},
-    heap::attribution::{Row, by_requester, rows},
+    heap::requester::{Row, by_requester, rows},
     model::{Amount, Profile, Site},
     session::{Finished, Options, SpaceAccounts},
     symbolize::symbolize,

@@ -2,7 +2,7 @@
 //! (arch/arm64/kernel/probes/simulate-insn.c, Linux 6.18).
 
 use super::{Stack, Step};
-use crate::heap::text::Text;
+use crate::heap::code::Text;
 
 pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, Stack)> {
     let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));

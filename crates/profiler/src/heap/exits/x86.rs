@@ -6,7 +6,7 @@ use iced_x86::{
 };
 
 use super::{Stack, Step};
-use crate::heap::{probe_site::is_emulated, text::Text};
+use crate::heap::{code::Text, probe_site::is_emulated};
 
 const WORD: u64 = 8;
 
