@@ -32,7 +32,7 @@ impl<'data> Text<'data> {
         Self { segments: segments.collect(), own: own(file), left: Cell::new(LOOKS_MAX) }
     }
 
-    /// Text at a single address.
+    /// Code at a single address.
     #[cfg(test)]
     pub(super) fn at(address: u64, bytes: &'data [u8]) -> Self {
         let segments = vec![Segment { address, bytes, file_offset: 0 }];
