@@ -1,12 +1,10 @@
 //! Sends a report to a Bencher server, and reads the response.
 //!
-//! `request` builds the request, `http` sends it, `answer` parses the response; `human` and `comment` show it. The
+//! `request` builds the request, `http` sends it, `answer` parses the response; `human` shows it. The
 //! total time is limited by [`Patience`]. Only the server's rejection of the report is an error: if the console does
 //! not respond, only the links are missing.
 
 mod answer;
-mod comment;
-mod error;
 pub(crate) mod http;
 pub(crate) mod human;
 mod key;
@@ -19,9 +17,8 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::Value;
 
 pub use answer::{Answer, RemoteAlert};
-pub use comment::{html, markdown};
-pub use error::RemoteError;
-pub use human::{human, links};
+pub use http::RemoteError;
+pub use human::{html, human, links, markdown};
 pub use key::Key;
 pub use native::{Instructions, PageEnd, RefusedDocument, Taken};
 pub use request::{is_for_bencher, request};

@@ -7,14 +7,13 @@
 
 mod collect_results;
 mod confirm;
-mod criterion;
 mod filter;
 mod fold;
-mod gungraun;
 pub mod host;
 mod interleaved;
 pub mod left_profiles;
 mod profiles;
+mod tool_files;
 
 use std::{
     ops::RangeInclusive,

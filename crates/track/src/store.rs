@@ -38,7 +38,7 @@ mod withdrawals;
 
 use std::path::{Path, PathBuf};
 
-use wingbeat_sql::{Connection, Error, Many, Result as SqlResult, Statement, Transaction};
+use wingbeat_sql::{Connection, Error, Many, Result as SqlResult, Statement};
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::Check;
@@ -74,11 +74,6 @@ impl Store {
     fn error(&self, doing: &'static str) -> impl Fn(Error) -> StoreError {
         move |source| StoreError::of(&self.path, doing, source)
     }
-}
-
-/// A write transaction. Only one runs at a time.
-fn writing(db: &Connection) -> SqlResult<Transaction<'_>> {
-    db.writing()
 }
 
 /// Prepares a statement. All statements on reports go through here, so that a test can inspect their query plans.

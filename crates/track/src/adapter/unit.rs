@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{naming, shape::Shape};
+use super::{line::in_one_line, naming, shape::Shape};
 use crate::model::{Direction, Measure};
 
 /// Size of a time unit in nanoseconds. `None` for any other unit.
@@ -127,7 +127,7 @@ impl Measures {
                 (_, own) => (naming::counter(own, own, Direction::Unknown), 1.0),
             }
         };
-        let found = self.0.entry(naming::in_one_line(unit).into_owned()).or_insert_with_key(make);
+        let found = self.0.entry(in_one_line(unit).into_owned()).or_insert_with_key(make);
         (&found.0, found.1)
     }
 }

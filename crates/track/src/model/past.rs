@@ -4,10 +4,10 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    alert::AlertStatus,
-    environment::Environment,
     measure::Measure,
     name::{BenchmarkName, BranchName},
+    report::Environment,
+    verdict::AlertStatus,
     verdict::{Limit, Outcome},
 };
 

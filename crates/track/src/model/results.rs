@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     Description, DescriptionError, Slugs,
     adapter::Adapter,
+    measure::Metric,
     measure::{Direction, Measure},
-    metric::Metric,
     name::{BenchmarkName, InvalidName, MeasureName, strip_ignored},
 };
 

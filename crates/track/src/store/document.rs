@@ -19,7 +19,6 @@ use super::{
     insert::{insert, validate},
     profiles::{insert_profile, validate_profile},
     withdrawals::{insert_withdrawal, validate_withdrawal},
-    writing,
 };
 use crate::model::{Profile, Report};
 
@@ -300,7 +299,7 @@ impl<T> Batch<T> {
         if self.documents.is_empty() {
             return Ok(());
         }
-        let transaction = writing(db)?;
+        let transaction = db.writing()?;
         let mut outcomes = Vec::with_capacity(self.documents.len());
         for (_, document) in &self.documents {
             transaction.execute_batch("SAVEPOINT document")?;

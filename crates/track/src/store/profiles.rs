@@ -18,7 +18,6 @@ use super::{
     rows::{name_row, project_row},
     tables::PROFILE,
     withdrawals::STANDS,
-    writing,
 };
 use crate::model::{
     BenchmarkName, BranchName, PROFILE_BYTES_MAX, Profile, ProfileHash, ProfileInfo, ProfileKind,
@@ -44,7 +43,7 @@ impl Store {
             validate_profile(profile)?;
         }
         let insert = || {
-            let transaction = writing(&self.connection)?;
+            let transaction = self.connection.writing()?;
             let mut new = 0;
             for profile in profiles {
                 new += usize::from(insert_profile(&transaction, profile)?);

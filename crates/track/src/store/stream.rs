@@ -16,7 +16,6 @@ use super::{
     document::{Counts, Form, Line, NO_DOCUMENT, Origin, reason},
     exchange::io_error,
     folder::new_file,
-    writing,
 };
 use crate::import;
 
@@ -136,7 +135,7 @@ impl Store {
         take: impl FnOnce(&Connection, &mut Imported) -> Result<(), Refusal>,
     ) -> Result<Imported, ExchangeError> {
         let wrap = self.error("importing reports");
-        let transaction = writing(&self.connection).map_err(&wrap)?;
+        let transaction = self.connection.writing().map_err(&wrap)?;
         let mut imported = Imported::default();
         match take(&transaction, &mut imported) {
             Ok(()) => {}

@@ -13,7 +13,6 @@ use super::{
     entries::is_known,
     prepare,
     tables::WITHDRAWAL,
-    writing,
 };
 
 /// The withdrawal of a report.
@@ -39,7 +38,7 @@ impl Store {
         reason: Option<String>,
     ) -> Result<Option<Withdrawal>, StoreError> {
         let withdraw = || {
-            let transaction = writing(&self.connection)?;
+            let transaction = self.connection.writing()?;
             let sql = format!("SELECT 1 FROM report r WHERE r.uuid = ?1 AND {STANDS}");
             if !prepare(&transaction, &sql)?.exists([Id(report)])? {
                 return Ok(None);

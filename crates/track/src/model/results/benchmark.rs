@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{
     measure::Measure,
-    metric::Metric,
+    measure::Metric,
     name::{BenchmarkName, InvalidName, MeasureName, Slug},
 };
 

@@ -110,7 +110,7 @@ fn names_that_begin_alike_have_different_slugs() {
 fn the_same_name_is_the_same_thing_in_every_report() {
     let first = mixed();
     let mut second = mixed();
-    second.report.uuid = uuid::Uuid::from_u128(8);
+    second.report.uuid = Uuid::from_u128(8);
     second.report.start_time += time::Duration::hours(1);
     let (one, two) = (json(&first.page()), json(&second.page()));
     for place in [

@@ -4,7 +4,7 @@ use super::*;
 use rquickjs::{Coerced, Context, Ctx, Runtime, Value};
 
 const DRAW: &str =
-    concat!(include_str!("../../src/plot/draw.js"), include_str!("../../src/plot/look.js"));
+    concat!(include_str!("../../../src/plot/draw.js"), include_str!("../../../src/plot/look.js"));
 
 /// The parts of a browser that the page's script uses.
 const STUB: &str = include_str!("page_stub.js");

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 
 /// A store on each engine: a file, and a database schema if PostgreSQL is installed.
-fn places(folder: &Path) -> Vec<[std::path::PathBuf; 2]> {
+fn places(folder: &Path) -> Vec<[PathBuf; 2]> {
     let file = |name: &str| folder.join(name);
     let mut pairs = vec![[file("a.db"), file("b.db")]];
     if let Some(url) = wingbeat_pg_testing::database() {
@@ -21,7 +21,7 @@ fn places(folder: &Path) -> Vec<[std::path::PathBuf; 2]> {
 fn fill(store: &mut Store) {
     for number in 0..70 {
         let mut report = rich(number, 5);
-        report.start_time -= time::Duration::days(number as i64);
+        report.start_time -= Duration::days(number as i64);
         report.end_time = report.start_time;
         let changes = vec![format!("change {number} with a nul \0 in it")];
         report.verdicts[0].reason.notes = vec![ReasonNote::EnvironmentChanged { changes }];

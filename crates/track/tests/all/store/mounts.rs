@@ -22,7 +22,7 @@ fn inside(mount: &str, test: &str, folder: &Path) {
     let probe = unshare().arg(mount).arg(folder).output().expect("unshare of util-linux");
     if !probe.status.success() {
         let answer = String::from_utf8_lossy(&probe.stderr);
-        assert!(std::env::var_os("CI").is_none(), "no mount namespace in CI: {answer}");
+        assert!(env::var_os("CI").is_none(), "no mount namespace in CI: {answer}");
         println!("skipped: no mount namespace: {answer}");
         return;
     }

@@ -175,7 +175,7 @@ fn with_benchmarks(day: i64, numbers: std::ops::Range<u32>) -> Report {
         results.add(name, Measure::latency(), Metric::new(f64::from(number))).expect("added");
     }
     let mut report = Report::new(
-        uuid::Uuid::now_v7(),
+        Uuid::now_v7(),
         ProjectName::new("large").expect("a name"),
         BranchName::new("main").expect("a name"),
         TestbedName::new("box").expect("a name"),

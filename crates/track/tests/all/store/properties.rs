@@ -102,7 +102,7 @@ fn any_report() -> impl Strategy<Value = Report> {
 }
 
 /// Distributes the files of some folders among several new ones, and imports those one after another.
-fn import_in_parts(folders: &[&std::path::Path], places: &[Index], parts: usize) -> Temporary {
+fn import_in_parts(folders: &[&Path], places: &[Index], parts: usize) -> Temporary {
     let temporary = tempfile::tempdir().expect("a folder");
     let targets: Vec<_> = (0..parts).map(|part| temporary.path().join(part.to_string())).collect();
     for target in &targets {

@@ -37,7 +37,7 @@ fn reports_come_out_as_they_went_in() {
         report.iterations[0].benchmarks.reverse();
         report.iterations[0].benchmarks[1].is_ignored = true;
     });
-    check(13, |report| report.start_time += time::Duration::nanoseconds(1));
+    check(13, |report| report.start_time += Duration::nanoseconds(1));
     check(14, |report| {
         let ticks = Measure { units: "ticks".into(), ..Measure::latency() };
         report.iterations[0].benchmarks[0].metrics[0].0 = ticks;
@@ -99,7 +99,7 @@ fn contradictions_are_refused_whole() {
         },
         "empty has no metric",
     );
-    let late: fn(&mut Report) = |report| report.end_time += time::Duration::days(400 * 365);
+    let late: fn(&mut Report) = |report| report.end_time += Duration::days(400 * 365);
     check(late, "not between the years 1677 and 2262");
 }
 

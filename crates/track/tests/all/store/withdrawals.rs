@@ -131,7 +131,7 @@ fn one_file_tells_how_many_there_are() {
     let exported = from.store.export_to(&mut lines, false).expect("exported");
     assert_eq!((exported.reports, exported.withdrawals), (2, 1));
     let mut to = temporary();
-    let name = std::path::Path::new("lines");
+    let name = Path::new("lines");
     let imported = to.store.import_from(&*lines, name).expect("imported");
     assert_eq!((imported.reports, imported.withdrawals), (2, 1));
     assert_eq!(content(&to.store), content(&from.store));
@@ -150,7 +150,7 @@ fn files_from_before_there_were_withdrawals() {
     let mut lines = Vec::new();
     from.store.export_to(&mut lines, false).expect("exported");
     let text = String::from_utf8(lines).expect("a text").replace(",\"withdrawals\":0", "");
-    let name = std::path::Path::new("lines");
+    let name = Path::new("lines");
     let imported = temporary().store.import_from(text.as_bytes(), name).expect("imported");
     assert_eq!((imported.reports, imported.withdrawals), (3, 0));
 }
