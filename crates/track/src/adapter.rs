@@ -59,8 +59,8 @@ use self::line::without_colors;
 pub(crate) use self::{
     documents::end_of_string,
     line::in_one_line,
-    shape::Shape,
-    unit::{Measures, spread},
+    shape::{Shape, spread},
+    unit::Measures,
 };
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results, Slugs, results::Lost};

@@ -7,7 +7,6 @@
 mod answer;
 pub(crate) mod http;
 pub(crate) mod human;
-mod key;
 mod native;
 mod request;
 mod stores;
@@ -17,9 +16,8 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::Value;
 
 pub use answer::{Answer, RemoteAlert};
-pub use http::RemoteError;
+pub use http::{Key, RemoteError};
 pub use human::{html, human, links, markdown};
-pub use key::Key;
 pub use native::{Instructions, PageEnd, RefusedDocument, Taken};
 pub use request::{is_for_bencher, request};
 pub use stores::{ExchangeFailure, Exchanged};

@@ -34,9 +34,8 @@ use crate::{
     store::{Retention, Store, StoreError},
 };
 pub use crate::{
-    command::{Benchmark, CommandError, Echo},
+    command::{Benchmark, CommandError, Echo, Interrupt},
     evaluate::{Branching, ComparedWith, Rules},
-    interrupt::Interrupt,
 };
 pub use collect_results::{GatherError, Source};
 pub use fold::Fold;

@@ -9,6 +9,7 @@
 //! [`Store::import`], in any order and any number of times.
 
 mod alerts;
+mod batch;
 mod check;
 mod columns;
 mod copy;
@@ -43,7 +44,7 @@ use wingbeat_sql::{Connection, Error, Many, Result as SqlResult, Statement};
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::Check;
 pub use copy::{Copied, CopyError, Progress};
-pub use document::Document;
+pub use document::{Counts, Document};
 pub use entries::{Cursor, Damaged, Documents, Entry, InvalidCursor};
 pub use error::{InvalidDocument, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{line::in_one_line, naming, shape::Shape};
+use super::{line::in_one_line, naming};
 use crate::model::{Direction, Measure};
 
 /// Size of a time unit in nanoseconds. `None` for any other unit.
@@ -85,18 +85,6 @@ pub(super) fn no_number(text: &str) -> String {
     match text.contains(',') {
         true => format!("{text:?} {ODD_COMMA}"),
         false => format!("{text:?} is not a number"),
-    }
-}
-
-/// Half the spread from `± 3`, `+/- 3`, `1.5%` or `3`.
-pub(crate) fn spread<T>(value: f64, range: &Shape<T>) -> Option<f64> {
-    let text = match range {
-        Shape::Number(range) => return Some(range.abs()),
-        other => other.text().trim_start_matches(['\u{b1}', '+', '/', '-', ' ']).trim(),
-    };
-    match text.strip_suffix('%') {
-        Some(percent) => Some(value.abs() * number(percent.trim())? / 100.0),
-        None => number(text),
     }
 }
 

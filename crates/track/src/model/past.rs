@@ -7,8 +7,7 @@ use super::{
     measure::Measure,
     name::{BenchmarkName, BranchName},
     report::Environment,
-    verdict::AlertStatus,
-    verdict::{Limit, Outcome},
+    verdict::{AlertStatus, Limit, Outcome},
 };
 
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -6,12 +6,10 @@ use uuid::Uuid;
 
 use super::{
     adapter::Adapter,
-    measure::Measure,
-    measure::Metric,
+    measure::{Measure, Metric},
     name::{BranchName, ProjectName, TestbedName},
     results::{BenchmarkResults, FailedBenchmark, Results},
-    verdict::Verdict,
-    verdict::{Alert, AlertStatus},
+    verdict::{Alert, AlertStatus, Verdict},
 };
 
 /// All results of one run. The store keeps it, and `wingbeat export` writes it.

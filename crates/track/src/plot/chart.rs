@@ -9,7 +9,7 @@ use wingbeat_stats::{changes, drift};
 use wingbeat_text::grouped;
 
 use crate::{
-    model::{AlertStatus, BranchName, Measure, MeasureKind, TestbedName, notice::drift_words},
+    model::{AlertStatus, BranchName, Measure, MeasureKind, TestbedName, reason::drift_words},
     store::{Plot, PlotSeries},
 };
 

@@ -15,10 +15,9 @@ use super::{
         time_ns,
     },
     document::Kind,
-    entries::is_known,
     prepare,
     rows::{branch_row, name_row, project_row},
-    tables::ALERT_CHANGE,
+    tables::{ALERT_CHANGE, is_known},
     withdrawals::STANDS,
 };
 use crate::model::{

@@ -12,11 +12,10 @@ use super::{
     InvalidDocument, SqlResult, Store, StoreError,
     columns::{Id, Text, Time, Word, limit_ns, time, time_ns},
     document::Kind,
-    entries::is_known,
     error::damage,
     prepare,
     rows::{name_row, project_row},
-    tables::PROFILE,
+    tables::{PROFILE, is_known},
     withdrawals::STANDS,
 };
 use crate::model::{

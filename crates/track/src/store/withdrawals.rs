@@ -10,9 +10,8 @@ use super::{
     InvalidDocument, SqlResult, Store, StoreError,
     columns::{Id, Time, time, time_ns},
     document::Kind,
-    entries::is_known,
     prepare,
-    tables::WITHDRAWAL,
+    tables::{WITHDRAWAL, is_known},
 };
 
 /// The withdrawal of a report.

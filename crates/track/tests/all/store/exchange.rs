@@ -17,7 +17,8 @@ fn files_are_named_by_time_and_uuid_and_only_added() {
     let first = with_alert(report("main", 0, 1.5));
     temporary.store.insert(&first).expect("stored");
     let check = |store: &Store, reports, alert_changes, already_there| {
-        let expected = Exported { reports, alert_changes, already_there, ..Exported::default() };
+        let documents = Counts { reports, alert_changes, ..Counts::default() };
+        let expected = Exported { documents, already_there, ..Exported::default() };
         assert_eq!(store.export(&folder).expect("exported"), expected);
     };
     check(&temporary.store, 1, 0, 0);
@@ -48,7 +49,8 @@ fn what_was_exported_comes_in_once() {
     let folder = from.exported();
     let mut to = temporary();
     let imported = to.store.import(&folder).expect("imported");
-    assert_eq!(imported, Imported { reports: 1, alert_changes: 1, ..Imported::default() });
+    let documents = Counts { reports: 1, alert_changes: 1, ..Counts::default() };
+    assert_eq!(imported, Imported { documents, ..Imported::default() });
     assert_eq!(content(&to.store), content(&from.store));
     assert_eq!(to.read(&report), from.read(&report));
     let again = to.store.import(&folder).expect("imported");
@@ -69,8 +71,8 @@ fn a_change_may_come_before_its_alert() {
     let name = name.expect("a report");
     fs::rename(folder.join(&name), later.join(&name)).expect("moved");
     let mut to = temporary();
-    assert_eq!(to.store.import(&folder).expect("imported").alert_changes, 1);
-    assert_eq!(to.store.import(&later).expect("imported").reports, 1);
+    assert_eq!(to.store.import(&folder).expect("imported").documents.alert_changes, 1);
+    assert_eq!(to.store.import(&later).expect("imported").documents.reports, 1);
     assert_eq!(to.read(&report).alerts[0].status, AlertStatus::Silenced);
 }
 
@@ -107,7 +109,7 @@ fn files_that_cannot_be_used_are_named_and_the_others_come_in() {
     fs::create_dir(folder.join(".git")).expect("a folder");
     let mut to = temporary();
     let imported = to.store.import(&folder).expect("imported");
-    assert_eq!(imported.reports, 1);
+    assert_eq!(imported.documents.reports, 1);
     let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
     let skipped = imported.skipped.iter().map(|skipped| (name(&skipped.path), &skipped.reason));
     let found: BTreeMap<_, _> = skipped.collect();
@@ -139,7 +141,7 @@ fn a_file_that_is_there_is_not_overwritten() {
     let path = folder.join(files(&folder).keys().next().expect("a file"));
     fs::write(&path, "mine").expect("written");
     let exported = temporary.store.export(&folder).expect("exported");
-    assert_eq!((exported.reports, exported.already_there), (0, 1));
+    assert_eq!((exported.documents.reports, exported.already_there), (0, 1));
     assert_eq!(fs::read_to_string(&path).expect("a file"), "mine");
 }
 
@@ -148,11 +150,11 @@ fn an_export_of_many_reports_writes_only_what_is_new() {
     let mut from = temporary();
     let folder = from.folder.path().join("files");
     from.insert((0..300).map(|second| report("main", second, 1.0)));
-    assert_eq!(from.store.export(&folder).expect("exported").reports, 300);
+    assert_eq!(from.store.export(&folder).expect("exported").documents.reports, 300);
     from.store.insert(&report("main", 300, 1.0)).expect("stored");
     let exported = from.store.export(&folder).expect("exported");
-    assert_eq!((exported.reports, exported.already_there), (1, 300));
+    assert_eq!((exported.documents.reports, exported.already_there), (1, 300));
     // More than one batch.
     let mut to = Store::open(place(from.folder.path(), "to.db")).expect("a store");
-    assert_eq!(to.import(&folder).expect("imported").reports, 301);
+    assert_eq!(to.import(&folder).expect("imported").documents.reports, 301);
 }

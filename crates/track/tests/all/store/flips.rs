@@ -64,7 +64,7 @@ fn every_change_of_a_report_is_found() {
         assert_eq!(check.damaged[0].report, Some(report.uuid), "{change}: {check:?}");
         let mut lines = Vec::new();
         let exported = store.export_to(&mut lines, false).expect("exported");
-        assert_eq!((exported.reports, &exported.damaged[..1]), (0, &check.damaged[..1]));
+        assert_eq!((exported.documents.reports, &exported.damaged[..1]), (0, &check.damaged[..1]));
     };
     for change in CHANGES {
         check(change, &mut of_file(tempfile::tempdir().expect("a folder").path()));

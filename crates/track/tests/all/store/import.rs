@@ -75,7 +75,7 @@ fn data_js_becomes_a_history_once() {
     let mut temporary = temporary();
     let imported = import(&mut temporary.store, &text).expect("imported");
     // Suites of one commit are one report, and a commit measured twice is two.
-    assert_eq!((imported.reports, imported.left_out), (3, 1), "{imported:?}");
+    assert_eq!((imported.documents.reports, imported.left_out), (3, 1), "{imported:?}");
     assert!(imported.left_out_named[0].contains("no at aaaaaaaaaa: it is not a number"));
     let (ns, bytes) = ("nanoseconds (ns)", "bytes (B)");
     let found = series(&temporary.store);
@@ -92,7 +92,7 @@ fn data_js_becomes_a_history_once() {
     });
     assert_eq!(found, expected);
     let again = import(&mut temporary.store, &text).expect("imported");
-    assert_eq!((again.reports, again.already_there), (0, 3));
+    assert_eq!((again.documents.reports, again.already_there), (0, 3));
     assert_eq!(series(&temporary.store), expected);
     let reports = temporary.store.reports(&ReportFilter::default(), 9).expect("a list");
     assert_eq!(reports[2].hash.as_deref(), Some(&*"a".repeat(40)));
@@ -100,7 +100,7 @@ fn data_js_becomes_a_history_once() {
     // The JSON alone, as for `external-data-json-path`.
     let json = text.trim_start_matches("window.BENCHMARK_DATA = ");
     let again = import(&mut temporary.store, json).expect("imported");
-    assert_eq!((again.reports, again.already_there), (0, 3));
+    assert_eq!((again.documents.reports, again.already_there), (0, 3));
 }
 
 /// From ROCm/ATOM#2099 and benchmark-action/github-action-benchmark#158.
@@ -114,7 +114,7 @@ fn data_js_may_be_odd() {
         let mut temporary = temporary();
         let imported = import(&mut temporary.store, &format!("{text}{end}")).expect("imported");
         // A duplicate entry was measured once.
-        assert_eq!((imported.reports, imported.left_out), (2, 2), "{end:?}");
+        assert_eq!((imported.documents.reports, imported.left_out), (2, 2), "{end:?}");
         assert_eq!(series(&temporary.store)[0].0, "NaN \"of\" -Infinity");
     }
 }
@@ -147,7 +147,7 @@ fn reports_of_bencher_become_a_history_once() {
     // Two pages.
     let text = format!("[{first},\n{second}]\n[{third}]");
     let imported = import(&mut temporary.store, &text).expect("imported");
-    assert_eq!((imported.reports, imported.left_out), (3, 0));
+    assert_eq!((imported.documents.reports, imported.left_out), (3, 0));
     let ns = ("parse".to_owned(), "latency".to_owned(), "nanoseconds (ns)".to_owned());
     let found = series(&temporary.store);
     assert_eq!(found[0], (ns.0, ns.1, ns.2, Direction::LowerIsBetter, vec![10.0, 20.0, 30.0]));
@@ -157,7 +157,7 @@ fn reports_of_bencher_become_a_history_once() {
     let criterion = Adapter::RustCriterion;
     assert_eq!(found, [(1, criterion), (0, criterion), (0, criterion)]);
     let again = import(&mut temporary.store, &first).expect("imported");
-    assert_eq!((again.reports, again.already_there), (0, 1));
+    assert_eq!((again.documents.reports, again.already_there), (0, 1));
     let elsewhere = place(Some("else"));
     let other = bencher_report(4, 1, 1.0);
     temporary.store.import_any(other.as_bytes(), Path::new("file"), &elsewhere).expect("imported");
@@ -203,7 +203,7 @@ fn series_of_bencher_become_a_history_once() {
     let text = format!("{first}\n{second}");
     let mut temporary = temporary();
     let imported = import(&mut temporary.store, &text).expect("imported");
-    assert_eq!((imported.reports, imported.left_out), (3, 0));
+    assert_eq!((imported.documents.reports, imported.left_out), (3, 0));
     let found = self::series(&temporary.store);
     let ns = "nanoseconds (ns)".to_owned();
     let expected = ("parse".to_owned(), "latency".to_owned(), ns);
@@ -216,7 +216,7 @@ fn series_of_bencher_become_a_history_once() {
     let reports = temporary.store.reports(&ReportFilter::default(), 9).expect("a list");
     assert_eq!(reports[2].hash.as_deref(), Some(&*format!("{:040x}", 1)));
     let again = import(&mut temporary.store, &text).expect("imported");
-    assert_eq!((again.reports, again.already_there), (0, 3));
+    assert_eq!((again.documents.reports, again.already_there), (0, 3));
     let error =
         import(&mut temporary.store, &text.replace("\"metrics\"", "\"metric\"")).expect_err("odd");
     assert!(error.to_string().contains("it looks like the output of `bencher perf`"), "{error}");

@@ -81,10 +81,13 @@ fn they_are_files_and_lines_that_merge() {
     from.store.insert_profiles(std::slice::from_ref(&profile)).expect("stored");
     let folder = from.folder.path().join("files");
     let exported = from.store.export(&folder).expect("exported");
-    assert_eq!((exported.reports, exported.profiles, exported.already_there), (1, 1, 0));
+    assert_eq!(
+        (exported.documents.reports, exported.documents.profiles, exported.already_there),
+        (1, 1, 0)
+    );
     assert_eq!(from.store.export(&folder).expect("exported").already_there, 2);
     let line = from.folder.path().join("lines.json");
-    assert_eq!(from.store.export_file(&line, true).expect("exported").profiles, 1);
+    assert_eq!(from.store.export_file(&line, true).expect("exported").documents.profiles, 1);
     // A profile may come before its report.
     let later = from.folder.path().join("later");
     fs::create_dir(&later).expect("a folder");

@@ -94,7 +94,10 @@ fn withdrawals_are_files_that_merge_in_any_order() {
     let withdrawal = withdraw(&mut from.store, &middle);
     let folder = from.folder.path().join("files");
     let exported = from.store.export(&folder).expect("exported");
-    assert_eq!((exported.reports, exported.withdrawals, exported.already_there), (3, 1, 0));
+    assert_eq!(
+        (exported.documents.reports, exported.documents.withdrawals, exported.already_there),
+        (3, 1, 0)
+    );
     assert_eq!(from.store.export(&folder).expect("exported").already_there, 4);
     let later = from.folder.path().join("later");
     fs::create_dir(&later).expect("a folder");
@@ -106,8 +109,8 @@ fn withdrawals_are_files_that_merge_in_any_order() {
     }
     // The withdrawal comes first, then its report.
     let mut to = temporary();
-    assert_eq!(to.store.import(&folder).expect("imported").withdrawals, 1);
-    assert_eq!(to.store.import(&later).expect("imported").reports, 3);
+    assert_eq!(to.store.import(&folder).expect("imported").documents.withdrawals, 1);
+    assert_eq!(to.store.import(&later).expect("imported").documents.reports, 3);
     assert_eq!(to.store.import(&folder).expect("imported").already_there, 1);
     assert_eq!(to.store.report(middle.uuid).expect("read"), None);
     assert_eq!(content(&to.store), content(&from.store));
@@ -129,11 +132,11 @@ fn one_file_tells_how_many_there_are() {
     withdraw(&mut from.store, &first);
     let mut lines = Vec::new();
     let exported = from.store.export_to(&mut lines, false).expect("exported");
-    assert_eq!((exported.reports, exported.withdrawals), (2, 1));
+    assert_eq!((exported.documents.reports, exported.documents.withdrawals), (2, 1));
     let mut to = temporary();
     let name = Path::new("lines");
     let imported = to.store.import_from(&*lines, name).expect("imported");
-    assert_eq!((imported.reports, imported.withdrawals), (2, 1));
+    assert_eq!((imported.documents.reports, imported.documents.withdrawals), (2, 1));
     assert_eq!(content(&to.store), content(&from.store));
     let text = String::from_utf8(lines).expect("a text");
     let without: String =
@@ -152,7 +155,7 @@ fn files_from_before_there_were_withdrawals() {
     let text = String::from_utf8(lines).expect("a text").replace(",\"withdrawals\":0", "");
     let name = Path::new("lines");
     let imported = temporary().store.import_from(text.as_bytes(), name).expect("imported");
-    assert_eq!((imported.reports, imported.withdrawals), (3, 0));
+    assert_eq!((imported.documents.reports, imported.documents.withdrawals), (3, 0));
 }
 
 #[test]
