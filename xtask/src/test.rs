@@ -319,7 +319,7 @@ mod tests {
             )
         };
         let messages = [
-            line("crates/track", "store", true),
+            line("crates/track", "all", true),
             line("crates/wingbeat", "live", true),
             line("crates/wingbeat", "wingbeat", false),
             "{\"reason\":\"build-finished\",\"success\":true}\nno JSON\n{\"executable\":null}"
@@ -330,6 +330,6 @@ mod tests {
         assert_eq!((built.len(), built[2].is_test, built[2].kind.as_str()), (4, false, "test"));
         let found = in_order(built, &["wingbeat/live", "wingbeat/heap"].map(str::to_owned));
         let names: Vec<_> = found.iter().map(Artifact::name).collect();
-        assert_eq!(names, ["wingbeat/heap", "wingbeat/live", "track/store"]);
+        assert_eq!(names, ["wingbeat/heap", "wingbeat/live", "track/all"]);
     }
 }

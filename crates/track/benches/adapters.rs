@@ -80,7 +80,7 @@ fn metric_format(bytes: usize) -> String {
 }
 
 fn adapters(criterion: &mut Criterion) {
-    let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/adapters");
+    let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/adapters");
     let mut group = criterion.benchmark_group("adapters");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(700));

@@ -146,11 +146,11 @@ fn ten_thousand_reports(criterion: &mut Criterion) {
         bencher.iter(|| {
             number += 1;
             store.insert(&report(number, 10)).expect("stored");
-            assert_eq!(store.export(&files).expect("exported").reports, 1);
+            assert_eq!(store.export(&files).expect("exported").documents.reports, 1);
         });
     });
     group.bench_function("import of what is there", |bencher| {
-        bencher.iter(|| assert_eq!(store.import(&files).expect("imported").reports, 0));
+        bencher.iter(|| assert_eq!(store.import(&files).expect("imported").documents.reports, 0));
     });
     group.finish();
 }

@@ -26,12 +26,13 @@ fn main() -> ExitCode {
 }
 
 fn criterion() -> String {
-    include_str!("../tests/adapters/rust/golden/rust_criterion/criterion-0.8.2.txt").repeat(10)
+    include_str!("../tests/all/adapters/rust/golden/rust_criterion/criterion-0.8.2.txt").repeat(10)
 }
 
 /// Ten benchmark programs, since names are unique within a program.
 fn gungraun() -> String {
-    let golden = include_str!("../tests/adapters/rust/golden/rust_gungraun/gungraun-0.20.0.txt");
+    let golden =
+        include_str!("../tests/all/adapters/rust/golden/rust_gungraun/gungraun-0.20.0.txt");
     (0..10).map(|program| golden.replace("b::", &format!("b{program}::"))).collect()
 }
 

@@ -12,9 +12,8 @@ use wingbeat_stats::{
     student,
 };
 use wingbeat_track::compare::{
-    SideName,
+    Order, SideName,
     judge::{Settings, is_look, yardstick},
-    order::Order,
 };
 
 /// Scatter of the runs' logarithms. The precision that ends a comparison is 1 %.

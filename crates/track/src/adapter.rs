@@ -22,7 +22,6 @@ mod json;
 mod line;
 mod magic;
 mod naming;
-mod once;
 mod perf_stat;
 mod python_asv;
 mod python_pytest;
@@ -44,9 +43,8 @@ mod prelude {
     pub(super) use super::{
         Adapter, Parsed,
         documents::{documents, objects},
-        line::{At, lines, numbered, rsplit_once, split_once, without_cargo},
-        naming,
-        once::{self, Entries, Once},
+        line::{At, in_one_line, lines, numbered, rsplit_once, split_once, without_cargo},
+        naming::{self, Entries, Once},
         shape::{Figure, around, required},
         unit::{ODD_COMMA, has_odd_comma, nanoseconds, no_number, number, power, ungrouped},
     };
@@ -60,9 +58,9 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use self::line::without_colors;
 pub(crate) use self::{
     documents::end_of_string,
-    naming::in_one_line,
-    shape::Shape,
-    unit::{Measures, spread},
+    line::in_one_line,
+    shape::{Shape, spread},
+    unit::Measures,
 };
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results, Slugs, results::Lost};

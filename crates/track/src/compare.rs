@@ -16,7 +16,6 @@ mod error;
 mod git;
 pub mod judge;
 mod measure;
-pub mod order;
 pub mod output;
 mod place;
 mod result;
@@ -40,6 +39,7 @@ use self::{
 };
 pub use self::{
     error::CompareError,
+    measure::Order,
     result::{
         ChangeInterval, ComparedRow, Comparison, End, Failed, PairedVerdict, Revision, SideName,
         Unmatched,

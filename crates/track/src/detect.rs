@@ -3,7 +3,7 @@
 //! Implements the part "A history of results" of `docs/judging-appendix.md`. The steps:
 //!
 //! 1. `history` selects the relevant points for each [`Series`].
-//! 2. `formula` computes the boundaries of the seven tests of Bencher, `exact` compares exact measures with their last
+//! 2. `formula` computes the boundaries of the seven tests of Bencher, and compares exact measures with their last
 //!    value, `level` detects a new level.
 //! 3. `auto` judges the noisy measures of the whole report together, since they share one false-positive rate and
 //!    inform each other about extreme values. `samples` contributes where raw samples exist. `few_reports` handles those with
@@ -12,7 +12,6 @@
 
 mod auto;
 mod common_shift;
-mod exact;
 mod few_reports;
 mod formula;
 mod history;
@@ -52,7 +51,7 @@ pub fn detect(report: &ReportInput<'_>, settings: &Settings) -> Decision {
         }
         match (model.test, series.measure.kind) {
             (Test::Auto | Test::ChangePoint, MeasureKind::Exact) => {
-                exact::judge(&history, verdict);
+                formula::judge_exact(&history, verdict);
             }
             (Test::Auto, MeasureKind::Noisy) => noisy.push(history),
             (Test::ChangePoint, MeasureKind::Noisy) => {

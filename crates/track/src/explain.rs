@@ -1,6 +1,5 @@
 //! Explains alerts: compares the profile of the report with the last one before it, or those of any two reports.
 
-mod line_mapping;
 mod metric;
 mod profile_pair;
 mod source_excerpt;

@@ -87,8 +87,8 @@ pub fn read(from: impl BufRead, place: &Place) -> Result<History, ImportError> {
         || is_of_another_tool(text.as_bytes()) && text.contains("\"entries\"");
     let mut history = match is_data {
         true => data_js::read(text, place)?,
-        false if first_key(text) == Some(bencher::perf::BEGINNING) => {
-            bencher::perf::read(text, place)?
+        false if first_key(text) == Some(bencher::PERF_BEGINNING) => {
+            bencher::read_perf(text, place)?
         }
         false => bencher::read(text, place)?,
     };

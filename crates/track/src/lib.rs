@@ -34,8 +34,6 @@ pub mod explain;
 pub mod git;
 pub mod github;
 pub mod import;
-mod interrupt;
-
 pub mod mock;
 pub mod model;
 pub mod output;

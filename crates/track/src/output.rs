@@ -8,7 +8,6 @@ mod json;
 mod lines;
 mod markdown;
 mod row;
-mod verdict;
 
 use std::path::Path;
 
@@ -24,9 +23,8 @@ pub use human::human;
 
 pub use json::{adapter_name, json, sha1};
 pub(crate) use lines::explanations;
-pub use lines::{Sentence, sentences};
+pub use lines::{Sentence, sentences, verdict, verdict_of};
 pub use row::{ReportRow, outcome_word};
-pub use verdict::{verdict, verdict_of};
 pub use wingbeat_text::Style;
 
 pub(crate) use fragment::{causes, fitting, subject, table as limited_table};

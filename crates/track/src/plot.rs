@@ -15,8 +15,6 @@ mod layout;
 mod page_data;
 mod svg;
 mod terminal;
-mod thin;
-mod words;
 
 pub use chart::{CHART_LINES_MAX, Chart, Line, Panel, Rank, Stamp, Step};
 pub use html::{Figures, SCRIPT, TOOLS, html};

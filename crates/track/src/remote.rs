@@ -1,15 +1,12 @@
 //! Sends a report to a Bencher server, and reads the response.
 //!
-//! `request` builds the request, `http` sends it, `answer` parses the response; `human` and `comment` show it. The
+//! `request` builds the request, `http` sends it, `answer` parses the response; `human` shows it. The
 //! total time is limited by [`Patience`]. Only the server's rejection of the report is an error: if the console does
 //! not respond, only the links are missing.
 
 mod answer;
-mod comment;
-mod error;
 pub(crate) mod http;
 pub(crate) mod human;
-mod key;
 mod native;
 mod request;
 mod stores;
@@ -19,10 +16,8 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::Value;
 
 pub use answer::{Answer, RemoteAlert};
-pub use comment::{html, markdown};
-pub use error::RemoteError;
-pub use human::{human, links};
-pub use key::Key;
+pub use http::{Key, RemoteError};
+pub use human::{html, human, links, markdown};
 pub use native::{Instructions, PageEnd, RefusedDocument, Taken};
 pub use request::{is_for_bencher, request};
 pub use stores::{ExchangeFailure, Exchanged};

@@ -7,14 +7,13 @@
 
 mod collect_results;
 mod confirm;
-mod criterion;
 mod filter;
 mod fold;
-mod gungraun;
 pub mod host;
 mod interleaved;
 pub mod left_profiles;
 mod profiles;
+mod tool_files;
 
 use std::{
     ops::RangeInclusive,
@@ -35,9 +34,8 @@ use crate::{
     store::{Retention, Store, StoreError},
 };
 pub use crate::{
-    command::{Benchmark, CommandError, Echo},
+    command::{Benchmark, CommandError, Echo, Interrupt},
     evaluate::{Branching, ComparedWith, Rules},
-    interrupt::Interrupt,
 };
 pub use collect_results::{GatherError, Source};
 pub use fold::Fold;

@@ -9,6 +9,7 @@
 //! [`Store::import`], in any order and any number of times.
 
 mod alerts;
+mod batch;
 mod check;
 mod columns;
 mod copy;
@@ -38,12 +39,12 @@ mod withdrawals;
 
 use std::path::{Path, PathBuf};
 
-use wingbeat_sql::{Connection, Error, Many, Result as SqlResult, Statement, Transaction};
+use wingbeat_sql::{Connection, Error, Many, Result as SqlResult, Statement};
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::Check;
 pub use copy::{Copied, CopyError, Progress};
-pub use document::Document;
+pub use document::{Counts, Document};
 pub use entries::{Cursor, Damaged, Documents, Entry, InvalidCursor};
 pub use error::{InvalidDocument, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};
@@ -74,11 +75,6 @@ impl Store {
     fn error(&self, doing: &'static str) -> impl Fn(Error) -> StoreError {
         move |source| StoreError::of(&self.path, doing, source)
     }
-}
-
-/// A write transaction. Only one runs at a time.
-fn writing(db: &Connection) -> SqlResult<Transaction<'_>> {
-    db.writing()
 }
 
 /// Prepares a statement. All statements on reports go through here, so that a test can inspect their query plans.

@@ -16,7 +16,7 @@ use wingbeat_text::{plural, shell_word};
 use wingbeat_track::{
     import::Place,
     model::{BranchName, TestbedName},
-    store::Damaged,
+    store::{Counts, Damaged},
 };
 
 use self::server::ServerArgs;
@@ -90,7 +90,7 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         error!("{report}{what}");
     }
     if !quiet {
-        let written = counts([done.reports, done.alert_changes, done.withdrawals, done.profiles]);
+        let written = counts(&done.documents);
         let known = match is_file || name == "-" {
             true => String::new(),
             false => format!("; {} already there", were(done.already_there)),
@@ -145,7 +145,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         warning!("{} was skipped: {}", skipped.path.display(), skipped.reason);
     }
     if !quiet {
-        let taken = counts([done.reports, done.alert_changes, done.withdrawals, done.profiles]);
+        let taken = counts(&done.documents);
         let known = were(done.already_there);
         let path = store.path().display();
         let skipped = match done.skipped.len() {
@@ -158,8 +158,9 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     Ok(if done.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Counts of reports, alert changes, withdrawals and profiles as text; omits zeros except for reports.
-pub(crate) fn counts([reports, changes, withdrawals, profiles]: [usize; 4]) -> String {
+/// Numbers of documents as text; omits zeros except for reports.
+pub(crate) fn counts(documents: &Counts) -> String {
+    let Counts { reports, alert_changes: changes, withdrawals, profiles } = *documents;
     let mut parts = vec![plural(reports, "report")];
     parts.extend(match changes {
         0 => None,
@@ -201,7 +202,10 @@ mod tests {
 
     #[test]
     fn counts_in_words() {
-        let check = |found, expected| assert_eq!(counts(found), expected);
+        let check = |[reports, alert_changes, withdrawals, profiles]: [usize; 4], expected| {
+            let found = Counts { reports, alert_changes, withdrawals, profiles };
+            assert_eq!(counts(&found), expected);
+        };
         check([0, 0, 0, 0], "0 reports");
         check([1, 1, 0, 0], "1 report and 1 change of an alert");
         check([2, 3, 0, 0], "2 reports and 3 changes of alerts");

@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         if text.ends_with(": FAILED:") && !reader.test_case.is_empty() {
             let said = lines.peek().map_or("", |(_, next)| next.trim());
             let reason = format!("{} {said}", text.trim());
-            let name = at.name(&naming::in_one_line(&reader.test_case))?;
+            let name = at.name(&in_one_line(&reader.test_case))?;
             // A benchmark that threw is already reported under its own name.
             let is_known = |failed: &FailedBenchmark| {
                 let rest = failed.name.as_str().strip_prefix(name.as_str());
@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         }
         if let Err(error) = reader.read(at, text) {
             let name = format!("{}: {}", reader.test_case, reader.row.name);
-            at.lose(&mut reader.results, &naming::in_one_line(&name), error);
+            at.lose(&mut reader.results, &in_one_line(&name), error);
             reader.row = Row::default();
         }
     }
@@ -152,7 +152,7 @@ impl Reader {
 
     /// `Test case section: benchmark`
     fn name(&self, at: At) -> Parsed<BenchmarkName> {
-        at.name(&naming::in_one_line(&format!("{}: {}", self.test_case, self.row.name)))
+        at.name(&in_one_line(&format!("{}: {}", self.test_case, self.row.name)))
     }
 }
 

@@ -72,7 +72,7 @@ fn read(at: At, runs: &[Run], measures: &mut HashMap<String, Measure>, results: 
         let (first, instance) = *instances.entry(run.run_name()).or_insert((entry, run.instance));
         if instance != run.instance {
             let name = run.run_name();
-            at.lose(results, name, once::both(at, first, entry, name));
+            at.lose(results, name, naming::both(at, first, entry, name));
         }
     }
     let mut failed = HashSet::new();
@@ -396,7 +396,7 @@ fn with_aggregates(rows: Vec<(usize, Run)>) -> Vec<Run> {
             && !has_aggregates(&run.name)
             && !failed.contains(&run.name)
         {
-            run.message = Some(once::recurs(first, &run.name));
+            run.message = Some(naming::recurs(first, &run.name));
             (run.is_failed, run.is_unreadable) = (true, true);
         }
         runs.push(run);

@@ -188,7 +188,7 @@ fn add_failures(results: &mut Results, text: &str) -> Parsed<()> {
             let reason = reason.map_or("JMH says that it failed", |found| found.1);
             if known.insert(name.clone()) {
                 let at = At { adapter: Adapter::JavaJmh, line: index + 1 };
-                results.fail(at.name(&naming::in_one_line(&name))?, reason);
+                results.fail(at.name(&in_one_line(&name))?, reason);
             }
         }
     }

@@ -114,7 +114,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
 
 fn joined<'t>(parts: impl IntoIterator<Item = &'t str>) -> String {
     let parts: Vec<_> =
-        parts.into_iter().map(naming::in_one_line).filter(|part| !part.is_empty()).collect();
+        parts.into_iter().map(in_one_line).filter(|part| !part.is_empty()).collect();
     parts.join(" > ")
 }
 

@@ -19,8 +19,8 @@ use serde::{
 use crate::adapter::{
     documents::with_broken,
     prelude::*,
-    shape::{Ordered, Shape},
-    unit::{Measures, spread},
+    shape::{Ordered, Shape, spread},
+    unit::Measures,
 };
 use crate::model::{Description, MeasureName, name::strip_ignored};
 

@@ -4,7 +4,7 @@ use std::{borrow::Cow, iter};
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::{Adapter, AdapterError, Parsed, naming::in_one_line};
+use super::{Adapter, AdapterError, Parsed};
 use crate::model::{BenchmarkName, BenchmarkResults, Results};
 
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +60,16 @@ impl At {
     ) -> Parsed<&'r mut BenchmarkResults> {
         results.benchmark(name.trim()).map_err(|error| self.malformed(error.to_string()))
     }
+}
+
+/// A benchmark name on one line: commands may have several.
+pub(crate) fn in_one_line(text: &str) -> Cow<'_, str> {
+    let text = text.trim();
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let parts: Vec<_> = text.split(char::is_control).filter(|part| !part.is_empty()).collect();
+    Cow::Owned(parts.join(" "))
 }
 
 /// The lines with their numbers from 1. For a line overwritten on the terminal, the last version. Cargo's messages are
@@ -174,6 +184,16 @@ mod tests {
         check(format!("{cargo}\na\n{cargo}\r\n{cargo}\nb"), &[(2, "a"), (5, "b")], "\na\n\n\nb");
         check(format!("a\n{cargo}"), &[(1, "a")], "a\n");
         check("{\"reason\":\"x\n".to_owned(), &[(1, "{\"reason\":\"x")], "{\"reason\":\"x\n");
+    }
+
+    #[test]
+    fn names_become_one_line() {
+        let check =
+            |text: &str, expected: &str| assert_eq!(in_one_line(text), expected, "{text:?}");
+        check(" a b ", "a b");
+        check("for i in 1 2\r\ndo\n\ttrue", "for i in 1 2 do true");
+        check("größe \"q\"", "größe \"q\"");
+        check("\n", "");
     }
 
     #[test]

@@ -1,20 +1,15 @@
-//! Converts tools' benchmark names to valid names.
+//! Benchmark names of tools: conversion to valid names, and names that a tool uses once, where a second occurrence is
+//! another benchmark, not a repetition.
 
-use std::{borrow::Cow, collections::hash_map::Entry, hash::Hash};
+use std::{collections::hash_map::Entry, hash::Hash};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::model::{Direction, Measure, MeasureKind};
-
-/// A benchmark name on one line: commands may have several.
-pub(crate) fn in_one_line(text: &str) -> Cow<'_, str> {
-    let text = text.trim();
-    if !text.contains(char::is_control) {
-        return Cow::Borrowed(text);
-    }
-    let parts: Vec<_> = text.split(char::is_control).filter(|part| !part.is_empty()).collect();
-    Cow::Owned(parts.join(" "))
-}
+use super::{
+    AdapterError, Parsed,
+    line::{At, in_one_line},
+};
+use crate::model::{BenchmarkResults, Direction, Measure, MeasureKind, Results};
 
 /// A measure specific to a benchmark or tool. Its slug never collides with a known one.
 pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure {
@@ -61,19 +56,97 @@ pub(super) fn ambiguous<K: Hash + Eq + Clone, Q: PartialEq>(
     several
 }
 
+/// Line numbers of the benchmarks read.
+#[derive(Default)]
+pub(super) struct Once {
+    /// By index of the benchmark in the results. 0 if it has no line yet.
+    lines: Vec<usize>,
+    /// Line at which the tool began its run.
+    begin: usize,
+}
+
+impl Once {
+    /// Starts another run of the tool, in which recurring names are repetitions.
+    pub(super) fn begin(&mut self, at: At) {
+        self.begin = at.line;
+    }
+
+    /// The benchmark of that name, for adding metrics, like [`At::benchmark`].
+    pub(super) fn benchmark<'r>(
+        &mut self,
+        at: At,
+        results: &'r mut Results,
+        name: &str,
+    ) -> Parsed<&'r mut BenchmarkResults> {
+        let name = name.trim();
+        let place = results.place(name).map_err(|error| at.malformed(error.to_string()))?;
+        if place >= self.lines.len() {
+            self.lines.resize(place + 1, 0);
+        }
+        let first = std::mem::replace(&mut self.lines[place], at.line);
+        if first != 0 && first >= self.begin {
+            return Err(again(at, first, name));
+        }
+        Ok(&mut results.benchmarks[place])
+    }
+}
+
+/// The entries of a document, each with a unique identity.
+pub(super) struct Entries<K> {
+    /// The first entry of each identity.
+    first: FxHashMap<K, usize>,
+    count: usize,
+}
+
+impl<K> Default for Entries<K> {
+    fn default() -> Self {
+        Self { first: FxHashMap::default(), count: 0 }
+    }
+}
+
+impl<K: Hash + Eq> Entries<K> {
+    /// Counts the next entry. Fails if an earlier one has the same identity.
+    pub(super) fn add(&mut self, at: At, key: K, name: &str) -> Parsed<()> {
+        self.count += 1;
+        match self.first.entry(key) {
+            Entry::Occupied(first) => Err(both(at, *first.get(), self.count, name)),
+            Entry::Vacant(new) => {
+                new.insert(self.count);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The error for a name that recurs after line `first`.
+fn again(at: At, first: usize, name: &str) -> AdapterError {
+    at.malformed(recurs(first, name))
+}
+
+/// Why a name with a result in line `first` is rejected.
+pub(super) fn recurs(first: usize, name: &str) -> String {
+    twice(&format!("{name:?} has a result in line {first} already"))
+}
+
+/// The error for two entries of a document that share a name.
+pub(super) fn both(at: At, first: usize, second: usize, name: &str) -> AdapterError {
+    at.malformed(twice(&format!("entries {first} and {second} are both called {name:?}")))
+}
+
+fn twice(found: &str) -> String {
+    format!(
+        "{found}, and the tool measures each name once, so two benchmarks would become one; rename one of \
+         them, or repeat the whole run with --iter"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_become_one_line() {
-        let check =
-            |text: &str, expected: &str| assert_eq!(in_one_line(text), expected, "{text:?}");
-        check(" a b ", "a b");
-        check("for i in 1 2\r\ndo\n\ttrue", "for i in 1 2 do true");
-        check("größe \"q\"", "größe \"q\"");
-        check("\n", "");
-    }
+    use crate::{
+        adapter::Adapter,
+        model::{Measure, Metric},
+    };
 
     #[test]
     fn counters_keep_out_of_the_way() {
@@ -91,5 +164,39 @@ mod tests {
     fn what_one_name_does_not_tell_apart() {
         let found = ambiguous([("a", 1), ("b", 1), ("a", 1), ("b", 2)].into_iter());
         assert_eq!(found, FxHashSet::from_iter(["b"]));
+    }
+
+    fn add(once: &mut Once, results: &mut Results, line: usize, name: &str) -> Result<(), String> {
+        let at = At { adapter: Adapter::RustIai, line };
+        let benchmark = once.benchmark(at, results, name).map_err(|error| error.to_string())?;
+        benchmark.add(&Measure::latency(), Metric::new(1.0)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_name_comes_once_in_a_run() {
+        let (mut once, mut results) = (Once::default(), Results::default());
+        for (line, name) in [(1, "a"), (2, "b")] {
+            assert_eq!(add(&mut once, &mut results, line, name), Ok(()));
+        }
+        let error = add(&mut once, &mut results, 3, "a").expect_err("twice");
+        assert!(error.contains("line 3: \"a\" has a result in line 1 already"), "{error}");
+        once.begin(At { adapter: Adapter::RustIai, line: 4 });
+        assert_eq!(add(&mut once, &mut results, 5, "a"), Ok(()));
+        assert_eq!(results.benchmarks[0].metrics[0].1.samples.len(), 2);
+    }
+
+    #[test]
+    fn entries_of_a_document() {
+        let at = At { adapter: Adapter::JavaJmh, line: 7 };
+        let mut entries = Entries::default();
+        assert_eq!(entries.add(at, "a", "a"), Ok(()));
+        assert_eq!(entries.add(at, "b", "b"), Ok(()));
+        for second in [3, 4] {
+            let error = entries.add(at, "a", "a").expect_err("twice").to_string();
+            assert!(
+                error.contains(&format!("entries 1 and {second} are both called \"a\"")),
+                "{error}"
+            );
+        }
     }
 }

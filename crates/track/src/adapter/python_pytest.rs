@@ -74,7 +74,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
                 let at = At { adapter, line: 1 };
                 let (name, reason) = failure.parts();
                 let reason = if reason.is_empty() { UNTOLD } else { reason };
-                results.fail(at.name(&naming::in_one_line(name))?, reason);
+                results.fail(at.name(&in_one_line(name))?, reason);
             }
         }
     }

@@ -119,6 +119,18 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shape<T> {
     }
 }
 
+/// Half the spread from `± 3`, `+/- 3`, `1.5%` or `3`.
+pub(crate) fn spread<T>(value: f64, range: &Shape<T>) -> Option<f64> {
+    let text = match range {
+        Shape::Number(range) => return Some(range.abs()),
+        other => other.text().trim_start_matches(['\u{b1}', '+', '/', '-', ' ']).trim(),
+    };
+    match text.strip_suffix('%') {
+        Some(percent) => Some(value.abs() * number(percent.trim())? / 100.0),
+        None => number(text),
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Figure(pub Option<f64>);
 

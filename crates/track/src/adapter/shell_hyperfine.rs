@@ -60,7 +60,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
         let ambiguous = naming::ambiguous(pairs);
         let mut entries = Entries::default();
         for command in commands {
-            let mut name = naming::in_one_line(&command.command).into_owned();
+            let mut name = in_one_line(&command.command).into_owned();
             if ambiguous.contains(&command.command) {
                 name = format!("{name} ({})", parameters(&command));
             }

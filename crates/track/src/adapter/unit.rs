@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{naming, shape::Shape};
+use super::{line::in_one_line, naming};
 use crate::model::{Direction, Measure};
 
 /// Size of a time unit in nanoseconds. `None` for any other unit.
@@ -88,18 +88,6 @@ pub(super) fn no_number(text: &str) -> String {
     }
 }
 
-/// Half the spread from `± 3`, `+/- 3`, `1.5%` or `3`.
-pub(crate) fn spread<T>(value: f64, range: &Shape<T>) -> Option<f64> {
-    let text = match range {
-        Shape::Number(range) => return Some(range.abs()),
-        other => other.text().trim_start_matches(['\u{b1}', '+', '/', '-', ' ']).trim(),
-    };
-    match text.strip_suffix('%') {
-        Some(percent) => Some(value.abs() * number(percent.trim())? / 100.0),
-        None => number(text),
-    }
-}
-
 /// Measures for user-defined units, each with the factor of its values.
 #[derive(Default)]
 pub(crate) struct Measures(FxHashMap<String, (Measure, f64)>);
@@ -127,7 +115,7 @@ impl Measures {
                 (_, own) => (naming::counter(own, own, Direction::Unknown), 1.0),
             }
         };
-        let found = self.0.entry(naming::in_one_line(unit).into_owned()).or_insert_with_key(make);
+        let found = self.0.entry(in_one_line(unit).into_owned()).or_insert_with_key(make);
         (&found.0, found.1)
     }
 }

@@ -1,14 +1,11 @@
 //! Judges the noisy measures of a report together: they share one false-positive rate, and inform each other about
 //! their noise.
 //!
-//! `case` divides a history into levels. `evidence` weighs the newest values, with `run` for several of them together
-//! and `others` for their correlation. `write` creates the verdict, and `earlier_alert` finds the commit that already raised the
-//! alert.
+//! `case` divides a history into levels. `evidence` weighs the newest values, with `run` for several of them together.
+//! `write` creates the verdict, and finds the commit that already raised the alert.
 
 mod case;
-mod earlier_alert;
 mod evidence;
-mod others;
 mod run;
 mod write;
 
@@ -64,7 +61,7 @@ pub(super) fn judge<'a>(
         let Some(evidence) = evidence else { continue };
         let verdict = &mut verdicts[case.history.index];
         write::write(&case, &evidence, &share, judged_count, verdict);
-        let alert_of = earlier_alert::find(&case, &evidence, &share, verdict);
+        let alert_of = write::earlier_alert(&case, &evidence, &share, verdict);
         let (usual, ratio) = (&evidence.usual, evidence.value / evidence.usual.level);
         if !case.history.series.is_ignored {
             moves.push(Moved {

@@ -1,4 +1,4 @@
-//! The seven tests whose boundary is a formula, as in Bencher, with two differences: equal values still have limits,
+//! The seven tests whose boundary is a formula, and the comparison of exact measures. The tests are as in Bencher, with two differences: equal values still have limits,
 //! and fixed limits apply to the first report, too. Shares of a negative baseline use its absolute value, so that the
 //! lower limit is always the lower one.
 
@@ -10,7 +10,8 @@ use wingbeat_stats::{
 
 use super::history::History;
 use crate::model::{
-    Boundary, Change, Limit, Outcome, Reason, ReasonKind, ThresholdModel, Verdict, threshold::Test,
+    Boundary, Change, Limit, Outcome, Reason, ReasonKind, ThresholdModel, Verdict, reason::finite,
+    short_hash, threshold::Test,
 };
 
 /// The 90 % quantile of the standard normal distribution.
@@ -146,4 +147,36 @@ fn quartiles(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     [0.25, 0.5, 0.75].map(|q| quantile_of_sorted(&sorted, q))
+}
+
+/// Judges an exact measure: compared with the last value, without statistics.
+pub(super) fn judge_exact(history: &History<'_>, verdict: &mut Verdict) {
+    let History { series, model, .. } = history;
+    let Some(last) = history.points.last().filter(|_| history.suffices(1)) else {
+        return verdict.wait(history.shortage(1));
+    };
+    let (value, before) = (series.metric.value, last.value);
+    let (below, above) = (model.lower_boundary.unwrap_or(0.0), model.upper_boundary.unwrap_or(0.0));
+    let (lower, upper) = (before - below * before.abs(), before + above * before.abs());
+    verdict.boundary = Some(Boundary::around(before, lower, upper));
+    verdict.change = Change::exactly(value, before);
+    verdict.smallest_visible = (before != 0.0).then_some(below.max(above));
+    let crossed = match () {
+        () if value < lower => Some(Limit::Lower),
+        () if value > upper => Some(Limit::Upper),
+        () => None,
+    };
+    let commit = history.hash(last.report).map(|hash| short_hash(hash).to_owned());
+    let Some(limit) = crossed else {
+        verdict.outcome = Outcome::NoChange;
+        verdict.reason = match value == before {
+            true => ReasonKind::Same { commit }.into(),
+            false => ReasonKind::WithinTolerance { commit }.into(),
+        };
+        return;
+    };
+    verdict.cross(limit, series.measure.direction);
+    let difference = finite(value - before);
+    let reason = ReasonKind::Differs { before, difference, commit };
+    verdict.reason = Reason::from(reason).with_news(history.news);
 }

@@ -1,7 +1,5 @@
-//! Reports as listed by Bencher's API: `GET /v0/projects/{project}/reports?expand=true`, page by page, or
-//! `bencher report view`. `perf` reads series.
-
-pub(super) mod perf;
+//! Bencher's own data: reports as listed by its API (`GET /v0/projects/{project}/reports?expand=true`, page by page, or
+//! `bencher report view`), and series as returned for `bencher perf`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -185,4 +183,94 @@ fn add(
     if let Err(reason) = added {
         history.leave_out(|| format!("{benchmark:.80} of report {report}: {reason}"));
     }
+}
+
+const PERF_TOOL: &str = "the output of `bencher perf`";
+
+/// The first key of a list of series, which no report begins with.
+pub(super) const PERF_BEGINNING: &str = "project";
+
+#[derive(Deserialize)]
+struct JsonPerf {
+    project: Named,
+    results: Vec<JsonSeries>,
+}
+
+#[derive(Deserialize)]
+struct JsonSeries {
+    branch: Branch,
+    testbed: Named,
+    benchmark: Named,
+    measure: JsonMeasure,
+    metrics: Vec<JsonPoint>,
+}
+
+#[derive(Deserialize)]
+struct JsonPoint {
+    report: Uuid,
+    #[serde(default)]
+    iteration: u32,
+    #[serde(with = "rfc3339")]
+    start_time: OffsetDateTime,
+    #[serde(with = "rfc3339")]
+    end_time: OffsetDateTime,
+    version: Option<Version>,
+    metric: Metric,
+}
+
+/// Data about a report from several series.
+struct Found {
+    report: Report,
+    iterations: BTreeMap<u32, Results>,
+}
+
+/// Reads series as returned by `bencher perf`. A report collects the values of all series that refer to it.
+pub(super) fn read_perf(text: &str, place: &Place) -> Result<History, ImportError> {
+    let documents: Result<Vec<JsonPerf>, _> =
+        serde_json::Deserializer::from_str(text).into_iter().collect();
+    let documents =
+        documents.map_err(|source| ImportError::Malformed { tool: PERF_TOOL, source })?;
+    let all = || documents.iter().flat_map(|perf| &perf.results);
+    let epochs = epochs(all().map(|series| &series.branch));
+    let mut history = History::default();
+    let mut found: BTreeMap<Uuid, Found> = BTreeMap::new();
+    for perf in &documents {
+        for JsonSeries { branch, testbed, benchmark, measure, metrics } in &perf.results {
+            let named = |source: InvalidName| ImportError::Name {
+                at: format!("a series of {:.80}", benchmark.name),
+                source,
+            };
+            let project = project(place, &perf.project).map_err(named)?;
+            let branch_name = BranchName::new(&branch.name).map_err(named)?;
+            let testbed = TestbedName::new(&testbed.name).map_err(named)?;
+            let epoch = epochs.get(&branch.head.uuid).copied().unwrap_or_default();
+            for point in metrics {
+                let JsonPoint { report: uuid, start_time, .. } = *point;
+                let (project, branch, testbed) =
+                    (project.clone(), branch_name.clone(), testbed.clone());
+                let of_report = found.entry(uuid).or_insert_with(|| Found {
+                    report: Report {
+                        hash: point.version.as_ref().and_then(|version| version.hash.clone()),
+                        epoch,
+                        end_time: point.end_time,
+                        ..Report::new(uuid, project, branch, testbed, start_time)
+                    },
+                    iterations: BTreeMap::new(),
+                });
+                let results = of_report.iterations.entry(point.iteration).or_default();
+                let metric = point.metric.clone();
+                add(results, &benchmark.name, measure, metric, (uuid, &mut history));
+            }
+        }
+    }
+    let mut slugs = Slugs::default();
+    for Found { report, iterations } in found.into_values() {
+        let mut iterations: Vec<Results> = iterations.into_values().collect();
+        iterations.retain(|results| !results.is_empty());
+        if !iterations.is_empty() {
+            iterations.iter_mut().for_each(|results| results.tell_apart(&mut slugs));
+            history.reports.push(Report { iterations, ..report });
+        }
+    }
+    Ok(history)
 }

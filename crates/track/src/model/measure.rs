@@ -231,6 +231,89 @@ fn inner(units: &str) -> Option<&str> {
     Some(inner.trim())
 }
 
+/// One measurement of a benchmark. All values are finite and in the units of the measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The benchmark's figure: a mean or a median, by the choice of the tool or the user.
+    pub value: f64,
+    /// Lower end of the spread reported by the tool. Its meaning depends on the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_value: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upper_value: Option<f64>,
+    /// The raw samples in order of measurement, if the tool reports them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<f64>,
+}
+
+impl Metric {
+    pub fn new(value: f64) -> Self {
+        Self { value, lower_value: None, upper_value: None, samples: Vec::new() }
+    }
+
+    pub fn within(self, lower: f64, upper: f64) -> Self {
+        Self { lower_value: Some(lower), upper_value: Some(upper), ..self }
+    }
+
+    /// Sets both ends of the spread, if known.
+    pub(crate) fn with_ends(self, ends: Option<(f64, f64)>) -> Self {
+        let Some((lower, upper)) = ends else { return self };
+        self.within(lower, upper)
+    }
+
+    /// Sets a symmetric spread, if known.
+    pub(crate) fn with_error(self, error: Option<f64>) -> Self {
+        let value = self.value;
+        self.with_ends(error.map(|error| (value - error, value + error)))
+    }
+
+    /// Sets the raw samples.
+    pub fn with_samples(self, samples: Vec<f64>) -> Self {
+        Self { samples, ..self }
+    }
+
+    /// Converts to other units. `factor` is the size of these in the new ones.
+    pub(crate) fn scaled(mut self, factor: f64) -> Self {
+        let ends = self.lower_value.iter_mut().chain(&mut self.upper_value);
+        ends.chain(&mut self.samples).chain([&mut self.value]).for_each(|it| *it *= factor);
+        self
+    }
+
+    pub fn is_finite(&self) -> bool {
+        let ends = [self.lower_value, self.upper_value];
+        self.value.is_finite()
+            && ends.iter().flatten().chain(&self.samples).all(|value| value.is_finite())
+    }
+}
+
+/// Measures seen so far, in order, each with its slug. The first name keeps a shared slug, and every other name gets
+/// one with a tail.
+#[derive(Debug, Clone, Default)]
+pub struct Slugs(Vec<(Measure, Slug)>);
+
+impl Slugs {
+    /// The slug of a measure among those seen before.
+    pub fn of(&mut self, measure: &Measure) -> Slug {
+        let find = |is: &dyn Fn(&Measure) -> bool| self.0.iter().find(|(seen, _)| is(seen));
+        if let Some((_, slug)) =
+            find(&|seen| seen.slug == measure.slug && seen.name == measure.name)
+        {
+            return slug.clone();
+        }
+        let slug = if !measure.is_named() {
+            measure.slug.clone()
+        } else if let Some((_, slug)) = find(&|seen| seen.is_called(measure) && seen.is_named()) {
+            slug.clone()
+        } else if self.0.iter().any(|(_, slug)| *slug == measure.slug) {
+            Slug::with_tail(&measure.name)
+        } else {
+            measure.slug.clone()
+        };
+        self.0.push((measure.clone(), slug.clone()));
+        slug
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,5 +391,40 @@ mod tests {
         check(Some("requests"), 5000.0, "5.000 k requests");
         check(None, 5000.0, "5,000");
         check(None, 0.25, "0.2500");
+    }
+
+    /// The slugs of names, or of known slugs with other names, in sequence.
+    fn check_slugs(measures: &[(&str, &str)], expected: &[&str]) {
+        let mut slugs = Slugs::default();
+        for (&(slug, name), expected) in measures.iter().zip(expected) {
+            let measure = match slug {
+                "" => Measure::named(name),
+                slug => Measure { slug: Slug::of(slug), ..Measure::named(name) },
+            };
+            let tail = Slug::with_tail(name);
+            let expected = if *expected == "+" { tail.as_str() } else { expected };
+            assert_eq!(slugs.of(&measure).as_str(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_are_told_apart() {
+        let both = [("", "read_bytes"), ("", "read-bytes"), ("", "read_bytes")];
+        check_slugs(&both, &["read-bytes", "+", "read-bytes"]);
+        check_slugs(&[("", "p99.9"), ("", "p99-9")], &["p99-9", "+"]);
+        // A title, and its slug.
+        check_slugs(&[("", "My Score"), ("", "my-score")], &["my-score", "my-score"]);
+        // As in an old store.
+        check_slugs(
+            &[("x", "延迟"), ("x", "内存"), ("", "延迟"), ("", "内存")],
+            &["x", "+", "x", "+"],
+        );
+        check_slugs(&[("", "延迟"), ("", "内存")], &["+", "+"]);
+    }
+
+    #[test]
+    fn a_slug_that_a_tool_chose_stays() {
+        check_slugs(&[("", "latency"), ("", "Latency")], &["latency", "latency"]);
+        check_slugs(&[("d1-misses", "D1 read misses"), ("", "d1-misses")], &["d1-misses", "+"]);
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use wingbeat_text::{plural, sentence, share};
+use wingbeat_text::sentence;
 
 use super::{
     name::{BenchmarkName, Slug},
+    reason::drift_words,
     verdict::Outcome,
 };
 
@@ -95,12 +96,6 @@ impl fmt::Display for Drifted {
         let moved = drift_words(*change, *reports);
         write!(f, "{benchmark} {measure} {moved}")
     }
-}
-
-/// How far a level drifted: `has risen by 73 % over 110 reports`.
-pub fn drift_words(change: f64, reports: usize) -> String {
-    let moved = if change > 0.0 { "risen" } else { "fallen" };
-    format!("has {moved} by {} over {}", share::size(change.abs()), plural(reports, "report"))
 }
 
 /// Text of a notice: the parts of a [`wingbeat_text::Warning`], of which all but the cause may be empty.

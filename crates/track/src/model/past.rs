@@ -4,11 +4,10 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    alert::AlertStatus,
-    environment::Environment,
     measure::Measure,
     name::{BenchmarkName, BranchName},
-    verdict::{Limit, Outcome},
+    report::Environment,
+    verdict::{AlertStatus, Limit, Outcome},
 };
 
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wingbeat_text::{exponential, fixed, grouped, plural, share};
 
-use super::{ChangeInterval, Limit, Measure, notice::drift_words, threshold::Test};
+use super::{ChangeInterval, Limit, Measure, threshold::Test};
 
 /// Why a verdict has its outcome.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -364,6 +364,12 @@ impl ReasonKind {
             _ => String::new(),
         }
     }
+}
+
+/// How far a level drifted: `has risen by 73 % over 110 reports`.
+pub fn drift_words(change: f64, reports: usize) -> String {
+    let moved = if change > 0.0 { "risen" } else { "fallen" };
+    format!("has {moved} by {} over {}", share::size(change.abs()), plural(reports, "report"))
 }
 
 impl Shortage {

@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Description, DescriptionError, Slugs,
     adapter::Adapter,
-    measure::{Direction, Measure},
-    metric::Metric,
+    measure::{Direction, Measure, Metric},
     name::{BenchmarkName, InvalidName, MeasureName, strip_ignored},
 };
 

@@ -6,10 +6,10 @@ use super::{
     Page,
     document::{Block, Heading, Line, Span},
     html::{self as html_text, marker},
-    lines, markdown as markdown_text,
+    lines::{self, verdict},
+    markdown as markdown_text,
     row::ReportRow,
     short_hash,
-    verdict::verdict,
 };
 use crate::{
     explain::Explained,

@@ -4,10 +4,9 @@ use wingbeat_text::{Column, GivesWay, Paint, Style, Table, cut, grouped, paragra
 
 use super::{
     Page,
-    lines::{self, Sentence},
+    lines::{self, Sentence, verdict},
     row::{NOISY_MAX, ReportRow},
     short_hash, short_id,
-    verdict::verdict,
 };
 use crate::model::{AlertStatus, Outcome, Report, Results};
 

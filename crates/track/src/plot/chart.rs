@@ -9,7 +9,7 @@ use wingbeat_stats::{changes, drift};
 use wingbeat_text::grouped;
 
 use crate::{
-    model::{AlertStatus, BranchName, Measure, MeasureKind, TestbedName, notice::drift_words},
+    model::{AlertStatus, BranchName, Measure, MeasureKind, TestbedName, reason::drift_words},
     store::{Plot, PlotSeries},
 };
 
@@ -57,6 +57,9 @@ pub const LINES_MAX: usize = 12;
 
 /// Maximum number of series in an SVG or on a terminal. A page has all.
 pub const CHART_LINES_MAX: usize = 60;
+
+/// What [`Line::last_change`] is, for readers.
+pub(super) const LAST_CHANGE: &str = "newest value against the median before it on its line";
 
 /// Maximum number of drifts listed.
 const DRIFTS_MAX: usize = 8;

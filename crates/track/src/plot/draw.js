@@ -1,5 +1,5 @@
 // Draws a panel from the page's data, by the rules of `layout`, `axis` and `svg`, with the same result as the static
-// image. Independent of the page; crates/track/tests/plot/script.rs compares its output with the image.
+// image. Independent of the page; crates/track/tests/all/plot/script.rs compares its output with the image.
 const COLOURS = 6, LINES_MAX = 12, TOP = 34, LABEL_HEIGHT = 31, WIDTH = 1120;
 const px = (value) => String(Math.round(value * 10) / 10);
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };

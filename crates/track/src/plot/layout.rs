@@ -1,11 +1,11 @@
 //! The layout in pixels.
 
+use unicode_width::UnicodeWidthChar as _;
 use wingbeat_text::Units;
 
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, Ticks},
     chart::{Chart, LINES_MAX, Panel},
-    words,
 };
 use crate::{model::MeasureKind, store::PlotPoint};
 
@@ -52,7 +52,7 @@ impl Layout {
     pub(super) fn of(chart: &Chart) -> Self {
         let panels: Vec<Frame> = chart.panels.iter().map(Frame::of).collect();
         let texts = panels.iter().flat_map(|frame| &frame.ticks.marks);
-        let widest = texts.map(|(_, text)| words::width(text, FONT_SMALL)).fold(30.0, f64::max);
+        let widest = texts.map(|(_, text)| width(text, FONT_SMALL)).fold(30.0, f64::max);
         let left = widest.min(150.0).ceil() + 28.0;
         let width = WIDTH - left - LABELS_WIDTH;
         Self { left, width, panels, stamps: chart.stamps.len() }
@@ -113,6 +113,75 @@ pub(super) fn spread(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> 
     places
 }
 
+/// Estimated width of a text in pixels. The actual font depends on the reader.
+pub(super) fn width(text: &str, font_size: f64) -> f64 {
+    let units: f64 = text
+        .chars()
+        .map(|c| match c {
+            'i' | 'j' | 'l' | 't' | 'f' | 'I' | '.' | ',' | ':' | ' ' | '\'' | '|' | '·' => 0.36,
+            'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.92,
+            'A'..='Z' | '+' | '−' | '±' | '<' | '>' | '=' | '_' => 0.72,
+            _ => 0.6 * c.width().unwrap_or(0) as f64,
+        })
+        .sum();
+    units * font_size
+}
+
+/// Shortens a text to that width by removing its middle: names often differ at the end.
+pub(super) fn fit(text: &str, width_max: f64, font_size: f64) -> String {
+    if width(text, font_size) <= width_max {
+        return text.to_owned();
+    }
+    let chars: Vec<char> = text.chars().collect();
+    let cut = |kept: usize| {
+        let (head, tail) = (kept.div_ceil(2), kept / 2);
+        let (head, tail) = (&chars[..head], &chars[chars.len() - tail..]);
+        head.iter().chain(&['…']).chain(tail).collect::<String>()
+    };
+    // The width is almost monotonic in the number of characters.
+    let fits = |kept: &usize| width(&cut(*kept), font_size) <= width_max;
+    let (mut low, mut high) = (0, chars.len().saturating_sub(1));
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if fits(&middle) { low = middle } else { high = middle - 1 }
+    }
+    cut(low)
+}
+
+/// Reduces points without a visible difference: keeps the first, lowest, highest and last point of each pixel column.
+/// Returns indices of the points to draw, in order. `column` is non-decreasing; `value` is the height.
+pub(super) fn thin(
+    count: usize,
+    column: impl Fn(usize) -> usize,
+    value: impl Fn(usize) -> f64,
+) -> Vec<usize> {
+    let mut kept = Vec::new();
+    let mut begin = 0;
+    while begin < count {
+        let own = column(begin);
+        let mut end = begin + 1;
+        let (mut low, mut high) = (begin, begin);
+        while end < count && column(end) == own {
+            if value(end) < value(low) {
+                low = end;
+            }
+            if value(end) > value(high) {
+                high = end;
+            }
+            end += 1;
+        }
+        let mut chosen = [begin, low, high, end - 1];
+        chosen.sort_unstable();
+        for index in chosen {
+            if kept.last() != Some(&index) {
+                kept.push(index);
+            }
+        }
+        begin = end;
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +196,26 @@ mod tests {
         check(&[-5.0, 0.0, 3.0], &[0.0, 10.0, 20.0]);
         check(&[50.0, 51.0, 90.0], &[50.0, 60.0, 90.0]);
         check(&[95.0, 99.0, 100.0], &[80.0, 90.0, 100.0]);
+    }
+
+    #[test]
+    fn long_texts_lose_their_middle() {
+        let long = "a".repeat(300) + "_tail";
+        let fitted = fit(&long, 120.0, 12.0);
+        assert!(width(&fitted, 12.0) <= 120.0 && fitted.ends_with("_tail"), "{fitted}");
+        assert_eq!(fit("short", 120.0, 12.0), "short");
+    }
+
+    #[test]
+    fn each_column_keeps_its_ends_and_extremes() {
+        let check = |values: &[f64], per_column: usize, expected: &[usize]| {
+            let kept = thin(values.len(), |index| index / per_column, |index| values[index]);
+            assert_eq!(kept, expected, "{values:?}");
+        };
+        check(&[], 1, &[]);
+        check(&[1.0, 2.0, 3.0], 1, &[0, 1, 2]);
+        check(&[5.0, 1.0, 9.0, 4.0, 3.0, 6.0], 6, &[0, 1, 2, 5]);
+        check(&[1.0, 1.0, 1.0, 1.0, 1.0], 5, &[0, 4]);
+        check(&[1.0, 2.0, 3.0, 4.0], 2, &[0, 1, 2, 3]);
     }
 }

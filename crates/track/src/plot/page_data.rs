@@ -8,10 +8,8 @@ use wingbeat_text::{Units, in_order, share::change};
 
 use super::{
     chart::{Chart, Line, Panel},
-    layout::{FONT_SMALL, Frame, Layout},
+    layout::{FONT_SMALL, Frame, Layout, thin, width},
     svg::{Note, label, name},
-    thin::thin,
-    words::width,
 };
 use crate::{
     model::{Direction, Limit},

@@ -8,9 +8,8 @@ use wingbeat_text::{grouped, plural};
 
 use super::{
     axis::full_time,
-    chart::{Chart, Stamp},
-    layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH},
-    words::{LAST_CHANGE, fit, width},
+    chart::{Chart, LAST_CHANGE, Stamp},
+    layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH, fit, width},
 };
 use crate::{model::AlertStatus, output::escaped};
 

@@ -8,8 +8,7 @@ use wingbeat_text::{Units, aligned, paragraph, plural, share::change, shortened}
 
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, full_time},
-    chart::{Chart, Line, Panel, Rank},
-    words::LAST_CHANGE,
+    chart::{Chart, LAST_CHANGE, Line, Panel, Rank},
 };
 use crate::{model::MeasureKind, store::PlotPoint};
 

@@ -69,7 +69,6 @@ impl Host {
         let mut known = HashSet::new();
         self.entries(project.as_str(), on_retry, &mut |_, uuid| {
             known.insert(uuid);
-            Ok(())
         })?;
         let mut done = Exchanged::default();
         let mut batch = Vec::new();
@@ -151,7 +150,6 @@ impl Host {
                 false => missing.push((previous, uuid)),
             }
             previous = Some(at);
-            Ok(())
         })?;
         if !is_there {
             let (url, project) = (self.root()?.to_owned(), project.to_owned());
@@ -220,7 +218,7 @@ impl Host {
         &self,
         project: &str,
         on_retry: OnRetry<'_>,
-        hand_on: &mut dyn FnMut(Cursor, Uuid) -> Result<(), RemoteError>,
+        hand_on: &mut dyn FnMut(Cursor, Uuid),
     ) -> Result<bool, RemoteError> {
         let mut after: Option<String> = None;
         loop {
@@ -236,7 +234,7 @@ impl Host {
                     .and_then(|(at, uuid)| Some((at.parse().ok()?, Uuid::try_parse(uuid).ok()?)));
                 let (at, uuid) =
                     entry.ok_or_else(|| not_a_report(&url, "a line is not an entry", line))?;
-                hand_on(at, uuid)?;
+                hand_on(at, uuid);
             }
             after = page.next;
             if after.is_none() {

@@ -11,7 +11,7 @@ use std::{
 
 use wingbeat_text::{first_few, plural};
 
-use super::{Benchmark, CommandError, Echo, Request, RunError, criterion, left_profiles};
+use super::{Benchmark, CommandError, Echo, Request, RunError, left_profiles, tool_files};
 use crate::{
     adapter::{Adapter, AdapterError},
     command::Printed,
@@ -173,7 +173,7 @@ fn of_run(
         }
         found => found?,
     };
-    criterion::add_samples(&mut results, directory, started);
+    tool_files::add_samples(&mut results, directory, started);
     if source.is_build_time {
         add_build_time(&mut results, command, printed.elapsed.as_secs_f64())?;
     }
@@ -203,7 +203,7 @@ fn of_failed_run(
         };
     }
     let Ok(mut results) = read(request, stdout, "") else { return Vec::new() };
-    criterion::add_samples(&mut results, &request.directory, started);
+    tool_files::add_samples(&mut results, &request.directory, started);
     vec![results]
 }
 

@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 use wingbeat_text::{first_few, plural};
 
-use super::{Benchmark, Echo, Finding, Request, filter, gungraun, left_profiles};
+use super::{Benchmark, Echo, Finding, Request, filter, left_profiles, tool_files};
 use crate::{
     adapter::Adapter,
     model::{BenchmarkName, PROFILE_BYTES_MAX, Profile, ProfileKind},
@@ -113,7 +113,7 @@ fn take_exact(
         Err(error) => remarks.push(format!("cannot make a folder for exact profiles: {error}")),
     }
     let mut failed = Vec::new();
-    for (name, found) in gungraun::profiles(report, &request.directory, started) {
+    for (name, found) in tool_files::profiles(report, &request.directory, started) {
         match found.and_then(|pprof| left_profiles::checked(report, &name, pprof)) {
             Ok(profile) => profiles.push(profile),
             Err(why) => failed.push(format!("{name}: {why}")),

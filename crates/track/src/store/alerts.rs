@@ -15,12 +15,10 @@ use super::{
         time_ns,
     },
     document::Kind,
-    entries::is_known,
     prepare,
     rows::{branch_row, name_row, project_row},
-    tables::ALERT_CHANGE,
+    tables::{ALERT_CHANGE, is_known},
     withdrawals::STANDS,
-    writing,
 };
 use crate::model::{
     Alert, AlertStatus, BenchmarkName, Boundary, BranchName, Measure, ProjectName, Slug,
@@ -87,7 +85,7 @@ impl Store {
         reason: Option<String>,
     ) -> Result<AlertChange, StoreError> {
         let change = || {
-            let transaction = writing(&self.connection)?;
+            let transaction = self.connection.writing()?;
             let known = prepare(&transaction, "SELECT 1 FROM alert WHERE uuid = ?1")?;
             if !{ known }.exists([Id(alert)])? {
                 return Ok(None);
@@ -121,7 +119,7 @@ impl Store {
         branch: &BranchName,
     ) -> Result<usize, StoreError> {
         let settle = || {
-            let transaction = writing(&self.connection)?;
+            let transaction = self.connection.writing()?;
             let Some(branch) = branch_row(&transaction, project, branch)? else { return Ok(0) };
             let mut settled = 0;
             for (alert, raised) in of_replaced_heads(&transaction, branch)? {

@@ -11,21 +11,21 @@ use wingbeat_sql::{Connection, Error};
 
 use super::{
     Cursor, Document, Entry, Store, StoreError,
+    batch::Batch,
     columns::Id,
-    document::Batch,
+    document::Counts,
     entries,
     error::{detail, is_damage},
     prepare,
+    tables::is_known,
 };
 
 /// Result of a copy, after verifying that every document of the source is identical in the target.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Copied {
-    /// Number of documents of the source by kind, all of which are in the target now.
-    pub reports: usize,
-    pub alert_changes: usize,
-    pub withdrawals: usize,
-    pub profiles: usize,
+    /// Documents of the source, all of which are in the target now.
+    #[serde(flatten)]
+    pub documents: Counts,
     /// How many of them were already in the target.
     pub already_there: usize,
     /// Documents of the target that the source does not have.
@@ -77,7 +77,7 @@ impl Store {
         let mut copied = Copied::default();
         let mut batch = Batch::new();
         for (at, entry) in entries.iter().enumerate() {
-            copied.count(entry.at);
+            *copied.documents.of(entry.at.kind()) += 1;
             let is_last = at + 1 == entries.len();
             let is_full = if to.has(*entry)? {
                 copied.already_there += 1;
@@ -149,7 +149,7 @@ impl Store {
     }
 
     fn has(&self, entry: Entry) -> Result<bool, StoreError> {
-        entries::is_known(&self.connection, entry.at.kind(), entry.uuid)
+        is_known(&self.connection, entry.at.kind(), entry.uuid)
             .map_err(self.error("looking what is there"))
     }
 
@@ -170,16 +170,5 @@ impl Store {
                 why: invalid.reason,
             }),
         }
-    }
-}
-
-impl Copied {
-    fn count(&mut self, at: Cursor) {
-        *match at {
-            Cursor::Report(_) => &mut self.reports,
-            Cursor::AlertChange(..) => &mut self.alert_changes,
-            Cursor::Withdrawal(..) => &mut self.withdrawals,
-            Cursor::Profile(..) => &mut self.profiles,
-        } += 1;
     }
 }

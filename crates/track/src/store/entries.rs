@@ -183,11 +183,6 @@ pub(super) fn counts(db: &Connection) -> SqlResult<Counts> {
     Ok(counts)
 }
 
-pub(super) fn is_known(db: &Connection, kind: Kind, uuid: Uuid) -> SqlResult<bool> {
-    let sql = format!("SELECT 1 FROM {} WHERE uuid = ?1", kind.table());
-    prepare(db, &sql)?.exists([Id(uuid)])
-}
-
 fn of_project(
     db: &Connection,
     project: &ProjectName,

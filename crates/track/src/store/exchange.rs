@@ -1,15 +1,18 @@
 //! What exports and imports have in common: their results, their errors, and the way from a store to a sink.
 
 use std::{
+    fs::Permissions,
     io,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
+use tempfile::NamedTempFile;
 use wingbeat_sql::Connection;
 
 use super::{
     Cursor, Damaged, Entry, Store, StoreError,
-    document::{Document, Kind},
+    document::{Counts, Document, Kind},
     entries,
     error::is_damage,
 };
@@ -27,11 +30,9 @@ pub enum ExchangeError {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exported {
-    pub reports: usize,
-    pub alert_changes: usize,
-    pub withdrawals: usize,
-    pub profiles: usize,
-    /// Reports, changes, withdrawals and profiles that already had a file.
+    /// New documents.
+    pub documents: Counts,
+    /// Documents that already had a file.
     pub already_there: usize,
     /// Damaged documents, which were skipped.
     pub damaged: Vec<Damaged>,
@@ -39,10 +40,8 @@ pub struct Exported {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Imported {
-    pub reports: usize,
-    pub alert_changes: usize,
-    pub withdrawals: usize,
-    pub profiles: usize,
+    /// New documents.
+    pub documents: Counts,
     /// Files whose content was already in the store.
     pub already_there: usize,
     pub skipped: Vec<Skipped>,
@@ -59,25 +58,13 @@ pub struct Skipped {
 
 impl Exported {
     fn count(&mut self, kind: Kind, is_new: bool) {
-        *match kind {
-            _ if !is_new => &mut self.already_there,
-            Kind::Report => &mut self.reports,
-            Kind::AlertChange => &mut self.alert_changes,
-            Kind::Withdrawal => &mut self.withdrawals,
-            Kind::Profile => &mut self.profiles,
-        } += 1;
+        *if is_new { self.documents.of(kind) } else { &mut self.already_there } += 1;
     }
 }
 
 impl Imported {
     pub(super) fn count(&mut self, kind: Kind, is_new: bool) {
-        *match kind {
-            _ if !is_new => &mut self.already_there,
-            Kind::Report => &mut self.reports,
-            Kind::AlertChange => &mut self.alert_changes,
-            Kind::Withdrawal => &mut self.withdrawals,
-            Kind::Profile => &mut self.profiles,
-        } += 1;
+        *if is_new { self.documents.of(kind) } else { &mut self.already_there } += 1;
     }
 }
 
@@ -129,4 +116,13 @@ pub(super) fn io_error<'p>(
     path: &'p Path,
 ) -> impl FnOnce(io::Error) -> ExchangeError + use<'p> {
     move |source| ExchangeError::Io { doing, path: path.to_owned(), source }
+}
+
+const UNFINISHED: &str = ".unfinished-";
+
+/// A temporary file without a final name.
+pub(super) fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
+    // As for other new files, subject to the umask.
+    let permissions = Permissions::from_mode(0o666);
+    tempfile::Builder::new().prefix(UNFINISHED).permissions(permissions).tempfile_in(folder)
 }

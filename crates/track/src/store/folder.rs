@@ -3,25 +3,21 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, File, Permissions},
+    fs::{self, File},
     io::{self, BufWriter, Write as _},
-    os::unix::fs::PermissionsExt as _,
     path::Path,
 };
 
-use tempfile::NamedTempFile;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
 use super::{
     ExchangeError, Exported, Imported, Skipped, Store,
-    document::{Batch, Document, Kind, NO_DOCUMENT, reason},
-    entries::is_known,
-    exchange::io_error,
-    stream::{Lines, unpacked},
+    batch::Batch,
+    document::{Document, Kind, Lines, NO_DOCUMENT, reason, unpacked},
+    exchange::{io_error, new_file},
+    tables::is_known,
 };
-
-const UNFINISHED: &str = ".unfinished-";
 
 impl Kind {
     fn suffix(self) -> &'static str {
@@ -140,13 +136,6 @@ fn read(path: &Path) -> Result<Document, String> {
         None => Ok(document),
         Some(_) => Err("it has more than one document; import it by its name".to_owned()),
     }
-}
-
-/// A temporary file without a final name.
-pub(super) fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
-    // As for other new files, subject to the umask.
-    let permissions = Permissions::from_mode(0o666);
-    tempfile::Builder::new().prefix(UNFINISHED).permissions(permissions).tempfile_in(folder)
 }
 
 /// Writes a new file atomically. Returns `false` if it already exists, unchanged.

@@ -15,7 +15,6 @@ use super::{
         ALERT, BENCHMARK, BRANCH, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT, SAMPLES,
         TESTBED, Table, VERDICT,
     },
-    writing,
 };
 use crate::model::{Alert, BenchmarkName, Environment, Measure, Report, Slug, Verdict};
 
@@ -46,7 +45,7 @@ impl Store {
     pub fn insert(&mut self, report: &Report) -> Result<Insertion, StoreError> {
         validate(report)?;
         let store = || {
-            let transaction = writing(&self.connection)?;
+            let transaction = self.connection.writing()?;
             let insertion = insert(&transaction, report)?;
             transaction.commit()?;
             Ok(insertion)

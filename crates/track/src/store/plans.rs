@@ -129,7 +129,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     use_profiles(store, &main);
     store.export(folder).expect("exported");
     let mut other = Store::open(folder.join("other.db")).expect("a store");
-    assert_eq!(other.import(folder).expect("imported").reports, 2);
+    assert_eq!(other.import(folder).expect("imported").documents.reports, 2);
 }
 
 fn use_documents(store: &Store, project: &ProjectName, report: &Report, alert: Uuid) {

@@ -12,13 +12,11 @@ use super::{
     InvalidDocument, SqlResult, Store, StoreError,
     columns::{Id, Text, Time, Word, limit_ns, time, time_ns},
     document::Kind,
-    entries::is_known,
     error::damage,
     prepare,
     rows::{name_row, project_row},
-    tables::PROFILE,
+    tables::{PROFILE, is_known},
     withdrawals::STANDS,
-    writing,
 };
 use crate::model::{
     BenchmarkName, BranchName, PROFILE_BYTES_MAX, Profile, ProfileHash, ProfileInfo, ProfileKind,
@@ -44,7 +42,7 @@ impl Store {
             validate_profile(profile)?;
         }
         let insert = || {
-            let transaction = writing(&self.connection)?;
+            let transaction = self.connection.writing()?;
             let mut new = 0;
             for profile in profiles {
                 new += usize::from(insert_profile(&transaction, profile)?);

@@ -8,7 +8,6 @@ use super::{
     prepare,
     read::{read, verified},
     rows::{name_row, project_row},
-    writing,
 };
 use crate::model::ProjectName;
 
@@ -70,7 +69,7 @@ impl Store {
         merges: bool,
     ) -> Result<Renamed, StoreError> {
         let rename = || {
-            let transaction = writing(&self.connection)?;
+            let transaction = self.connection.writing()?;
             let Some(project) = project_row(&transaction, project)? else {
                 return Ok(Renamed::Missing);
             };

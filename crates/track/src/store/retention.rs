@@ -8,9 +8,7 @@ use std::{
 
 use wingbeat_sql::{Connection, Row, params};
 
-use super::{
-    SqlResult, Store, StoreError, prepare, rows::project_row, withdrawals::STANDS, writing,
-};
+use super::{SqlResult, Store, StoreError, prepare, rows::project_row, withdrawals::STANDS};
 use crate::model::{ProfileHash, ProjectName};
 
 /// Which profile contents of a project are kept.
@@ -92,7 +90,7 @@ impl Store {
         retention: Retention,
     ) -> Result<usize, StoreError> {
         let tidy = || {
-            let transaction = writing(&self.connection)?;
+            let transaction = self.connection.writing()?;
             let Some(project) = project_row(&transaction, project)? else { return Ok(0) };
             let going = retention.plan(&with_content(&transaction, project)?);
             // The same content may belong to another project, or to a report that arrives later.

@@ -12,7 +12,7 @@ use super::{
     columns::{Id, Text, Time, limit_ns, start_point},
     prepare,
     rows::{branch_row, name_row, project_row},
-    versions::inherited_number,
+    versions::{START_POINTS_MAX, inherited},
     withdrawals::STANDS,
 };
 use crate::model::{BranchName, ProjectName, TestbedName};
@@ -164,7 +164,7 @@ fn version_numbers(
     let mut statement = prepare(db, &sql)?;
     let mut rows = statement.query([row])?;
     let mut seen: HashMap<(u32, String), u64> = HashMap::new();
-    let mut inherited = HashMap::new();
+    let mut known_starts = HashMap::new();
     let (mut epoch, mut next) = (0, 0);
     while let Some(found) = &rows.next()? {
         let uuid = found.get::<_, Id>("uuid")?.0;
@@ -186,11 +186,13 @@ fn version_numbers(
             None => 0,
             Some((start, until_ns)) => {
                 let key = (start.clone(), until_ns, own);
-                match inherited.get(&key) {
+                match known_starts.get(&key) {
                     Some(known) => *known,
                     None => {
-                        let number = inherited_number(db, project, &start, until_ns, (row, own))?;
-                        inherited.insert(key, number);
+                        let own = (row, own);
+                        let number =
+                            inherited(db, project, &start, until_ns, own, START_POINTS_MAX)?;
+                        known_starts.insert(key, number);
                         number
                     }
                 }

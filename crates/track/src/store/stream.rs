@@ -3,20 +3,17 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    io::{self, BufRead, BufWriter, Read, Write},
     path::Path,
 };
 
-use flate2::{Compression, bufread::MultiGzDecoder, write::GzEncoder};
-use serde::Deserialize as _;
+use flate2::{Compression, write::GzEncoder};
 use wingbeat_sql::{Connection, Error};
 
 use super::{
     Document, ExchangeError, Exported, Imported, Store,
-    document::{Counts, Form, Line, NO_DOCUMENT, Origin, reason},
-    exchange::io_error,
-    folder::new_file,
-    writing,
+    document::{Counts, Form, Lines, NO_DOCUMENT, Origin, reason, unpacked},
+    exchange::{io_error, new_file},
 };
 use crate::import;
 
@@ -73,9 +70,7 @@ impl Store {
                 Ok(true)
             },
         )?;
-        let Exported { reports, alert_changes, withdrawals, profiles, .. } = exported;
-        let counts = Counts { reports, alert_changes, withdrawals, profiles };
-        let trailer = serde_json::to_writer(&mut *to, &Form("end", counts));
+        let trailer = serde_json::to_writer(&mut *to, &Form("end", exported.documents));
         trailer.map_err(io::Error::from).and_then(|()| to.write_all(b"\n")).map_err(failed)?;
         Ok(exported)
     }
@@ -136,7 +131,7 @@ impl Store {
         take: impl FnOnce(&Connection, &mut Imported) -> Result<(), Refusal>,
     ) -> Result<Imported, ExchangeError> {
         let wrap = self.error("importing reports");
-        let transaction = writing(&self.connection).map_err(&wrap)?;
+        let transaction = self.connection.writing().map_err(&wrap)?;
         let mut imported = Imported::default();
         match take(&transaction, &mut imported) {
             Ok(()) => {}
@@ -224,98 +219,4 @@ fn contradiction(found: Counts, recorded: Counts) -> String {
         recorded.withdrawals,
         recorded.profiles
     )
-}
-
-/// Decompresses gzip. Other content is unchanged.
-pub(super) fn unpacked<'r>(from: impl Read + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
-    let mut from = BufReader::with_capacity(1 << 16, from);
-    // RFC 1952: these two bytes begin each member. JSON never begins with them.
-    let is_gzip = from.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    Ok(match is_gzip {
-        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from))),
-        false => Box::new(from),
-    })
-}
-
-/// The lines of a stream: documents, usually one per line: parsing from memory is three times as fast as byte by byte. A
-/// document spanning several lines, as people write it, is parsed as a stream.
-pub(super) struct Lines<'r> {
-    from: &'r mut dyn BufRead,
-    /// The rest of the last line.
-    line: Vec<u8>,
-}
-
-/// Maximum length of a line: input without line breaks may be endless.
-const LINE_BYTES_MAX: u64 = 64 << 20;
-
-impl<'r> Lines<'r> {
-    pub(super) fn of(from: &'r mut dyn BufRead) -> Self {
-        Self { from, line: Vec::new() }
-    }
-}
-
-impl Iterator for Lines<'_> {
-    type Item = serde_json::Result<Line>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while self.line.trim_ascii().is_empty() {
-            self.line.clear();
-            match Read::take(&mut *self.from, LINE_BYTES_MAX).read_until(b'\n', &mut self.line) {
-                Ok(0) => return None,
-                Ok(_) => {}
-                Err(error) => return Some(Err(serde_json::Error::io(error))),
-            }
-        }
-        let mut documents = serde_json::Deserializer::from_slice(&self.line).into_iter();
-        let document = documents.next()?;
-        let end = documents.byte_offset();
-        if document.as_ref().is_err_and(serde_json::Error::is_eof) {
-            let rest = Read::chain(&*self.line, &mut *self.from);
-            let whole = Line::deserialize(&mut serde_json::Deserializer::from_reader(rest));
-            self.line.clear();
-            return Some(whole);
-        }
-        self.line.drain(..end);
-        Some(document)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Checks the number of documents in a text, or the error.
-    fn check(text: &str, expected: Result<usize, &str>) {
-        let mut from = text.as_bytes();
-        let mut count = 0;
-        let mut found = Ok(());
-        for line in Lines::of(&mut from) {
-            match line {
-                Ok(_) => count += 1,
-                Err(error) => {
-                    found = Err(error.to_string());
-                    break;
-                }
-            }
-        }
-        match (found, expected) {
-            (Ok(()), Ok(expected)) => assert_eq!(count, expected, "{text}"),
-            (Err(found), Err(expected)) => assert!(found.contains(expected), "{text}: {found}"),
-            (found, expected) => panic!("{text}: {count}, {found:?} in place of {expected:?}"),
-        }
-    }
-
-    #[test]
-    fn documents_need_not_be_lines() {
-        let one = r#"{"format":1,"end":{"reports":0,"alert_changes":0}}"#;
-        let pretty = one.replace(',', ",\n  ").replace('{', "{\r\n");
-        for separator in ["\n", "", " ", "\n\n", "\r\n"] {
-            check(&[one, one, one].join(separator), Ok(3));
-            check(&[pretty.as_str(), one, &pretty].join(separator), Ok(3));
-        }
-        check("", Ok(0));
-        check(" \n\n", Ok(0));
-        check(&format!("{one}\n{}", &one[..20]), Err("EOF"));
-        check(&format!("{one}\nnothing\n{one}"), Err("expected ident"));
-    }
 }

@@ -1,11 +1,12 @@
 //! The schema with its version, and statements that only depend on the names of tables and columns.
 
+use uuid::Uuid;
 use wingbeat_sql::{
     Connection, Inserter, OptionalExtension as _, ToSql,
     versions::{Application, Migration},
 };
 
-use super::{SqlResult, prepare};
+use super::{SqlResult, columns::Id, document::Kind, prepare};
 
 /// Statements that create the tables of version 1, and then those to each later version. Released ones are never
 /// edited. A version that changes a document must also recompute the digests of reports.
@@ -109,4 +110,10 @@ impl Table {
         self.insert(db, &[&[&id as &dyn ToSql], values].concat())?;
         Ok(id)
     }
+}
+
+/// Whether a document of that kind is in the store.
+pub(super) fn is_known(db: &Connection, kind: Kind, uuid: Uuid) -> SqlResult<bool> {
+    let sql = format!("SELECT 1 FROM {} WHERE uuid = ?1", kind.table());
+    prepare(db, &sql)?.exists([Id(uuid)])
 }

@@ -95,29 +95,20 @@ fn number(db: &Connection, report: Uuid, start_points: usize) -> SqlResult<Optio
     );
     let values = params![place.branch, place.epoch, first_ns, first_report];
     let own: i64 = prepare(db, &count_sql)?.query_row(values, |row| row.get(0))?;
-    let inherited = inherited(db, &place, start_points)?;
+    let inherited = match &place.start {
+        None => 0,
+        Some((start, until)) => {
+            let until_ns = until.map_or(place.start_time_ns, limit_ns);
+            let branch = (place.branch, place.epoch);
+            inherited(db, &place.project, start, until_ns, branch, start_points)?
+        }
+    };
     Ok(Some(own.unsigned_abs() + inherited))
 }
 
-fn inherited(db: &Connection, place: &VersionOrigin, start_points: usize) -> SqlResult<u64> {
-    let Some((branch, until)) = &place.start else { return Ok(0) };
-    let until_ns = until.map_or(place.start_time_ns, limit_ns);
-    let own = (place.branch, place.epoch);
-    inherited_by(db, &place.project, branch, until_ns, own, start_points)
-}
-
 /// The number of versions that a branch, given by row number and epoch, inherits from a start point at a given time.
-pub(super) fn inherited_number(
-    db: &Connection,
-    project: &ProjectName,
-    start: &BranchName,
-    until_ns: i64,
-    own: (i64, u32),
-) -> SqlResult<u64> {
-    inherited_by(db, project, start, until_ns, own, START_POINTS_MAX)
-}
-
-fn inherited_by(
+/// `start_points` is the maximum length of the chain.
+pub(super) fn inherited(
     db: &Connection,
     project: &ProjectName,
     start: &BranchName,

@@ -10,10 +10,8 @@ use super::{
     InvalidDocument, SqlResult, Store, StoreError,
     columns::{Id, Time, time, time_ns},
     document::Kind,
-    entries::is_known,
     prepare,
-    tables::WITHDRAWAL,
-    writing,
+    tables::{WITHDRAWAL, is_known},
 };
 
 /// The withdrawal of a report.
@@ -39,7 +37,7 @@ impl Store {
         reason: Option<String>,
     ) -> Result<Option<Withdrawal>, StoreError> {
         let withdraw = || {
-            let transaction = writing(&self.connection)?;
+            let transaction = self.connection.writing()?;
             let sql = format!("SELECT 1 FROM report r WHERE r.uuid = ?1 AND {STANDS}");
             if !prepare(&transaction, &sql)?.exists([Id(report)])? {
                 return Ok(None);

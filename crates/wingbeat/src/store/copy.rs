@@ -147,9 +147,7 @@ fn hex(digest: &[u8]) -> String {
 }
 
 fn summary(copied: &Copied, from: &Store, to: &Store) -> String {
-    let Copied { reports, alert_changes, withdrawals, profiles, already_there, others, sha256 } =
-        copied;
-    let documents = reports + alert_changes + withdrawals + profiles;
+    let Copied { documents, already_there, others, sha256 } = copied;
     let others = match others {
         0 => String::new(),
         1 => "; 1 more is in the target alone".to_owned(),
@@ -158,9 +156,9 @@ fn summary(copied: &Copied, from: &Store, to: &Store) -> String {
     format!(
         "all {} of {} are in {}, the same to the last bit (SHA-256 {sha256}): {}; {already_there} of them were there \
          before{others}",
-        plural(documents, "document"),
+        plural(documents.all(), "document"),
         from.path().display(),
         to.path().display(),
-        crate::exchange::counts([*reports, *alert_changes, *withdrawals, *profiles]),
+        crate::exchange::counts(documents),
     )
 }

@@ -113,7 +113,7 @@ fn add(results: &mut Results, once: &mut Once, at: At, summary: Summary) -> Pars
         (Some(id), None | Some("")) => (format!("{path} {id}"), format!("{path}::{id}")),
         (Some(id), Some(told)) => (format!("{path} {id}:{told}"), format!("{path}::{id}")),
     };
-    let name = at.name(&naming::in_one_line(&own))?;
+    let name = at.name(&in_one_line(&own))?;
     results.set_bencher_name(&name, &theirs);
     let has_callgrind = summary.profiles.iter().any(|profile| profile.tool == "Callgrind");
     if summary.profiles.is_empty() {

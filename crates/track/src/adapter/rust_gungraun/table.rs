@@ -77,7 +77,7 @@ impl Open<'_> {
     /// The name on one line, and Bencher's name: the lines up to the first indented one.
     fn named(&self, results: &mut Results) -> Parsed<BenchmarkName> {
         let lines = &self.lines[..self.name_lines];
-        let name = self.at.name(&naming::in_one_line(&lines.join("\n")))?;
+        let name = self.at.name(&in_one_line(&lines.join("\n")))?;
         let theirs: Vec<_> =
             lines.iter().take_while(|line| !line.starts_with("  ")).copied().collect();
         results.set_bencher_name(&name, theirs.join("\n").trim());

@@ -11,8 +11,7 @@ use super::{
     Case, Settings,
     case::NewLevel,
     in_threads,
-    others::{Neighbours, Others},
-    run::{self, NewestRun},
+    run::{self, Neighbours, NewestRun, Others},
 };
 
 /// Shares of the false-positive rate: for the newest value, for the newest values together, for a new level.

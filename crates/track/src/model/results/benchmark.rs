@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    measure::Measure,
-    metric::Metric,
+    measure::{Measure, Metric},
     name::{BenchmarkName, InvalidName, MeasureName, Slug},
 };
 

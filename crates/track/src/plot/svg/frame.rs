@@ -10,8 +10,10 @@ use crate::{
     plot::{
         axis::{places, time_text},
         chart::{Chart, LINES_MAX, Line, Panel},
-        layout::{FONT, FONT_SMALL, Frame, LABEL_HEIGHT, LABELS_WIDTH, Layout, PLOT_TOP, spread},
-        words::{fit, width},
+        layout::{
+            FONT, FONT_SMALL, Frame, LABEL_HEIGHT, LABELS_WIDTH, Layout, PLOT_TOP, fit, spread,
+            width,
+        },
     },
 };
 

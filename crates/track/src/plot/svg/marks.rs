@@ -8,9 +8,7 @@ use crate::{
     model::{AlertStatus, Limit},
     plot::{
         chart::{Chart, Line, Step},
-        layout::{FONT_SMALL, Frame, Layout, PLOT_TOP},
-        thin::thin,
-        words::width,
+        layout::{FONT_SMALL, Frame, Layout, PLOT_TOP, thin, width},
     },
     store::PlotPoint,
 };
