@@ -304,18 +304,18 @@ mod tests {
     #[test]
     fn for_people() {
         let expected = "\
-    working tree (bbbbbbbbbb with uncommitted changes) against main (aaaaaaaaaa)
-    12 pairs of runs, alternating, in 24 s, until a change of 1.0 % would have been seen
+working tree (bbbbbbbbbb with uncommitted changes) against main (aaaaaaaaaa)
+12 pairs of runs, alternating, in 24 s, until a change of 1.0 % would have been seen
 
-    benchmark  measure      base      head   change  99.8 % interval  verdict
-    parse      latency  1.000 ms  1.030 ms   +3.0 %     +2.0 to +4.0  worse
-    print      latency  1.000 ms  1.030 ms  −0.05 %   −0.40 to +0.30  no change ≥ 0.60 %
+benchmark  measure      base      head   change  99.8 % interval  verdict
+parse      latency  1.000 ms  1.030 ms   +3.0 %     +2.0 to +4.0  worse
+print      latency  1.000 ms  1.030 ms  −0.05 %   −0.40 to +0.30  no change ≥ 0.60 %
 
-    only in head: new (Latency)
-    failed in base: bad: it panicked
+only in head: new (Latency)
+failed in base: bad: it panicked
 
-    1 worse of 2 results
-    ";
+1 worse of 2 results
+";
         assert_eq!(human(&comparison(), STYLE), expected);
     }
 
