@@ -128,7 +128,7 @@ fn parsed(text: &str) -> Result<i64, ApiError> {
     ns.ok_or_else(|| {
         let text: String = text.chars().take(40).collect();
         ApiError::bad_request(format!(
-            "{text:?} is no time; write one as 2026-11-28T02:15:00Z or 2026-11-28 02:15, in UTC"
+            "invalid time {text:?}: expected one like 2026-11-28T02:15:00Z or 2026-11-28 02:15, in UTC"
         ))
     })
 }
@@ -136,7 +136,7 @@ fn parsed(text: &str) -> Result<i64, ApiError> {
 fn length(text: &str) -> Result<i64, ApiError> {
     let wrong = || {
         let text: String = text.chars().take(40).collect();
-        ApiError::bad_request(format!("{text:?} is no length of time; write one as 15m, 6h or 3d"))
+        ApiError::bad_request(format!("invalid duration {text:?}: expected one like 15m, 6h or 3d"))
     };
     let (number, unit) =
         text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
@@ -210,7 +210,7 @@ mod tests {
         check(&[("last", "0h")], "no length of time");
         check(&[("last", "é")], "no length of time");
         check(&[("last", "99999999999999d")], "no length of time");
-        check(&[("from", "yesterday")], "\"yesterday\" is no time");
+        check(&[("from", "yesterday")], "invalid time \"yesterday\"");
         check(&[("from", "2026-11-28"), ("until", "2026-11-27")], "end after it begins");
         check(&[("from", "1970-01-01")], "shorter than 400 days");
     }
