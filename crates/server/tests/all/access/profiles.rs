@@ -198,7 +198,7 @@ async fn what_is_refused_is_said_in_the_words_of_the_protocol() {
     let nameless = request(vec![], &[("__name__", "")]);
     check(proto(&nameless), 400, wrong, "").await;
     let bomb = super::bounds::packed(&vec![0; 30 << 20]);
-    check(proto(&request(bomb, &[])), 400, wrong, "more than 25165824 bytes").await;
+    check(proto(&request(bomb, &[])), 400, wrong, "exceeds the limit of 25165824 bytes").await;
     let old = Profile { time_nanos: 1, ..profile() };
     check(proto(&request(old.encode_to_vec(), &[])), 400, wrong, "older than").await;
     let large = request(vec![0; 100_000], &[]);
