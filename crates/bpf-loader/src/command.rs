@@ -285,7 +285,7 @@ mod tests {
         };
         check("", Ok(7));
         check("#!/bin/sh", Ok(7));
-        check("#! /no/such/sh -e", Err("no /no/such/sh, which"));
+        check("#! /no/such/sh -e", Err("its interpreter /no/such/sh does not exist"));
         check("\0", Err("Exec format"));
         let nothing =
             Launched::start_stopped(&"no-such-command".into(), &[], Printing::Shown, None);

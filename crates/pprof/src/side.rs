@@ -120,10 +120,7 @@ impl Side {
     pub fn of_stacks<'s>(kind: &str, counts: impl Iterator<Item = (&'s str, u64)>) -> Self {
         let mut table = FrameTable::default();
         let stacks = counts.map(|(stack, count)| {
-            let frames = stack.split(';').map(|name| {
-                let kernel = name.strip_suffix("_[k]");
-                table.id(Frame::named(kernel.unwrap_or(name).to_owned(), kernel.is_some()))
-            });
+            let frames = stack.split(';').map(|name| table.id(Frame::written(name)));
             Stack::of(frames.collect(), count as f64, kind)
         });
         let stacks: Vec<Stack> = stacks.collect();
@@ -135,7 +132,10 @@ impl Side {
     pub fn collapsed(self, kind: &str, written: &dyn Fn(&str) -> String) -> Self {
         let mut table = FrameTable::default();
         let ids = self.frames.iter().map(|frame| {
-            table.id(Frame::named(written(&frame.name), frame.origin == Origin::Kernel))
+            let name = written(&frame.name);
+            // A function of a program may be named like one of the kernel.
+            let is_kernel = frame.origin == Origin::Kernel;
+            table.id(if is_kernel { Frame::named(name, true) } else { Frame::written(&name) })
         });
         let ids: Vec<u32> = ids.collect();
         let stacks = self.stacks.into_iter().map(|stack| {
@@ -181,7 +181,12 @@ impl Side {
 }
 
 impl Frame {
-    /// A frame of collapsed stacks.
+    /// A frame as collapsed stacks write it.
+    fn written(name: &str) -> Self {
+        let kernel = name.strip_suffix("_[k]");
+        Self::named(kernel.unwrap_or(name).to_owned(), kernel.is_some())
+    }
+
     fn named(name: String, is_kernel: bool) -> Self {
         let origin = origin(if is_kernel { "[kernel]" } else { "" }, &name, "");
         Self { name, file: None, line: None, is_gone: false, is_inlined: false, origin }

@@ -123,7 +123,7 @@ main;main;line 3  (:3) 3
 ";
     assert_eq!(text(&found, Form::Folded), expected);
     let svg = text(&found, Form::FlameGraph);
-    assert!(svg.contains("line 2  (:2) (6 instructions"), "{svg}");
+    assert!(svg.contains("line 2  (:2)\n6 instructions (60 %)"), "{svg}");
 }
 
 #[test]

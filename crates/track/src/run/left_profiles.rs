@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(profile.about.benchmark.as_ref().map(BenchmarkName::as_str), Some("a/b"));
         assert_eq!((profile.about.kind, profile.about.samples), (ProfileKind::Instructions, 1));
         assert_eq!(profile.pprof.as_deref(), Some(&pprof[..]));
-        let expected = "no instructions profile of broken: the new profile is no pprof profile";
+        let expected = "no instructions profile of broken: the new profile: not a pprof profile";
         assert!(remarks[0].starts_with(expected), "{remarks:?}");
         assert!(
             remarks[0].contains("other.pb.gz: the report has no such benchmark"),

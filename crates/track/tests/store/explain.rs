@@ -122,7 +122,7 @@ fn what_cannot_be_compared_is_a_sentence() {
         [profile(&before, b"no pprof".to_vec()), profile(&after, pprof(&[("main;parse", 1)]))];
     store.insert_profiles(&profiles).expect("stored");
     let [found] = &explained(store, &after)[..] else { panic!("one alert") };
-    assert!(found.sentences[0].contains("the earlier profile is no pprof"), "{found:?}");
+    assert!(found.sentences[0].contains("the earlier profile: not a pprof profile"), "{found:?}");
 }
 
 /// `src/lib.rs` of two commits, as git would return it.

@@ -132,7 +132,7 @@ fn worse(report: &mut Report) {
         p: Some(1e-6),
         smallest_visible: Some(0.02),
         points: 14,
-        reason: ReasonKind::WithinLimits.into(),
+        reason: ReasonKind::BeyondLimit { side: Limit::Upper, limit: 1050.0, value: 1308.0 }.into(),
     });
     report.alerts.push(Alert {
         uuid: alert(),
@@ -213,7 +213,7 @@ fn one_report_whole() {
         &uuid(14).to_string(),
         "Linux 6.18",
         "parse/small  latency  1.308 µs  ± 0.026  1.004 µs  +30.0 %  worse\n",
-        "worse  parse/small latency: above the limit",
+        "worse  parse/small latency: above the upper limit of 1.050 µs",
         "parse/small  latency  above  0000beef",
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
@@ -520,10 +520,15 @@ fn damage_is_told() {
     let at = bytes.windows(8).position(|eight| eight == value.to_be_bytes()).expect("the value");
     bytes[at + 6] ^= 4;
     fs::write(place.store(), &bytes).expect("written");
-    check(&["log", "--check"], 1, "benchmark print, measure latency: ", "24 of the 25 reports");
-    check(&["log", "--check", "--format", "json"], 1, "\"benchmark\": \"print\"", "is damaged");
+    check(&["log", "--check"], 1, " differs from what was stored", "24 of the 25 reports");
+    check(
+        &["log", "--check", "--format", "json"],
+        1,
+        " differs from what was stored",
+        "is damaged",
+    );
     check(&["export", "saved"], 1, "", "wrote 24 reports to saved");
-    check(&["export", "saved"], 1, "", "a row of the table metric differs from what was written");
+    check(&["export", "saved"], 1, "", " differs from what was stored");
     check(&["plot", "-o", "a.svg"], 1, "", "`wingbeat log --check` lists");
 }
 

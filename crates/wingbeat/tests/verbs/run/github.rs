@@ -74,8 +74,13 @@ fn answer(line: &str) -> Value {
                 "uuid": id, "organization": id, "name": "p", "slug": "p", "visibility": "private",
                 "created": time, "modified": time, "claimed": time,
             },
-            "branch": { "uuid": id, "name": "b", "slug": "b", "head": { "uuid": id } },
-            "testbed": { "uuid": id, "name": "t", "slug": "t" },
+            "branch": {
+                "uuid": id, "project": id, "name": "b", "slug": "b", "created": time, "modified": time,
+                "head": { "uuid": id, "created": time },
+            },
+            "testbed": {
+                "uuid": id, "project": id, "name": "t", "slug": "t", "created": time, "modified": time,
+            },
             "start_time": time, "end_time": time, "adapter": "json", "created": time,
             "counts": { "results": [], "alerts": { "total": 1, "active": 1 } },
         }),
