@@ -71,8 +71,7 @@ impl Fields {
         let length_ns = span.until_ns.saturating_sub(span.from_ns);
         if !(LEAST_NS..=MOST_NS).contains(&length_ns) {
             return Err(ApiError::bad_request(format!(
-                "the time from {} until {} is none that can be shown: it has to end after it begins, and be shorter \
-                 than 400 days",
+                "cannot show the time from {} until {}: it has to end after it begins and be shorter than 400 days",
                 shown(span.from_ns),
                 shown(span.until_ns)
             )));
@@ -207,9 +206,9 @@ mod tests {
             "2026-11-26 23:00:00 to 2026-11-27 00:00:00",
         );
         check(&[("until", "2026-11-28T01:00:00Z")], "2026-11-28 00:00:00 to 01:00:00");
-        check(&[("last", "0h")], "no length of time");
-        check(&[("last", "é")], "no length of time");
-        check(&[("last", "99999999999999d")], "no length of time");
+        check(&[("last", "0h")], "invalid duration");
+        check(&[("last", "é")], "invalid duration");
+        check(&[("last", "99999999999999d")], "invalid duration");
         check(&[("from", "yesterday")], "invalid time \"yesterday\"");
         check(&[("from", "2026-11-28"), ("until", "2026-11-27")], "end after it begins");
         check(&[("from", "1970-01-01")], "shorter than 400 days");
