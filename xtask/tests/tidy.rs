@@ -16,7 +16,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/profiler/src/session/limits.rs",
     "crates/profiler-ebpf/",
     // Makes the C allocator return memory, for which Rust has no API.
-    "crates/server/src/service/memory.rs",
+    "crates/server/src/service/idle.rs",
     // Configures the C library's name lookup through one of its functions.
     "crates/wingbeat/src/name_service.rs",
     // Single-steps a child.

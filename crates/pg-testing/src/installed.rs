@@ -10,19 +10,13 @@ use std::{
 use anyhow::Context as _;
 
 /// Oldest supported major version.
-pub const VERSION_OLDEST: u32 = 15;
+const VERSION_OLDEST: u32 = 15;
 
 /// Where Debian installs the programs of each version, outside `PATH`.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
 /// The user of Debian's package.
 const OWNER: &str = "postgres";
-
-/// Whether a supported PostgreSQL is installed.
-#[must_use]
-pub fn is_installed() -> bool {
-    newest().is_some()
-}
 
 /// Folder of the newest version's programs.
 fn newest() -> Option<PathBuf> {
@@ -49,6 +43,11 @@ pub(crate) struct Owner {
 }
 
 impl Installed {
+    /// Whether a supported PostgreSQL is installed.
+    pub(crate) fn is_there() -> bool {
+        newest().is_some()
+    }
+
     pub(crate) fn find() -> anyhow::Result<Self> {
         let programs = newest().with_context(|| {
             format!(

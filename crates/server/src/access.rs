@@ -3,9 +3,7 @@
 //! Each route has a [`Right`]. [`Route::mount`] puts the check before the handler, so that none can be forgotten. A
 //! test covers the full table: each role on each route.
 
-mod address;
 mod authorize;
-mod cookies;
 mod credentials;
 mod limits;
 mod origin;
@@ -25,8 +23,7 @@ use axum::{
 };
 
 pub use self::{
-    cookies::Cookies,
-    credentials::SESSION_IDLE,
+    credentials::{Cookies, SESSION_IDLE},
     limits::{SignInLimits, TooMany},
     passwords::{PASSWORD_BYTES_MIN, Passwords, fault as password_fault},
     secrets::{KeyKind, KeyText, NoRandomness, digest, random_text},
@@ -81,7 +78,7 @@ pub enum Right {
     Open,
     /// View the project: everybody if it is public, otherwise users and its own keys.
     Read,
-    /// Add results and edit things: members, and the project's own keys.
+    /// Add results and edit entities: members, and the project's own keys.
     Write,
     /// Delete, and change the project, its keys and pinned plots: members, but not project keys.
     Manage,
@@ -122,7 +119,7 @@ impl FromRequestParts<App> for ClientAddress {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let peer = peer.map_or((Ipv4Addr::UNSPECIFIED, 0).into(), |it| it.0);
-        Ok(Self(address::client(&parts.headers, peer, app.settings.proxies)))
+        Ok(Self(origin::client(&parts.headers, peer, app.settings.proxies)))
     }
 }
 
@@ -174,6 +171,11 @@ impl Caller {
             Self::User { id, .. } => Some(*id),
             Self::Anonymous | Self::ProjectKey { .. } => None,
         }
+    }
+
+    /// Whether the caller is this user, in a browser.
+    pub fn is_signed_in_as(&self, user: i64) -> bool {
+        matches!(self, Self::User { id, by: Means::Session, .. } if *id == user)
     }
 
     pub fn has_role(&self, least: Role) -> bool {

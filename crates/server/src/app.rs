@@ -10,7 +10,7 @@ use crate::{
     metrics::Metrics,
     profiles::Profiles,
     series::Refresher,
-    service::Rest,
+    service::Idle,
     settings::Settings,
     storage::{Storage, StorageError},
 };
@@ -27,7 +27,7 @@ pub struct Shared {
     pub metrics: Metrics,
     pub series: Refresher,
     pub profiles: Profiles,
-    pub rest: Rest,
+    pub idle: Idle,
 }
 
 impl App {
@@ -48,7 +48,7 @@ impl App {
             metrics: Metrics::default(),
             series: Refresher::default(),
             profiles,
-            rest: Rest::default(),
+            idle: Idle::default(),
         }))
     }
 }
@@ -60,8 +60,12 @@ impl App {
         let forget = move || app.profiles.forget(&project.to_string());
         match task::spawn_blocking(forget).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!("profiles of {project} are still there: {error}"),
-            Err(error) => tracing::warn!("profiles of {project} are still there: {error}"),
+            Ok(Err(error)) => tracing::warn!(
+                "the profiles of the deleted project {project} are still there: {error}"
+            ),
+            Err(error) => tracing::warn!(
+                "the profiles of the deleted project {project} are still there: {error}"
+            ),
         }
     }
 }

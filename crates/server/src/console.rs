@@ -2,10 +2,10 @@
 //!
 //!
 //! ```text
-//! address → visit, parameters → data → page
+//! address → context, parameters → data → page
 //! ```
 //!
-//! - `visit`, `links`: the visitor, the project, and the addresses of its pages, with readable names.
+//! - `context`, `links`: the visitor, the project, and the addresses of its pages, with readable names.
 //! - `data`: page contents, read from both databases.
 //! - `layout`, `parts`, `spark`, `flame`: shared parts of pages. `assets`: style and scripts.
 //! - The others: one or two pages each.
@@ -19,14 +19,16 @@ mod alerts;
 mod assets;
 mod badge;
 mod cause;
+mod choice;
 mod compare;
-mod data;
+mod components;
+mod entities;
 pub(crate) mod failure;
 mod flame;
 mod keys;
 mod layout;
 mod links;
-mod parts;
+mod page_context;
 mod pins;
 mod plot;
 mod profiles;
@@ -35,10 +37,7 @@ mod report;
 mod reports;
 mod series;
 mod settings;
-mod spark;
-mod things;
 mod thresholds;
-mod visit;
 
 use axum::{
     handler::Handler,
@@ -83,14 +82,14 @@ pub fn routes() -> Vec<Route> {
     read(&mut routes, both!("/alerts"), alerts::list);
     read(&mut routes, both!("/alerts/{alert}"), alert::show);
     read(&mut routes, both!("/alerts/{alert}/cause/{picture}"), alert::picture);
-    read(&mut routes, both!("/benchmarks"), things::benchmarks);
-    read(&mut routes, both!("/benchmarks/{name}"), things::benchmark);
-    read(&mut routes, both!("/measures"), things::measures);
-    read(&mut routes, both!("/measures/{name}"), things::measure);
-    read(&mut routes, both!("/branches"), things::branches);
-    read(&mut routes, both!("/branches/{name}"), things::branch);
-    read(&mut routes, both!("/testbeds"), things::testbeds);
-    read(&mut routes, both!("/testbeds/{name}"), things::testbed);
+    read(&mut routes, both!("/benchmarks"), entities::benchmarks);
+    read(&mut routes, both!("/benchmarks/{name}"), entities::benchmark);
+    read(&mut routes, both!("/measures"), entities::measures);
+    read(&mut routes, both!("/measures/{name}"), entities::measure);
+    read(&mut routes, both!("/branches"), entities::branches);
+    read(&mut routes, both!("/branches/{name}"), entities::branch);
+    read(&mut routes, both!("/testbeds"), entities::testbeds);
+    read(&mut routes, both!("/testbeds/{name}"), entities::testbed);
     write(&mut routes, both!("/alerts"), Right::Write, alerts::dismiss_all);
     write(&mut routes, both!("/alerts/{alert}"), Right::Write, alert::settle);
     read(&mut routes, both!("/profiles"), profiles::list);
@@ -103,10 +102,10 @@ pub fn routes() -> Vec<Route> {
     for path in both!("/thresholds/add") {
         routes.push(Route::page(Method::GET, path, Right::Write, get(thresholds::add)));
     }
-    write(&mut routes, both!("/benchmarks/{name}"), Right::Write, things::change);
-    write(&mut routes, both!("/measures/{name}"), Right::Write, things::change);
-    write(&mut routes, both!("/branches/{name}"), Right::Write, things::change);
-    write(&mut routes, both!("/testbeds/{name}"), Right::Write, things::change);
+    write(&mut routes, both!("/benchmarks/{name}"), Right::Write, entities::change);
+    write(&mut routes, both!("/measures/{name}"), Right::Write, entities::change);
+    write(&mut routes, both!("/branches/{name}"), Right::Write, entities::change);
+    write(&mut routes, both!("/testbeds/{name}"), Right::Write, entities::change);
     write(&mut routes, both!("/thresholds"), Right::Write, thresholds::create);
     write(&mut routes, both!("/thresholds/{threshold}"), Right::Write, thresholds::change);
     let manage = Right::Manage;

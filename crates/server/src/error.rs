@@ -2,14 +2,17 @@
 
 use axum::{
     Json,
+    body::to_bytes,
+    extract::Request,
     http::{HeaderValue, StatusCode, header},
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
 use uuid::Uuid;
 use wingbeat_track::store::StoreError;
 
-use crate::{registry::RegistryError, request_id, storage::StorageError};
+use crate::{registry::RegistryError, service::request_id, storage::StorageError};
 
 /// Why a request was rejected or failed: a status, and a message for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +43,7 @@ impl ApiError {
     pub fn too_large() -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "the request is larger than this server takes: send less at once, or raise `body_bytes_max` there",
+            "the request exceeds the size limit of this server: send less at once, or raise `body_bytes_max` there",
         )
     }
 
@@ -62,14 +65,14 @@ impl ApiError {
 
     /// The server is busy. Clients retry after 5xx only.
     pub fn busy() -> Self {
-        let message = "the server is busy: too many requests are waiting to be written; try again";
+        let message = "the server is busy: too many writes are queued; try again";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
     /// The database is unavailable. Its address is for operators only, so only the log has it.
     fn database_lost(error: &dyn std::error::Error) -> Self {
         tracing::error!("{error}");
-        let message = "the server cannot reach its database at the moment; try again";
+        let message = "the server cannot reach its database; try again";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 }
@@ -79,7 +82,7 @@ impl IntoResponse for ApiError {
         // For middleware that renders it as a page.
         let error = self.clone();
         let Self { status, message } = self;
-        let body = ErrorBody { request_id: request_id::current(), error_code: None, message };
+        let body = ErrorBody { request_id: request_id(), error_code: None, message };
         if status.is_server_error() {
             tracing::error!(request_id = %body.request_id, %status, "{}", body.message);
         }
@@ -130,4 +133,46 @@ impl From<StoreError> for ApiError {
         };
         Self::new(status, error.to_string())
     }
+}
+
+/// Maximum bytes of such an error that are passed on.
+const TEXT_MAX: usize = 4096;
+
+/// Suffix of the error about the body limit.
+const TOO_LARGE: &str = "length limit exceeded";
+
+/// Converts plain-text errors to API errors.
+pub(crate) async fn plain_text_to_api(request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let is_plain = kind.is_none_or(|kind| kind.starts_with(b"text/plain"));
+    if !is_error || !is_plain || method == "HEAD" {
+        return response;
+    }
+    let allow = response.headers().get(header::ALLOW).cloned();
+    let text = text(response).await;
+    // The extractor detects the limit only without a layer in between, such as decompression.
+    let is_too_large = text.ends_with(TOO_LARGE);
+    let status = if is_too_large { StatusCode::PAYLOAD_TOO_LARGE } else { status };
+    let error = match status {
+        StatusCode::METHOD_NOT_ALLOWED => {
+            ApiError::new(status, format!("this address does not support {method}"))
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
+        _ if text.is_empty() => ApiError::new(status, status.to_string()),
+        _ => ApiError::new(status, text),
+    };
+    let mut response = error.into_response();
+    if let Some(allow) = allow {
+        response.headers_mut().insert(header::ALLOW, allow);
+    }
+    response
+}
+
+async fn text(response: Response) -> String {
+    let bytes = to_bytes(response.into_body(), TEXT_MAX).await.unwrap_or_default();
+    String::from_utf8_lossy(&bytes).trim().to_owned()
 }

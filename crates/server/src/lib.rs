@@ -8,7 +8,7 @@
 //! - [`settings`]: the server's options.
 //! - [`storage`]: the folder with two databases. `results.db` is a store of [`wingbeat_track`], as on a laptop;
 //!   `server.db` is the [`registry`]. One thread writes both.
-//! - [`registry`]: everything besides results: users, keys, things with names that may change, thresholds, pinned
+//! - [`registry`]: everything besides results: users, keys, entities with names that may change, thresholds, pinned
 //!   plots.
 //! - [`access`]: authentication, and the rights of routes.
 //! - [`profiles`]: profiles pushed by agents: pprof files next to the databases.
@@ -27,7 +27,6 @@ pub mod metrics;
 mod names;
 pub mod profiles;
 pub mod registry;
-mod request_id;
 pub mod series;
 pub mod service;
 pub mod settings;

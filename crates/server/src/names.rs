@@ -10,17 +10,17 @@ use wingbeat_track::{
 use crate::{
     ApiError,
     registry::{Kind, Project},
-    storage::{Databases, StorageError},
+    storage::Databases,
 };
 
-/// Current names of renamed things, by kind and name in the results.
+/// Current names of renamed entities, by kind and name in the results.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names([HashMap<String, String>; 4]);
 
 impl Names {
     pub(crate) fn read(databases: &Databases, project: &Project) -> Result<Self, ApiError> {
         let mut names = Self::default();
-        let renamed = databases.registry.renamed(project.id).map_err(StorageError::from)?;
+        let renamed = databases.registry.renamed(project.id)?;
         for (kind, stored, name) in renamed {
             names.0[kind as usize].insert(stored, name);
         }
@@ -37,7 +37,7 @@ impl Names {
         }
     }
 
-    /// Compares two things of a kind by current name.
+    /// Compares two entities of a kind by current name.
     pub(crate) fn order(&self, kind: Kind, a: &str, b: &str) -> Ordering {
         self.shown(kind, a).cmp(&self.shown(kind, b))
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn things_have_their_present_names() {
+    fn entities_have_their_present_names() {
         let names = names();
         let check = |kind, stored, expected| assert_eq!(names.shown(kind, stored), expected);
         check(Kind::Branch, "old", "new");

@@ -58,12 +58,11 @@ pub enum ProfilesError {
     #[error("a profile is damaged: {0}")]
     Damaged(String),
     #[error(
-        "the project has {SERIES_MAX} sets of labels with profiles, which is the most: leave out labels that have \
-         many values"
+        "the project has the maximum of {SERIES_MAX} label sets with profiles: leave out labels with many values"
     )]
     TooManySeries,
     #[error(
-        "this needs {files} files, and {most} are the most: choose a shorter time, or fewer hosts by a label"
+        "this needs {files} files of at most {most}: choose a shorter time range, or fewer hosts by a label"
     )]
     TooMuch { files: usize, most: usize },
     #[error("too many profiles are waiting")]
@@ -239,7 +238,7 @@ impl Profiles {
             for wanted in merge::wanted(&reader, level, now_ns)? {
                 // A failed merge, for example on a full disk, does not prevent deletion.
                 if let Err(error) = self.merge(&reader, wanted) {
-                    tracing::warn!("profiles are not merged now: {error}");
+                    tracing::warn!("merging profiles failed, will be retried: {error}");
                 }
             }
         }

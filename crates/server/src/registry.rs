@@ -1,11 +1,11 @@
 //! All data besides results, in an SQLite file or a PostgreSQL schema: users, keys, sessions, projects and their
-//! things, thresholds, pinned plots.
+//! entities, thresholds, pinned plots.
 //!
 //! Results identify their project, branch, testbed, benchmarks and measures by names that never change. In the registry
-//! each is a *thing* with a UUID, and a name and slug that may change.
+//! each is an *entity* (in the tables, a `thing`) with a UUID, and a name and slug that may change.
 
 mod copy;
-mod invites;
+mod entities;
 mod keys;
 mod plots;
 mod projects;
@@ -13,7 +13,6 @@ mod reports;
 mod series;
 mod sessions;
 mod shared;
-mod things;
 mod thresholds;
 mod users;
 
@@ -21,21 +20,21 @@ use std::path::Path;
 
 use time::OffsetDateTime;
 use wingbeat_sql::{
-    Connection, Error, Fault, FromSql, FromSqlError, FromSqlResult, PostgresUrl, ToSql,
-    ToSqlOutput, Value, ValueRef, sqlite,
+    Connection, Error, Fault, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _,
+    Parameters, PostgresUrl, Result as SqlResult, Row, ToSql, ToSqlOutput, Transaction, Value,
+    ValueRef, sqlite,
     versions::{self, Application, Identity, Migration},
 };
 
 pub use self::{
     copy::Content,
-    invites::Invite,
+    entities::{Conflict, Entity, EntityChange, EntityFilter, Kind, NewEntity, Start},
     keys::{Key, KeyHolder, KeyOwner, NO_END, NewKey, key_name_fault},
     plots::{PinnedPlot, PlotFilter, PlotSettings},
     projects::{NewProject, Project, ProjectChange, Visibility},
     reports::{MetricUuids, ReportRow, Sender},
     series::{LastChange, Newest, SeriesRow},
-    sessions::Session,
-    things::{Conflict, Kind, NewThing, Start, Thing, ThingChange, ThingFilter},
+    sessions::{Invite, Session},
     thresholds::{Model, Threshold, ThresholdFilter},
     users::{NewUser, Role, User, UserRefusal, user_fault},
 };
@@ -201,6 +200,58 @@ impl Registry {
         let done = changes(self)?;
         transaction.commit().map_err(&failed)?;
         Ok(done)
+    }
+
+    /// Runs a statement that changes rows.
+    fn execute(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        values: impl Parameters,
+    ) -> Result<(), RegistryError> {
+        self.connection.execute(sql, values).map(drop).map_err(self.error(doing))
+    }
+
+    /// The first row of a query.
+    fn row<T>(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        values: impl Parameters,
+        read: impl FnOnce(&Row<'_>) -> SqlResult<T>,
+    ) -> Result<Option<T>, RegistryError> {
+        self.connection.query_row(sql, values, read).optional().map_err(self.error(doing))
+    }
+
+    /// All rows of a query.
+    fn rows<T>(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        values: impl Parameters,
+        read: impl FnMut(&Row<'_>) -> SqlResult<T>,
+    ) -> Result<Vec<T>, RegistryError> {
+        let list = || {
+            let mut statement = self.connection.prepare(sql)?;
+            statement.query_map(values, read)?.collect::<SqlResult<Vec<T>>>()
+        };
+        list().map_err(self.error(doing))
+    }
+
+    /// Runs statements in one transaction: the open one, or a new one.
+    fn write<T>(
+        &self,
+        doing: &'static str,
+        change: impl FnOnce(&Connection) -> SqlResult<T>,
+    ) -> Result<T, RegistryError> {
+        let write = || {
+            let own = self.connection.is_autocommit().then(|| self.connection.writing());
+            let own = own.transpose()?;
+            let done = change(&self.connection)?;
+            own.map_or(Ok(()), Transaction::commit)?;
+            Ok(done)
+        };
+        write().map_err(self.error(doing))
     }
 
     /// Frees the connection's page cache.

@@ -73,7 +73,7 @@ async fn touch_all(app: &App) {
     let list = |databases: &Databases| Ok::<_, ApiError>(databases.registry.projects()?);
     match app.storage.read(list).await {
         Ok(projects) => projects.iter().for_each(|project| touch(app, project.id)),
-        Err(error) => tracing::warn!("cannot make the table of series: {error}"),
+        Err(error) => tracing::warn!("cannot list projects to update the series table: {error}"),
     }
 }
 
@@ -90,7 +90,7 @@ async fn work(app: App) {
         }
         for project in projects {
             if let Err(error) = refresh(&app, project).await {
-                tracing::warn!("the table of series is as it was: {error}");
+                tracing::warn!("the series table was not updated: {error}");
                 // A full queue is temporary; other errors will recur with the next report.
                 if error.status == axum::http::StatusCode::SERVICE_UNAVAILABLE {
                     let mut wanted = app.series.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,7 @@
 //! Listens, responds, and shuts down gracefully: in-flight requests are completed, new ones refused.
 
-mod memory;
-mod observe;
-mod plain_errors;
-mod rest;
-mod slashes;
+mod idle;
+mod request_log;
 mod start;
 
 use std::{
@@ -17,7 +14,7 @@ use std::{
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request, State},
-    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     middleware,
     response::IntoResponse as _,
     routing::get,
@@ -28,14 +25,18 @@ use tower_http::{
     limit::RequestBodyLimitLayer,
 };
 
-pub use self::rest::Rest;
-pub use self::start::{ServeError, log_to_stderr, run};
+pub(crate) use self::request_log::request_id;
+pub use self::{
+    idle::Idle,
+    start::{ServeError, log_to_stderr, run},
+};
 pub(crate) use crate::api::push::PATH as PUSH_PATH;
 use crate::{
     ApiError, App,
     access::{Right, Route},
-    api, console, profiles, series,
-    storage::StorageError,
+    api, console, error, profiles,
+    registry::Registry,
+    series,
 };
 
 /// Time limit of in-flight requests at shutdown.
@@ -66,21 +67,18 @@ pub fn router(app: &App) -> Router {
         .layer(RequestBodyLimitLayer::new(bytes_max))
         .layer(RequestDecompressionLayer::new())
         .layer(RequestBodyLimitLayer::new(bytes_max))
-        .layer(middleware::from_fn(plain_errors::explain))
+        .layer(middleware::from_fn(error::plain_text_to_api))
         .layer(CatchPanicLayer::custom(|_| {
-            let message = "the server failed in an unforeseen way; its log has more";
+            let message = "the server failed unexpectedly; see its log";
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
         }))
         .layer(middleware::from_fn(api::push::as_connect))
         .layer(middleware::from_fn(console::failure::as_pages))
-        .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
+        .layer(middleware::from_fn_with_state(app.clone(), request_log::log))
         .with_state(app.clone());
     // Must run before routing, so it wraps everything.
-    let with_single_slashes = tower::ServiceExt::<Request>::map_request(
-        router,
-        slashes::single as fn(Request) -> Request,
-    );
-    Router::new().fallback_service(with_single_slashes)
+    let single_slashes: fn(Request) -> Request = with_single_slashes;
+    Router::new().fallback_service(tower::ServiceExt::map_request(router, single_slashes))
 }
 
 /// Serves until `stop` resolves, then finishes in-flight requests for up to 30 seconds.
@@ -104,7 +102,7 @@ pub async fn serve_with_grace(
     let (say, mut heard) = watch::channel(false);
     let stop = async move {
         stop.await;
-        tracing::info!("stopping: requests under way are finished first");
+        tracing::info!("stopping: finishing requests in progress");
         let _ = say.send(true);
     };
     let late = async move {
@@ -136,15 +134,15 @@ async fn tidy_profiles(app: App) {
         let tidy = move || owner.profiles.tidy(profiles::now_ns());
         match tokio::task::spawn_blocking(tidy).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!("profiles are not tidied: {error}"),
-            Err(error) => tracing::warn!("profiles are not tidied: {error}"),
+            Ok(Err(error)) => tracing::warn!("merging profiles failed: {error}"),
+            Err(error) => tracing::warn!("merging profiles failed: {error}"),
         }
     }
 }
 
 /// Whether the databases are readable.
 async fn health(State(app): State<App>) -> Result<&'static str, ApiError> {
-    app.storage.read(|databases| databases.registry.projects().map_err(StorageError::from)).await?;
+    app.storage.registry(Registry::projects).await?;
     Ok("ok\n")
 }
 
@@ -154,5 +152,53 @@ async fn metrics(State(app): State<App>) -> ([(HeaderName, HeaderValue); 1], Str
 }
 
 async fn not_found() -> ApiError {
-    ApiError::not_found("there is nothing at this address")
+    ApiError::not_found("this address does not exist")
+}
+
+/// The request with single slashes in its path: the `bencher` client requests `//v0/…` if its host ends in a slash,
+/// which it always does.
+fn with_single_slashes(mut request: Request) -> Request {
+    if let Some(uri) = without_doubles(request.uri()) {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+fn without_doubles(uri: &Uri) -> Option<Uri> {
+    let path = uri.path();
+    if !path.contains("//") {
+        return None;
+    }
+    let mut text = String::with_capacity(path.len());
+    for c in path.chars() {
+        if c != '/' || !text.ends_with('/') {
+            text.push(c);
+        }
+    }
+    if let Some(query) = uri.query() {
+        text.push('?');
+        text.push_str(query);
+    }
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(text.parse().ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slashes() {
+        let check = |text: &str, expected: Option<&str>| {
+            let uri: Uri = text.parse().expect("an address");
+            let found = without_doubles(&uri).map(|uri| uri.to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        };
+        check("/v0/run", None);
+        check("/a?b=//", None);
+        check("//v0/server/version", Some("/v0/server/version"));
+        check("//", Some("/"));
+        check("//v0///run//?next=//a", Some("/v0/run/?next=//a"));
+    }
 }

@@ -75,37 +75,31 @@ pub struct Given {
 pub enum SettingsError {
     #[error("cannot read the settings {}: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("the settings {} are not understood: {source}", .path.display())]
+    #[error("invalid settings {}: {source}", .path.display())]
     File { path: PathBuf, source: toml::de::Error },
-    #[error("{VARIABLES}{variable}={value:?} is not understood: it has to be {expected}")]
+    #[error("invalid {VARIABLES}{variable}={value:?}: expected {expected}")]
     Variable { variable: &'static str, value: String, expected: &'static str },
     #[error(
-        "{0:?} is no address to listen on: it has to be like `127.0.0.1:6610`, `[::1]:6610` or `0.0.0.0:6610`"
+        "invalid address to listen on {0:?}: expected one like `127.0.0.1:6610`, `[::1]:6610` or `0.0.0.0:6610`"
     )]
     Listen(String),
     #[error(
-        "{0:?} is no URL where people reach the server: it has to be like `https://bench.example.org`, without a path"
+        "invalid public URL {0:?}: expected one like `https://bench.example.org`, without a path"
     )]
     PublicUrl(String),
-    #[error(
-        "{0} is no address that people can open: say where they reach the server with --public-url"
-    )]
+    #[error("browsers cannot open {0}: pass the server's URL with --public-url")]
     NoPublicUrl(SocketAddr),
-    #[error(
-        "body_bytes_max = {0} is too small for a report: it has to be {BODY_BYTES_LEAST} at least, or left out"
-    )]
+    #[error("body_bytes_max = {0} is too small for a report: expected at least {BODY_BYTES_LEAST}")]
     BodyBytes(usize),
     #[error(
-        "profiles_keep_days has to be 1 at least, and profiles_bytes_max {PROFILES_BYTES_LEAST}: less would keep nothing"
+        "expected profiles_keep_days of at least 1, and profiles_bytes_max of at least {PROFILES_BYTES_LEAST}"
     )]
     Profiles,
-    #[error("there is no folder for data, since HOME is not set: name one with --data")]
+    #[error("no data folder: HOME is not set; name one with --data")]
     NoData,
     #[error(transparent)]
     Database(#[from] InvalidUrl),
-    #[error(
-        "--read-database names a replica of the one that --database names, which is missing: a folder has none"
-    )]
+    #[error("--read-database needs --database: it names a replica of that database")]
     ReplicaOfNothing,
 }
 

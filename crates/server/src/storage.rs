@@ -13,7 +13,6 @@ mod backup;
 mod claim;
 mod copy;
 mod readers;
-mod replica;
 mod writer;
 
 use std::{
@@ -27,13 +26,16 @@ use std::{
 use wingbeat_sql::PostgresUrl;
 use wingbeat_track::store::{Store, StoreError};
 
-pub(crate) use self::replica::{Position, of_replica};
+pub(crate) use self::readers::{Position, of_replica};
 pub use self::{
     backup::{BackupError, back_up},
     claim::{Claim, served_at},
     copy::{Claims, copy_registry, is_of_server},
 };
-use self::{readers::Readers, replica::Replica, writer::Writer};
+use self::{
+    readers::{Readers, Replica},
+    writer::Writer,
+};
 use crate::{
     registry::{Registry, RegistryError},
     settings::DataLocation,
@@ -81,7 +83,7 @@ pub enum StorageError {
         .path.display()
     )]
     NoResults { path: PathBuf },
-    #[error("too many requests are waiting to be written")]
+    #[error("too many writes are queued")]
     Busy,
     #[error("the server is stopping")]
     Stopping,
@@ -221,10 +223,7 @@ impl Storage {
                 [RESULTS, REGISTRY].map(|file| bytes_of(&folder.join(file))).iter().sum()
             }
             Source::Postgres(_) => {
-                let ask = |databases: &Databases| databases.registry.database_bytes();
-                let asked: Result<_, StorageError> =
-                    self.readers.run(move |databases| Ok(ask(databases)?)).await;
-                asked.unwrap_or_default()
+                self.registry(Registry::database_bytes).await.unwrap_or_default()
             }
         }
     }
@@ -272,7 +271,7 @@ impl Storage {
         T: Send + 'static,
         E: From<StorageError> + Send + 'static,
     {
-        let job = match (&self.replica, replica::allowed()) {
+        let job = match (&self.replica, readers::replica_position()) {
             (Some(replica), Some(at_least)) => match replica.run(at_least, job).await {
                 Ok(answer) => return answer,
                 Err(job) => job,
@@ -280,6 +279,14 @@ impl Storage {
             _ => job,
         };
         self.readers.run(job).await
+    }
+
+    /// Reads the registry alone.
+    pub async fn registry<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Registry) -> Result<T, RegistryError> + Send + 'static,
+    ) -> Result<T, StorageError> {
+        self.read(|databases| Ok(ask(&databases.registry)?)).await
     }
 }
 

@@ -148,7 +148,7 @@ fn own_or_keyed(
     let public_url = &check.app.settings.public_url;
     if is_browser && !request.method().is_safe() && !origin::is_own(request.headers(), public_url) {
         return Err(ApiError::forbidden(format!(
-            "this request was not made by a page of this server: open {public_url} and try again there"
+            "this request does not come from a page of this server: open {public_url} and try again there"
         )));
     }
     Ok(presented)
@@ -164,7 +164,7 @@ async fn look_up(
     let found = check.app.storage.read(move |databases| {
         let resolved = presented.resolve(&databases.registry, now)?;
         let project = match &name {
-            Some(name) => Some(databases.registry.project(name).map_err(StorageError::from)?),
+            Some(name) => Some(databases.registry.project(name)?),
             None => None,
         };
         Ok::<_, ApiError>((resolved, name, project))
@@ -196,7 +196,7 @@ fn refuse(
         (Some(project), _) if !is_visible => no_project(project.slug.as_str()),
         (_, Caller::Anonymous) => ApiError::unauthorized(
             "this needs a key: send one as `Authorization: Bearer KEY` (`bencher run --key`); members of the \
-             project make keys on its page",
+             server create keys on the project's page",
         ),
         _ => ApiError::forbidden(too_little(check.right, caller)),
     };

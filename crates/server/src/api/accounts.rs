@@ -1,95 +1,68 @@
 //! Users and keys. Sign-up and sign-in happen on pages, not in this API.
 
 mod keys;
-mod shapes;
-mod users;
 
 use axum::{
-    extract::State,
-    http::Method,
-    routing::{MethodRouter, delete, get, patch, post},
+    Extension, Json,
+    extract::{Path, State},
 };
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use uuid::Uuid;
 
-use self::{
-    shapes::{JsonKey, JsonKeyCreated, JsonNewKey, JsonUpdateKey, JsonUser},
-    users::Wanted,
+use super::{
+    request::{Asked, Listed, Paging},
+    shapes::whole,
+    spec::Endpoint,
 };
-use super::{request::Paging, spec::Endpoint};
-use crate::{ApiError, App, access::Right};
-
-/// Handlers of keys: list, create, view, rename, revoke.
-type Handlers = [MethodRouter<App>; 5];
+use crate::{
+    ApiError, App,
+    access::{Caller, Right, Role},
+    registry::{Registry, User},
+};
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let own = Right::Handler;
     let mut all = vec![
-        Endpoint::new(Method::GET, "/v0/users", Right::Admin, get(users::list), "List users")
+        Endpoint::get("/v0/users", Right::Admin, list, "List users")
             .query::<Paging>()
             .query::<Wanted>()
             .answer_list::<JsonUser>("Users by name"),
-        Endpoint::new(Method::GET, "/v0/users/{user}", own, get(users::view), "View a user")
+        Endpoint::get("/v0/users/{user}", own, view, "View a user")
             .answer::<JsonUser>(200, "The user"),
-        Endpoint::new(
-            Method::POST,
+        Endpoint::post(
             "/v0/users/{user}/tokens",
             Right::SignedIn,
-            post(refuse_tokens),
+            refuse_tokens,
             "Refused: a new key is shown as a token, too",
         ),
     ];
-    all.extend(of_keys(
-        "/v0/projects/{project}/keys",
-        "/v0/projects/{project}/keys/{key}",
-        Right::Manage,
-        [
-            get(keys::list_of_project),
-            post(keys::create_of_project),
-            get(keys::view_of_project),
-            patch(keys::rename_of_project),
-            delete(keys::revoke_of_project),
-        ],
-    ));
-    all.extend(of_keys(
-        "/v0/users/{user}/keys",
-        "/v0/users/{user}/keys/{key}",
-        own,
-        [
-            get(keys::list_of_user),
-            post(keys::create_of_user),
-            get(keys::view_of_user),
-            patch(keys::rename_of_user),
-            delete(keys::revoke_of_user),
-        ],
-    ));
+    let (of_project, of_user) = ("/v0/projects/{project}/keys", "/v0/users/{user}/keys");
+    all.extend(of_keys(of_project, "/v0/projects/{project}/keys/{key}", Right::Manage));
+    all.extend(of_keys(of_user, "/v0/users/{user}/keys/{key}", own));
     let refused = ["/v0/auth/signup", "/v0/auth/login", "/v0/auth/confirm", "/v0/auth/accept"];
     all.extend(refused.map(|path| {
         let summary = "Refused: browsers have pages for signing up and in";
-        Endpoint::new(Method::POST, path, Right::Open, post(refuse_auth), summary)
+        Endpoint::post(path, Right::Open, refuse_auth, summary)
     }));
     all
 }
 
-fn of_keys(
-    all: &'static str,
-    one: &'static str,
-    right: Right,
-    handlers: Handlers,
-) -> Vec<Endpoint> {
-    let [list, create, view, rename, revoke] = handlers;
+fn of_keys(all: &'static str, one: &'static str, right: Right) -> Vec<Endpoint> {
     vec![
-        Endpoint::new(Method::GET, all, right, list, "List keys")
+        Endpoint::get(all, right, keys::list, "List keys")
             .query::<Paging>()
             .query::<Wanted>()
             .answer_list::<JsonKey>("Keys by name, without their texts"),
-        Endpoint::new(Method::POST, all, right, create, "Create a key")
+        Endpoint::post(all, right, keys::create, "Create a key")
             .body::<JsonNewKey>()
             .answer::<JsonKeyCreated>(201, "The new key with its text, this once"),
-        Endpoint::new(Method::GET, one, right, view, "View a key")
+        Endpoint::get(one, right, keys::view, "View a key")
             .answer::<JsonKey>(200, "The key without its text"),
-        Endpoint::new(Method::PATCH, one, right, rename, "Rename a key")
+        Endpoint::patch(one, right, keys::rename, "Rename a key")
             .body::<JsonUpdateKey>()
             .answer::<JsonKey>(200, "The changed key"),
-        Endpoint::new(Method::DELETE, one, right, revoke, "Revoke a key").answer_nothing(),
+        Endpoint::delete(one, right, keys::revoke, "Revoke a key"),
     ]
 }
 
@@ -97,7 +70,7 @@ fn of_keys(
 async fn refuse_auth(State(app): State<App>) -> ApiError {
     ApiError::forbidden(format!(
         "sign-up and sign-in happen in the browser: an admin invites users at {0}/console/users, and \
-         users make keys at {0}/console/account; then pass `--key KEY`",
+         users create keys at {0}/console/account; then pass `--key KEY`",
         app.settings.public_url
     ))
 }
@@ -105,8 +78,176 @@ async fn refuse_auth(State(app): State<App>) -> ApiError {
 /// Answers `bencher token create`, like Bencher's servers since 0.6.7.
 async fn refuse_tokens(State(app): State<App>) -> ApiError {
     ApiError::forbidden(format!(
-        "tokens are not made by themselves: each new key is shown as a token too, for clients before 0.6.5; \
-         make one at {}/console/account",
+        "tokens are not created separately: each new key is also shown as a token, for clients before 0.6.5; \
+         create one at {}/console/account",
         app.settings.public_url
     ))
+}
+
+/// A user.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct JsonUser {
+    uuid: Uuid,
+    name: String,
+    slug: String,
+    email: String,
+    admin: bool,
+    locked: bool,
+    #[serde(with = "time::serde::rfc3339")]
+    created: OffsetDateTime,
+    /// The role: `reader`, `member` or `admin`.
+    #[schema(value_type = String)]
+    role: Role,
+}
+
+/// A key, without its text.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct JsonKey {
+    uuid: Uuid,
+    /// The project, for a project key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project: Option<Uuid>,
+    /// The user, for a user key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<Uuid>,
+    /// Creator of a project key, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    creator: Option<Uuid>,
+    name: String,
+    #[serde(with = "time::serde::rfc3339")]
+    creation: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    expiration: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    revoked: Option<OffsetDateTime>,
+}
+
+/// A new key: its text is shown this once.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct JsonKeyCreated {
+    #[serde(flatten)]
+    about: JsonKey,
+    key: String,
+    /// The same key for clients before 0.6.5, which know only `--token`.
+    token: String,
+}
+
+/// A key to create.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+struct JsonNewKey {
+    #[schema(
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
+        max_length = 64
+    )]
+    name: String,
+    /// Lifetime in seconds; about 136 years by default.
+    #[serde(default, deserialize_with = "whole")]
+    #[schema(value_type = Option<u32>)]
+    ttl: Option<u32>,
+}
+
+/// A key's new name.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+struct JsonUpdateKey {
+    #[serde(default)]
+    name: Option<String>,
+}
+
+impl From<&User> for JsonUser {
+    fn from(user: &User) -> Self {
+        Self {
+            uuid: user.uuid,
+            name: user.name.clone(),
+            slug: user.slug.clone(),
+            email: user.email.clone(),
+            admin: user.role == Role::Admin,
+            locked: user.is_locked,
+            created: user.created,
+            role: user.role,
+        }
+    }
+}
+
+async fn list(
+    State(app): State<App>,
+    Asked(wanted): Asked<Wanted>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Listed<JsonUser>, ApiError> {
+    let users = app.storage.registry(Registry::users).await?;
+    Ok(wanted.page(paging, users, |user| &user.name, |user| user.into()))
+}
+
+async fn view(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<JsonUser>, ApiError> {
+    let user =
+        app.storage.read(move |databases| user_of(&databases.registry, &caller, &id)).await?;
+    Ok(Json(JsonUser::from(&user)))
+}
+
+/// The user of a path, visible to the user and to admins. Others cannot learn whether it exists.
+fn user_of(registry: &Registry, caller: &Caller, id: &str) -> Result<User, ApiError> {
+    if *caller == Caller::Anonymous {
+        return Err(ApiError::unauthorized(
+            "this needs a key of the user: send one as `Authorization: Bearer KEY`",
+        ));
+    }
+    let user = registry.user(id)?;
+    let may_see = |user: &User| caller.user() == Some(user.id) || caller.has_role(Role::Admin);
+    user.filter(may_see).ok_or_else(|| {
+        ApiError::not_found(format!("there is no user {id:?}, or this key belongs to another user"))
+    })
+}
+
+/// Filter of a list by name.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+struct Wanted {
+    /// Exact name.
+    name: Option<String>,
+    /// Part of the name.
+    search: Option<String>,
+    /// Revoked keys instead of active ones.
+    revoked: bool,
+}
+
+impl Wanted {
+    /// The requested page of a list sorted by name.
+    fn page<T, J>(
+        &self,
+        paging: Paging,
+        mut all: Vec<T>,
+        name: impl Fn(&T) -> &str,
+        json: impl Fn(&T) -> J,
+    ) -> Listed<J> {
+        let search = self.search.as_ref().map(|it| it.to_lowercase());
+        all.retain(|it| self.name.as_ref().is_none_or(|wanted| name(it) == wanted));
+        all.retain(|it| search.as_ref().is_none_or(|part| name(it).to_lowercase().contains(part)));
+        if paging.is_descending(false) {
+            all.reverse();
+        }
+        let (page, count) = paging.of(all);
+        Listed(page.iter().map(json).collect(), count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_searched() {
+        let check = |wanted: Wanted, expected: &[&str]| {
+            let all = ["alpha", "beta", "Gamma", "gamma 2"].to_vec();
+            let count = expected.len() as u64;
+            let Listed(page, all) =
+                wanted.page(Paging::default(), all, |it| it, |it| (*it).to_owned());
+            assert_eq!((page, all), (expected.iter().map(|it| (*it).to_owned()).collect(), count));
+        };
+        check(Wanted::default(), &["alpha", "beta", "Gamma", "gamma 2"]);
+        check(Wanted { search: Some("gam".into()), ..Default::default() }, &["Gamma", "gamma 2"]);
+        check(Wanted { name: Some("beta".into()), ..Default::default() }, &["beta"]);
+    }
 }

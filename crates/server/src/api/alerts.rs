@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 
-use axum::{
-    Extension, Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::Path};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
@@ -16,12 +13,12 @@ use wingbeat_track::{
 };
 
 use super::{
-    request::{Asked, Body, Listed, Paging, uuid},
+    request::{Asked, Body, InProject, Listed, Paging, uuid},
     shapes::{JsonAlert, JsonUpdateAlert},
     view::View,
 };
 use crate::{
-    ApiError, App,
+    ApiError,
     registry::{Project, ReportRow},
     storage::Databases,
 };
@@ -45,18 +42,16 @@ pub(super) struct Query {
 }
 
 pub(super) async fn list(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Asked(paging): Asked<Paging>,
     Asked(query): Asked<Query>,
 ) -> Result<Listed<JsonAlert>, ApiError> {
-    let read = move |databases: &Databases| {
+    let read = move |view: &View<'_>| {
+        let View { databases, project, .. } = view;
         if query.archived == Some(true) {
             return Ok(Listed(Vec::new(), 0));
         }
-        let view = View::of(databases, &project);
-        let filter =
-            AlertFilter { reports: of_project(&project), status: query.status, uuid: None };
+        let filter = AlertFilter { reports: of_project(project), status: query.status, uuid: None };
         let mut rows: HashMap<Uuid, Option<ReportRow>> = HashMap::new();
         let mut all: Vec<(OffsetDateTime, ReportRow, StoredAlert)> = Vec::new();
         for alert in databases.results.alerts(&filter, usize::MAX)? {
@@ -81,25 +76,22 @@ pub(super) async fn list(
             false => all.sort_by_key(|(time, ..)| *time),
         }
         let (page, count) = paging.of(all);
-        let page = page.iter().map(|(_, row, alert)| shape(&view, row, alert));
-        Ok::<_, ApiError>(Listed(page.collect::<Result<_, _>>()?, count))
+        let page = page.iter().map(|(_, row, alert)| shape(view, row, alert));
+        Ok(Listed(page.collect::<Result<_, _>>()?, count))
     };
-    app.storage.read(read).await
+    asked.read(read).await
 }
 
 pub(super) async fn view(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<JsonAlert>, ApiError> {
     let alert = uuid(&id, "alert")?;
-    let read = move |databases: &Databases| one(databases, &project, alert);
-    app.storage.read(read).await.map(Json)
+    asked.read(move |view| one(view, alert)).await.map(Json)
 }
 
 pub(super) async fn update(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Path((_, id)): Path<(String, String)>,
     Body(change): Body<JsonUpdateAlert>,
 ) -> Result<Json<JsonAlert>, ApiError> {
@@ -107,23 +99,24 @@ pub(super) async fn update(
     if change.reason.as_ref().is_some_and(|reason| reason.len() > 4096) {
         return Err(ApiError::bad_request("the reason has more than 4,096 bytes"));
     }
-    let update = move |databases: &mut Databases| {
-        let before = one(databases, &project, alert)?;
+    let update = move |databases: &mut Databases, project: &Project| {
+        let before = one(&View::of(databases, project), alert)?;
         let asked = change.status.unwrap_or(before.status);
         if change.status.is_some_and(|asked| asked != before.status) || change.reason.is_some() {
             databases.results.set_alert_status(alert, asked, change.reason)?;
         }
-        one(databases, &project, alert)
+        one(&View::of(databases, project), alert)
     };
-    app.storage.write(update).await.map(Json)
+    asked.write(update).await.map(Json)
 }
 
-fn one(databases: &Databases, project: &Project, alert: Uuid) -> Result<JsonAlert, ApiError> {
+fn one(view: &View<'_>, alert: Uuid) -> Result<JsonAlert, ApiError> {
+    let View { databases, project, .. } = view;
     let filter = AlertFilter { reports: of_project(project), status: None, uuid: Some(alert) };
     let missing = || ApiError::not_found(format!("this project has no alert {alert}"));
     let found = databases.results.alerts(&filter, 1)?.pop().ok_or_else(missing)?;
     let row = databases.registry.report(found.report)?.ok_or_else(missing)?;
-    shape(&View::of(databases, project), &row, &found)
+    shape(view, &row, &found)
 }
 
 fn shape(view: &View<'_>, row: &ReportRow, alert: &StoredAlert) -> Result<JsonAlert, ApiError> {

@@ -1,4 +1,4 @@
-//! Resolves names in bodies: by UUID, slug or name, in this order. Creates a thing for a new name.
+//! Resolves names in bodies: by UUID, slug or name, in this order. Creates an entity for a new name.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -8,50 +8,50 @@ use wingbeat_track::model::{
 
 use crate::{
     ApiError,
-    registry::{Conflict, Kind, NewThing, Registry, Thing, ThingChange},
+    registry::{Conflict, Entity, EntityChange, Kind, NewEntity, Registry},
 };
 
-/// Finds a thing by UUID, slug or name; 404 if absent.
+/// Finds an entity by UUID, slug or name; 404 if absent.
 pub(super) fn find(
     registry: &Registry,
     project: i64,
     kind: Kind,
     id: &str,
-) -> Result<Thing, ApiError> {
+) -> Result<Entity, ApiError> {
     let missing = || {
         let word = kind.word();
         ApiError::not_found(format!(
             "this project has no {word} with the UUID, slug or name {id:?}"
         ))
     };
-    registry.thing(project, kind, id)?.ok_or_else(missing)
+    registry.entity(project, kind, id)?.ok_or_else(missing)
 }
 
-/// Finds a thing, or creates it by name. An unknown UUID is an error. Unarchives an archived thing.
+/// Finds an entity, or creates it by name. An unknown UUID is an error. Unarchives an archived entity.
 pub(super) fn find_or_make(
     registry: &Registry,
     project: i64,
     kind: Kind,
     id: &str,
     now: OffsetDateTime,
-) -> Result<Thing, ApiError> {
-    match registry.thing(project, kind, id)? {
+) -> Result<Entity, ApiError> {
+    match registry.entity(project, kind, id)? {
         Some(known) => unarchived(registry, known, now),
         None if Uuid::try_parse(id).is_ok() => find(registry, project, kind, id),
         None => {
             check_name(kind, id)?;
-            make(registry, project, kind, &NewThing { name: id, slug: None, units: None }, now)
+            make(registry, project, kind, &NewEntity { name: id, slug: None, units: None }, now)
         }
     }
 }
 
-/// Finds or creates the thing of an adapter's measure.
-pub(super) fn measure_thing(
+/// Finds or creates the entity of an adapter's measure.
+pub(super) fn measure_entity(
     registry: &Registry,
     project: i64,
     measure: &Measure,
     now: OffsetDateTime,
-) -> Result<Thing, ApiError> {
+) -> Result<Entity, ApiError> {
     if let Some(known) = known_measure(registry, project, measure)? {
         return Ok(known);
     }
@@ -60,23 +60,23 @@ pub(super) fn measure_thing(
         return find(registry, project, Kind::Measure, name);
     }
     check_name(Kind::Measure, name)?;
-    let is_taken = registry.thing(project, Kind::Measure, measure.slug.as_str())?.is_some();
+    let is_taken = registry.entity(project, Kind::Measure, measure.slug.as_str())?.is_some();
     let slug = if is_taken { Slug::with_tail(name) } else { measure.slug.clone() };
-    let new = NewThing { name, slug: Some(slug), units: Some(&*measure.units) };
+    let new = NewEntity { name, slug: Some(slug), units: Some(&*measure.units) };
     make(registry, project, Kind::Measure, &new, now)
 }
 
-/// Finds the thing of an adapter's measure by name; a renamed one also by its slug in the results.
+/// Finds the entity of an adapter's measure by name; a renamed one also by its slug in the results.
 pub(super) fn known_measure(
     registry: &Registry,
     project: i64,
     measure: &Measure,
-) -> Result<Option<Thing>, ApiError> {
-    let stored = |slug: &Slug| registry.thing_stored(project, Kind::Measure, slug.as_str());
-    let thing = |id: &str| registry.thing(project, Kind::Measure, id);
+) -> Result<Option<Entity>, ApiError> {
+    let stored = |slug: &Slug| registry.entity_stored(project, Kind::Measure, slug.as_str());
+    let entity = |id: &str| registry.entity(project, Kind::Measure, id);
     let name = &*measure.name;
     if !measure.is_known() {
-        if let Some(known) = registry.thing_named(project, Kind::Measure, name)? {
+        if let Some(known) = registry.entity_named(project, Kind::Measure, name)? {
             return Ok(Some(known));
         }
         if let Some(known) = stored(&Slug::with_tail(name))? {
@@ -85,50 +85,50 @@ pub(super) fn known_measure(
     }
     for slug in [&measure.slug, &Slug::of(name)] {
         let found = match stored(slug)? {
-            None => thing(slug.as_str())?,
+            None => entity(slug.as_str())?,
             found => found,
         };
         if let Some(known) = found.filter(|known| !is_another(known, measure)) {
             return Ok(Some(known));
         }
     }
-    if measure.is_known() { Ok(thing(name)?) } else { Ok(None) }
+    if measure.is_known() { Ok(entity(name)?) } else { Ok(None) }
 }
 
-/// Whether a thing has a measure's slug by coincidence, not by a rename.
-pub(super) fn is_another(thing: &Thing, measure: &Measure) -> bool {
-    let theirs = Measure::named(&thing.name);
-    let made_of_name = Slug::new(&thing.stored).map(|slug| Measure { slug, ..theirs });
+/// Whether an entity has a measure's slug by coincidence, not by a rename.
+pub(super) fn is_another(entity: &Entity, measure: &Measure) -> bool {
+    let theirs = Measure::named(&entity.name);
+    let made_of_name = Slug::new(&entity.stored).map(|slug| Measure { slug, ..theirs });
     let measure = Measure { slug: Slug::of(&measure.name), ..measure.clone() };
     made_of_name.is_ok_and(|theirs| theirs.slug == measure.slug && !theirs.is(&measure))
 }
 
-/// Creates a thing; 409 if its name or slug is taken.
+/// Creates an entity; 409 if its name or slug is taken.
 pub(super) fn make(
     registry: &Registry,
     project: i64,
     kind: Kind,
-    new: &NewThing<'_>,
+    new: &NewEntity<'_>,
     now: OffsetDateTime,
-) -> Result<Thing, ApiError> {
-    let made = registry.create_thing(project, kind, new, now)?;
+) -> Result<Entity, ApiError> {
+    let made = registry.create_entity(project, kind, new, now)?;
     made.map_err(|conflict| refusal(kind, new.name, conflict))
 }
 
 pub(super) fn unarchived(
     registry: &Registry,
-    thing: Thing,
+    entity: Entity,
     now: OffsetDateTime,
-) -> Result<Thing, ApiError> {
-    if thing.archived.is_none() {
-        return Ok(thing);
+) -> Result<Entity, ApiError> {
+    if entity.archived.is_none() {
+        return Ok(entity);
     }
-    let change = ThingChange { is_archived: Some(false), ..ThingChange::default() };
-    let changed = registry.change_thing(thing.id, &change, now)?;
-    Ok(changed.and_then(Result::ok).unwrap_or(thing))
+    let change = EntityChange { is_archived: Some(false), ..EntityChange::default() };
+    let changed = registry.change_entity(entity.id, &change, now)?;
+    Ok(changed.and_then(Result::ok).unwrap_or(entity))
 }
 
-/// Why creating or changing a thing failed.
+/// Why creating or changing an entity failed.
 pub(super) fn refusal(kind: Kind, name: &str, conflict: Conflict) -> ApiError {
     let word = kind.word();
     ApiError::conflict(match conflict {

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     ApiError, App,
     names::Names,
-    registry::{Kind, Project, Thing},
+    registry::{Entity, Kind, Project},
     storage::Databases,
     stream,
 };
@@ -41,14 +41,14 @@ const REPORTS_MIN: usize = 32;
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Query {
-    /// UUIDs with commas between them.
+    /// UUIDs, separated by commas.
     branches: String,
-    /// UUIDs with commas between them, or nothing between two. All heads of a branch are one series here.
+    /// UUIDs or nothing, separated by commas. All heads of a branch are one series here.
     #[serde(default)]
     #[allow(dead_code, reason = "the client sends it; a branch is one series whatever its heads")]
     heads: Option<String>,
     testbeds: String,
-    /// As `heads`. There are no specs here.
+    /// Like `heads`. There are no specs here.
     #[serde(default)]
     #[allow(dead_code, reason = "the client sends it; there are no specs here")]
     specs: Option<String>,
@@ -67,18 +67,18 @@ pub(super) struct Query {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ImageQuery {
-    /// What stands above the picture.
+    /// Title of the image.
     title: Option<String>,
 }
 
 impl Query {
     fn wanted(&self, databases: &Databases, project: &Project) -> Result<Wanted, ApiError> {
-        let things = |kind, list: &str| things(databases, project, kind, list);
+        let entities = |kind, list: &str| entities(databases, project, kind, list);
         Ok(Wanted {
-            branches: things(Kind::Branch, &self.branches)?,
-            testbeds: things(Kind::Testbed, &self.testbeds)?,
-            benchmarks: things(Kind::Benchmark, &self.benchmarks)?,
-            measures: things(Kind::Measure, &self.measures)?,
+            branches: entities(Kind::Branch, &self.branches)?,
+            testbeds: entities(Kind::Testbed, &self.testbeds)?,
+            benchmarks: entities(Kind::Benchmark, &self.benchmarks)?,
+            measures: entities(Kind::Measure, &self.measures)?,
             since: self.start_time.map(time_of_ms).transpose()?,
             until: self.end_time.map(time_of_ms).transpose()?,
         })
@@ -86,19 +86,19 @@ impl Query {
 }
 
 /// Things of a list of UUIDs, in its order. Unknown ones have no series.
-fn things(
+fn entities(
     databases: &Databases,
     project: &Project,
     kind: Kind,
     list: &str,
-) -> Result<Vec<Thing>, ApiError> {
+) -> Result<Vec<Entity>, ApiError> {
     let mut found = Vec::new();
     for text in list.split(',').map(str::trim).filter(|text| !text.is_empty()) {
         if Uuid::try_parse(text).is_err() {
             let word = kind.word();
             return Err(ApiError::bad_request(format!("{text:?} is not the UUID of a {word}")));
         }
-        found.extend(databases.registry.thing(project.id, kind, text)?);
+        found.extend(databases.registry.entity(project.id, kind, text)?);
     }
     Ok(found)
 }

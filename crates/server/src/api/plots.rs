@@ -1,21 +1,18 @@
 //! `/v0/projects/{project}/plots`
 
-use axum::{
-    Extension, Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::Path, http::StatusCode};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
 
 use super::{
     names::find,
-    request::{Asked, Body, Created, Listed, Paging, uuid},
+    request::{Asked, Body, Created, InProject, Listed, Paging, uuid},
     shapes::{JsonNewPlot, JsonPlot, JsonUpdatePlot, JsonXAxis, JsonYAxis},
+    view::View,
 };
 use crate::{
-    ApiError, App,
+    ApiError,
     registry::{Kind, PinnedPlot, PlotFilter, PlotSettings, Project, Registry},
     storage::Databases,
 };
@@ -32,55 +29,54 @@ enum Sort {
 pub(super) struct Query {
     #[param(inline)]
     sort: Option<Sort>,
-    /// Exactly this title.
+    /// Exact title.
     title: Option<String>,
-    /// A part of the title.
+    /// Part of the title.
     search: Option<String>,
 }
 
 pub(super) async fn list(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Asked(paging): Asked<Paging>,
     Asked(query): Asked<Query>,
 ) -> Result<Listed<JsonPlot>, ApiError> {
-    let read = move |databases: &Databases| {
-        let filter = PlotFilter {
-            title: query.title.as_deref(),
-            search: query.search.as_deref(),
-            by_title: query.sort == Some(Sort::Title),
-            descending: paging.is_descending(false),
-            limit: paging.limit(),
-            offset: paging.offset(),
-        };
-        let (plots, count) = databases.registry.plots(project.id, filter)?;
-        let plots = plots.iter().map(|plot| shape(&databases.registry, &project, plot));
-        Ok::<_, ApiError>(Listed(plots.collect::<Result<_, _>>()?, count))
-    };
-    app.storage.read(read).await
+    asked
+        .read(move |view| {
+            let registry = &view.databases.registry;
+            let filter = PlotFilter {
+                title: query.title.as_deref(),
+                search: query.search.as_deref(),
+                by_title: query.sort == Some(Sort::Title),
+                descending: paging.is_descending(false),
+                limit: paging.limit(),
+                offset: paging.offset(),
+            };
+            let (plots, count) = registry.plots(view.project.id, filter)?;
+            let plots = plots.iter().map(|plot| shape(registry, view.project, plot));
+            Ok(Listed(plots.collect::<Result<_, _>>()?, count))
+        })
+        .await
 }
 
 pub(super) async fn view(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<JsonPlot>, ApiError> {
-    let read = move |databases: &Databases| {
-        let plot = one(&databases.registry, &project, &id)?;
-        shape(&databases.registry, &project, &plot)
+    let read = move |view: &View<'_>| {
+        let registry = &view.databases.registry;
+        shape(registry, view.project, &one(registry, view.project, &id)?)
     };
-    app.storage.read(read).await.map(Json)
+    asked.read(read).await.map(Json)
 }
 
 pub(super) async fn create(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Body(new): Body<JsonNewPlot>,
 ) -> Result<Created<JsonPlot>, ApiError> {
     check_title(new.title.as_deref())?;
-    let create = move |databases: &mut Databases| {
+    let create = move |databases: &mut Databases, project: &Project| {
         let registry = &databases.registry;
-        let mut things = Vec::new();
+        let mut entities = Vec::new();
         for (kind, uuids) in [
             (Kind::Branch, &new.branches),
             (Kind::Testbed, &new.testbeds),
@@ -88,7 +84,7 @@ pub(super) async fn create(
             (Kind::Measure, &new.measures),
         ] {
             for uuid in uuids {
-                things.push(find(registry, project.id, kind, &uuid.to_string())?.id);
+                entities.push(find(registry, project.id, kind, &uuid.to_string())?.id);
             }
         }
         let settings = PlotSettings {
@@ -102,45 +98,43 @@ pub(super) async fn create(
             window_s: new.window,
         };
         let now = OffsetDateTime::now_utc();
-        let made = registry.create_plot(project.id, &settings, &things, new.index, now)?;
-        let plot = one(registry, &project, &made.to_string())?;
-        shape(registry, &project, &plot)
+        let made = registry.create_plot(project.id, &settings, &entities, new.index, now)?;
+        let plot = one(registry, project, &made.to_string())?;
+        shape(registry, project, &plot)
     };
-    app.storage.write(create).await.map(Created)
+    asked.write(create).await.map(Created)
 }
 
 pub(super) async fn update(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Path((_, id)): Path<(String, String)>,
     Body(change): Body<JsonUpdatePlot>,
 ) -> Result<Json<JsonPlot>, ApiError> {
     check_title(change.title.as_ref().and_then(Option::as_deref))?;
-    let update = move |databases: &mut Databases| {
+    let update = move |databases: &mut Databases, project: &Project| {
         let registry = &databases.registry;
-        let mut plot = one(registry, &project, &id)?;
+        let mut plot = one(registry, project, &id)?;
         if let Some(title) = change.title {
             plot.settings.title = title;
         }
         plot.settings.window_s = change.window.unwrap_or(plot.settings.window_s);
         registry.change_plot(project.id, &plot, change.index, OffsetDateTime::now_utc())?;
-        let plot = one(registry, &project, &id)?;
-        shape(registry, &project, &plot)
+        let plot = one(registry, project, &id)?;
+        shape(registry, project, &plot)
     };
-    app.storage.write(update).await.map(Json)
+    asked.write(update).await.map(Json)
 }
 
 pub(super) async fn delete(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    let delete = move |databases: &mut Databases| {
-        let plot = one(&databases.registry, &project, &id)?;
+    let delete = move |databases: &mut Databases, project: &Project| {
+        let plot = one(&databases.registry, project, &id)?;
         databases.registry.delete_plot(plot.id)?;
-        Ok::<_, ApiError>(StatusCode::NO_CONTENT)
+        Ok(StatusCode::NO_CONTENT)
     };
-    app.storage.write(delete).await
+    asked.write(delete).await
 }
 
 fn one(registry: &Registry, project: &Project, id: &str) -> Result<PinnedPlot, ApiError> {
@@ -164,12 +158,13 @@ fn word(axis: impl serde::Serialize) -> Result<String, ApiError> {
 }
 
 fn shape(registry: &Registry, project: &Project, plot: &PinnedPlot) -> Result<JsonPlot, ApiError> {
-    let mut things = Vec::new();
-    for row in &plot.things {
-        things.extend(registry.thing_of_row(*row)?);
+    let mut entities = Vec::new();
+    for row in &plot.entities {
+        entities.extend(registry.entity_of_row(*row)?);
     }
-    let of =
-        |kind| things.iter().filter(|thing| thing.kind == kind).map(|thing| thing.uuid).collect();
+    let of = |kind| {
+        entities.iter().filter(|entity| entity.kind == kind).map(|entity| entity.uuid).collect()
+    };
     let PlotSettings { title, lower_value, upper_value, lower_boundary, upper_boundary, .. } =
         plot.settings.clone();
     Ok(JsonPlot {

@@ -26,7 +26,7 @@ use crate::{
     storage::Databases,
 };
 
-/// What a list of projects can be sorted by.
+/// Sort keys of a list of projects.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Sort {
@@ -39,9 +39,9 @@ pub(super) struct Query {
     #[allow(dead_code, reason = "there is one order; others are refused as they are read")]
     #[param(inline)]
     sort: Option<Sort>,
-    /// Exactly this name.
+    /// Exact name.
     name: Option<String>,
-    /// A part of the name or slug.
+    /// Part of the name or slug.
     search: Option<String>,
 }
 
@@ -82,8 +82,12 @@ pub(super) async fn create(
     is_ours(&organization)?;
     if !caller.has_role(Role::Member) {
         return Err(match caller {
-            Caller::Anonymous => ApiError::unauthorized("to make a project, send a user's key"),
-            _ => ApiError::forbidden("to make a project, be a member: this key or user is none"),
+            Caller::Anonymous => {
+                ApiError::unauthorized("creating a project needs a key: send a user's key")
+            }
+            _ => ApiError::forbidden(
+                "creating a project needs a member's key; this one has fewer rights",
+            ),
         });
     }
     check_url(new.url.as_deref())?;

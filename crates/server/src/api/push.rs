@@ -74,7 +74,7 @@ fn is_json(headers: &HeaderMap) -> Result<bool, ApiError> {
         "application/json" => Ok(true),
         _ => Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "the body has to be a push.v1.PushRequest, with `Content-Type: application/proto` or `application/json`",
+            "expected a push.v1.PushRequest with `Content-Type: application/proto` or `application/json`",
         )),
     }
 }
@@ -94,15 +94,16 @@ async fn project(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Proj
     }
     let name = tenant.unwrap_or_else(|| PROJECT.to_owned());
     let slug = Slug::new(&name).map_err(|error| {
-        let reason =
-            format!("there is no project {name:?}, and none can be made of that name: {error}");
+        let reason = format!(
+            "there is no project {name:?}, and none can be created with that name: {error}"
+        );
         ApiError::bad_request(reason)
     });
     let found = project_named(app, caller, name.clone(), &name, slug).await;
     found.map_err(|error| match error.status {
         StatusCode::UNAUTHORIZED => ApiError::unauthorized(format!(
             "profiles for the project {name:?} need a key: send one as `Authorization: Bearer KEY`, or as the password \
-             of basic authentication; members of the server make keys on its pages"
+             of basic authentication; members of the server create keys on its pages"
         )),
         _ => error,
     })
@@ -111,7 +112,7 @@ async fn project(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Proj
 /// Profiles of a request, or the first reason for rejecting one.
 fn pushes(body: &[u8], is_json: bool, now_ns: i64, oldest_ns: i64) -> Result<Vec<Push>, ApiError> {
     let wrong = |reason: &dyn std::fmt::Display| {
-        ApiError::bad_request(format!("the body is no push.v1.PushRequest: {reason}"))
+        ApiError::bad_request(format!("the body is not a push.v1.PushRequest: {reason}"))
     };
     let request = match is_json {
         true => serde_json::from_slice(body).map_err(|error| wrong(&error))?,

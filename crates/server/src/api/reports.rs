@@ -1,10 +1,6 @@
 //! `/v0/projects/{project}/reports`
 
-use axum::{
-    Extension, Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::Path, http::StatusCode};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
@@ -12,18 +8,18 @@ use wingbeat_track::store::ReportFilter;
 
 use super::{
     names::find,
-    request::{Asked, Listed, Paging, uuid},
+    request::{Asked, InProject, Listed, Paging, uuid},
     shapes::JsonReport,
     view::{View, branch_name, testbed_name},
 };
 use crate::{
-    ApiError, App,
+    ApiError,
     registry::{Kind, Project},
     series,
     storage::Databases,
 };
 
-/// What a list of reports can be sorted by.
+/// Sort keys of a list of reports.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Sort {
@@ -48,7 +44,7 @@ pub(super) struct Query {
     end_time: Option<i64>,
     /// Reports are never archived: `true` lists none.
     archived: Option<bool>,
-    /// Whether the answer has results and alerts, too.
+    /// Whether to include results and alerts.
     expand: Option<bool>,
 }
 
@@ -61,18 +57,17 @@ pub(super) fn time_of_ms(ms: i64) -> Result<OffsetDateTime, ApiError> {
 }
 
 pub(super) async fn list(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Asked(paging): Asked<Paging>,
     Asked(query): Asked<Query>,
 ) -> Result<Listed<JsonReport>, ApiError> {
     let since = query.start_time.map(time_of_ms).transpose()?;
     let until = query.end_time.map(time_of_ms).transpose()?;
-    let read = move |databases: &Databases| {
+    let read = move |view: &View<'_>| {
+        let View { databases, project, .. } = view;
         if query.archived == Some(true) {
             return Ok(Listed(Vec::new(), 0));
         }
-        let view = View::of(databases, &project);
         let row = |kind, id: Option<&String>| {
             id.map(|id| find(&databases.registry, project.id, kind, id)).transpose()
         };
@@ -106,45 +101,38 @@ pub(super) async fn list(
                 _ => view.report_in_list(summary)?,
             });
         }
-        Ok::<_, ApiError>(Listed(answer, count))
+        Ok(Listed(answer, count))
     };
-    app.storage.read(read).await
+    asked.read(read).await
 }
 
 pub(super) async fn view(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<JsonReport>, ApiError> {
     let report = uuid(&id, "report")?;
-    let read = move |databases: &Databases| View::of(databases, &project).report(report);
-    app.storage.read(read).await?.map(Json).ok_or_else(|| missing(&id))
+    asked.read(move |view| view.report(report)).await?.map(Json).ok_or_else(|| missing(&id))
 }
 
+/// Withdraws a report: lists, history and plots omit it from now on.
 pub(super) async fn delete(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let report = uuid(&id, "report")?;
-    let row = project.id;
-    let delete = move |databases: &mut Databases| {
+    let (app, row) = (asked.app.clone(), asked.project.id);
+    let delete = move |databases: &mut Databases, project: &Project| {
         let row = databases.registry.report(report)?;
         let is_its = row.is_some_and(|row| row.project == project.id);
         if !is_its || databases.results.report(report)?.is_none() {
             return Err(missing(&id));
         }
-        withdraw(databases, report, "deleted by the API")
+        databases.results.withdraw(report, Some("deleted by the API".to_owned()))?;
+        Ok(())
     };
-    app.storage.write(delete).await?;
+    asked.write(delete).await?;
     series::touch(&app, row);
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Withdraws a report: lists, history and plots omit it from now on.
-fn withdraw(databases: &mut Databases, report: uuid::Uuid, reason: &str) -> Result<(), ApiError> {
-    databases.results.withdraw(report, Some(reason.to_owned()))?;
-    Ok(())
 }
 
 fn missing(id: &str) -> ApiError {

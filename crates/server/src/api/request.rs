@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use crate::{ApiError, App};
+use super::view::View;
+use crate::{ApiError, App, registry::Project, storage::Databases};
 
 /// A JSON object as the body.
 pub(super) struct Body<T>(pub(super) T);
@@ -26,7 +27,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         if !name.eq_ignore_ascii_case("application/json") {
             return Err(ApiError::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "the body of the request has to be JSON, with `Content-Type: application/json`",
+                "expected a JSON body with `Content-Type: application/json`",
             ));
         }
         let bytes = Bytes::from_request(request, app).await.map_err(|rejection| {
@@ -48,6 +49,40 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
+/// The project in a path, with access to the databases.
+pub(super) struct InProject {
+    pub(super) app: App,
+    pub(super) project: Project,
+}
+
+impl FromRequestParts<App> for InProject {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let project = parts.extensions.get::<Project>().cloned();
+        let project = project.ok_or_else(|| ApiError::not_found("there is no such project"))?;
+        Ok(Self { app: app.clone(), project })
+    }
+}
+
+impl InProject {
+    pub(super) async fn read<T: Send + 'static>(
+        self,
+        job: impl FnOnce(&View<'_>) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let Self { app, project } = self;
+        app.storage.read(move |databases| job(&View::of(databases, &project))).await
+    }
+
+    pub(super) async fn write<T: Send + 'static>(
+        self,
+        job: impl FnOnce(&mut Databases, &Project) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let Self { app, project } = self;
+        app.storage.write(move |databases| job(databases, &project)).await
+    }
+}
+
 /// The query string.
 pub(super) struct Asked<T>(pub(super) T);
 
@@ -63,7 +98,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
     }
 }
 
-/// From which end a list begins.
+/// Order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Direction {
@@ -71,13 +106,13 @@ pub(super) enum Direction {
     Desc,
 }
 
-/// Which part of a list.
+/// Page of a list.
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Paging {
     #[param(inline)]
     pub(super) direction: Option<Direction>,
-    /// Entries of a page, 8 by default.
+    /// Entries per page, 8 by default.
     #[param(value_type = Option<i64>, minimum = 0, maximum = 255)]
     per_page: Option<u8>,
     /// From 1.
@@ -129,7 +164,7 @@ impl<T: Serialize> IntoResponse for Created<T> {
 
 /// Parses the UUID in a path. An invalid one is not found.
 pub(super) fn uuid(text: &str, what: &str) -> Result<Uuid, ApiError> {
-    let error = || ApiError::not_found(format!("there is no {what} {text:?}: that is not a UUID"));
+    let error = || ApiError::not_found(format!("there is no {what} {text:?}: not a UUID"));
     Uuid::try_parse(text).map_err(|_| error())
 }
 

@@ -9,7 +9,6 @@
 
 mod names;
 mod new_report;
-mod project;
 
 use axum::{Extension, extract::State, http::StatusCode};
 use time::OffsetDateTime;
@@ -25,8 +24,8 @@ use wingbeat_track::{
 
 use self::names::name_all;
 pub(super) use self::{
-    names::{Named, clone_thresholds, thresholds},
-    project::named as project_named,
+    names::{Named, clone_thresholds, set_thresholds, thresholds},
+    new_report::project_named,
 };
 use super::{
     request::{Body, Created},
@@ -47,7 +46,7 @@ pub(super) async fn run(
     Extension(caller): Extension<Caller>,
     Body(new): Body<JsonNewRun>,
 ) -> Result<Created<JsonReport>, ApiError> {
-    let project = project::of_run(&app, &caller, &new).await?;
+    let project = new_report::project_of_run(&app, &caller, &new).await?;
     receive(&app, &caller, project, new_report::of_run(new)?).await.map(Created)
 }
 

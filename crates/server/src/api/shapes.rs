@@ -84,7 +84,7 @@ pub struct JsonUpdateProject {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct JsonNewThing {
+pub struct JsonNewEntity {
     #[schema(
         pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$"
     )]
@@ -92,20 +92,20 @@ pub struct JsonNewThing {
     #[serde(default)]
     #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub slug: Option<String>,
-    /// Of measures, which must have it.
+    /// Required for measures.
     #[serde(default)]
     #[schema(
         pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
         max_length = 64
     )]
     pub units: Option<String>,
-    /// Of branches.
+    /// For branches.
     #[serde(default)]
     pub start_point: Option<JsonRunStartPoint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
-pub struct JsonUpdateThing {
+pub struct JsonUpdateEntity {
     #[serde(default)]
     #[schema(
         pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$"
@@ -114,14 +114,14 @@ pub struct JsonUpdateThing {
     #[serde(default)]
     #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub slug: Option<String>,
-    /// Of measures.
+    /// For measures.
     #[serde(default)]
     #[schema(
         pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
         max_length = 64
     )]
     pub units: Option<String>,
-    /// Of branches.
+    /// For branches.
     #[serde(default)]
     pub start_point: Option<JsonRunStartPoint>,
     #[serde(default)]
@@ -137,10 +137,10 @@ pub struct JsonNewThreshold {
     pub model: ThresholdModel,
 }
 
-/// A new model, or the end of the one in force.
+/// A new model, or the end of the active one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonUpdateModel {
-    /// Null ends the model in force.
+    /// Null ends the active model.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, required)]
     pub test: Option<Option<Test>>,
@@ -165,7 +165,7 @@ pub struct JsonUpdateAlert {
     pub reason: Option<String>,
 }
 
-/// What the horizontal axis shows.
+/// Horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JsonXAxis {
@@ -173,7 +173,7 @@ pub enum JsonXAxis {
     Version,
 }
 
-/// How the vertical axis is divided.
+/// Scale of the vertical axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JsonYAxis {
@@ -208,7 +208,7 @@ pub struct JsonPlot {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonNewPlot {
-    /// Its place among the plots; the last one if it is not there.
+    /// Index among the plots; by default the last.
     #[serde(default)]
     #[schema(maximum = 255)]
     pub index: Option<u8>,

@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 
 use axum::{
+    handler::Handler,
     http::{Method, header},
     response::IntoResponse,
-    routing::MethodRouter,
+    routing::{self, MethodRouter},
 };
 use utoipa::{
     IntoParams, ToSchema,
@@ -33,7 +34,50 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn new(
+    pub(super) fn get<H, T>(path: &'static str, right: Right, handler: H, summary: &str) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::new(Method::GET, path, right, routing::get(handler), summary)
+    }
+
+    pub(super) fn post<H, T>(path: &'static str, right: Right, handler: H, summary: &str) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::new(Method::POST, path, right, routing::post(handler), summary)
+    }
+
+    pub(super) fn put<H, T>(path: &'static str, right: Right, handler: H, summary: &str) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::new(Method::PUT, path, right, routing::put(handler), summary)
+    }
+
+    pub(super) fn patch<H, T>(path: &'static str, right: Right, handler: H, summary: &str) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::new(Method::PATCH, path, right, routing::patch(handler), summary)
+    }
+
+    /// Its answer has no content.
+    pub(super) fn delete<H, T>(path: &'static str, right: Right, handler: H, summary: &str) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let endpoint = Self::new(Method::DELETE, path, right, routing::delete(handler), summary);
+        let response = ResponseBuilder::new().description("Done").build();
+        Self { operation: endpoint.operation.response("204", response), ..endpoint }
+    }
+
+    fn new(
         method: Method,
         path: &'static str,
         right: Right,
@@ -102,11 +146,6 @@ impl Endpoint {
             .header("X-Total-Count", count)
             .build();
         Self { operation: self.operation.response("200", response), ..self }
-    }
-
-    pub(super) fn answer_nothing(self) -> Self {
-        let response = ResponseBuilder::new().description("Done").build();
-        Self { operation: self.operation.response("204", response), ..self }
     }
 
     /// A response without a further description.

@@ -1,10 +1,6 @@
 //! `/v0/projects/{project}/thresholds`
 
-use axum::{
-    Extension, Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::Path, http::StatusCode};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
@@ -12,13 +8,13 @@ use uuid::Uuid;
 use wingbeat_track::model::{Measure, ThresholdModel};
 
 use super::{
-    names::{find, find_or_make, measure_thing},
-    request::{Asked, Body, Created, Listed, Paging, uuid},
+    names::{find, find_or_make, measure_entity},
+    request::{Asked, Body, Created, InProject, Listed, Paging, uuid},
     shapes::{JsonNewThreshold, JsonThreshold, JsonUpdateModel},
     view::View,
 };
 use crate::{
-    ApiError, App,
+    ApiError,
     registry::{Kind, Project, Threshold, ThresholdFilter},
     storage::Databases,
 };
@@ -41,7 +37,7 @@ pub(super) struct Query {
     testbed: Option<String>,
     /// UUID, slug or name.
     measure: Option<String>,
-    /// Whether thresholds of archived branches, testbeds and measures are listed, instead of the others.
+    /// Lists thresholds of archived branches, testbeds and measures instead of the others.
     archived: Option<bool>,
 }
 
@@ -53,15 +49,14 @@ pub(super) struct ViewQuery {
 }
 
 pub(super) async fn list(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Asked(paging): Asked<Paging>,
     Asked(query): Asked<Query>,
 ) -> Result<Listed<JsonThreshold>, ApiError> {
-    let read = move |databases: &Databases| {
-        let registry = &databases.registry;
+    let read = move |view: &View<'_>| {
+        let (registry, project) = (&view.databases.registry, view.project);
         let row = |kind, id: Option<&String>| {
-            id.map(|id| find(registry, project.id, kind, id).map(|thing| thing.id)).transpose()
+            id.map(|id| find(registry, project.id, kind, id).map(|entity| entity.id)).transpose()
         };
         let filter = ThresholdFilter {
             branch: row(Kind::Branch, query.branch.as_ref())?,
@@ -72,8 +67,8 @@ pub(super) async fn list(
         for threshold in registry.thresholds(project.id, filter)? {
             let mut is_archived = false;
             for row in [threshold.branch, threshold.testbed, threshold.measure] {
-                let thing = registry.thing_of_row(row)?;
-                is_archived |= thing.is_some_and(|thing| thing.archived.is_some());
+                let entity = registry.entity_of_row(row)?;
+                is_archived |= entity.is_some_and(|entity| entity.archived.is_some());
             }
             if is_archived == query.archived.unwrap_or(false) {
                 all.push(threshold);
@@ -86,21 +81,19 @@ pub(super) async fn list(
             all.reverse();
         }
         let (page, count) = paging.of(all);
-        let view = View::of(databases, &project);
         let page = page.iter().map(|threshold| view.threshold(threshold, threshold.model()));
-        Ok::<_, ApiError>(Listed(page.collect::<Result<_, _>>()?, count))
+        Ok(Listed(page.collect::<Result<_, _>>()?, count))
     };
-    app.storage.read(read).await
+    asked.read(read).await
 }
 
 pub(super) async fn view(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Path((_, id)): Path<(String, String)>,
     Asked(query): Asked<ViewQuery>,
 ) -> Result<Json<JsonThreshold>, ApiError> {
-    let read = move |databases: &Databases| {
-        let threshold = one(databases, &project, &id)?;
+    let read = move |view: &View<'_>| {
+        let threshold = one(view.databases, view.project, &id)?;
         let model = match query.model {
             None => threshold.model(),
             Some(uuid) => {
@@ -110,26 +103,27 @@ pub(super) async fn view(
                 Some(found.ok_or_else(missing)?)
             }
         };
-        View::of(databases, &project).threshold(&threshold, model)
+        view.threshold(&threshold, model)
     };
-    app.storage.read(read).await.map(Json)
+    asked.read(read).await.map(Json)
 }
 
 pub(super) async fn create(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Body(new): Body<JsonNewThreshold>,
 ) -> Result<Created<JsonThreshold>, ApiError> {
     let model = checked(new.model)?;
-    let create = move |databases: &mut Databases| {
+    let create = move |databases: &mut Databases, project: &Project| {
         let now = OffsetDateTime::now_utc();
         let registry = &databases.registry;
         let threshold = registry.together(|registry| {
             let branch = find_or_make(registry, project.id, Kind::Branch, &new.branch, now)?.id;
             let testbed = find_or_make(registry, project.id, Kind::Testbed, &new.testbed, now)?.id;
-            let measure = match registry.thing(project.id, Kind::Measure, &new.measure)? {
+            let measure = match registry.entity(project.id, Kind::Measure, &new.measure)? {
                 Some(known) => known.id,
-                None => measure_thing(registry, project.id, &Measure::named(&new.measure), now)?.id,
+                None => {
+                    measure_entity(registry, project.id, &Measure::named(&new.measure), now)?.id
+                }
             };
             let place = (branch, testbed, measure);
             let filter = ThresholdFilter {
@@ -145,20 +139,19 @@ pub(super) async fn create(
             let made = registry.set_threshold(project.id, place, Some(&model), now)?;
             made.ok_or_else(|| ApiError::not_found("the threshold has just been deleted"))
         })?;
-        View::of(databases, &project).threshold(&threshold, threshold.model())
+        View::of(databases, project).threshold(&threshold, threshold.model())
     };
-    app.storage.write(create).await.map(Created)
+    asked.write(create).await.map(Created)
 }
 
 pub(super) async fn update(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Path((_, id)): Path<(String, String)>,
     Body(change): Body<JsonUpdateModel>,
 ) -> Result<Json<JsonThreshold>, ApiError> {
     let Some(test) = change.test else {
         return Err(ApiError::bad_request(
-            "the body has no `test`: name one, or send null to end the model in force",
+            "the body has no `test`: name one, or send null to end the active model",
         ));
     };
     let model = test.map(|test| {
@@ -172,28 +165,27 @@ pub(super) async fn update(
         })
     });
     let model = model.transpose()?;
-    let update = move |databases: &mut Databases| {
+    let update = move |databases: &mut Databases, project: &Project| {
         let now = OffsetDateTime::now_utc();
-        let Threshold { branch, testbed, measure, .. } = one(databases, &project, &id)?;
+        let Threshold { branch, testbed, measure, .. } = one(databases, project, &id)?;
         let place = (branch, testbed, measure);
         databases.registry.set_threshold(project.id, place, model.as_ref(), now)?;
-        let threshold = one(databases, &project, &id)?;
-        View::of(databases, &project).threshold(&threshold, threshold.model())
+        let threshold = one(databases, project, &id)?;
+        View::of(databases, project).threshold(&threshold, threshold.model())
     };
-    app.storage.write(update).await.map(Json)
+    asked.write(update).await.map(Json)
 }
 
 pub(super) async fn delete(
-    State(app): State<App>,
-    Extension(project): Extension<Project>,
+    asked: InProject,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    let delete = move |databases: &mut Databases| {
-        let threshold = one(databases, &project, &id)?;
+    let delete = move |databases: &mut Databases, project: &Project| {
+        let threshold = one(databases, project, &id)?;
         databases.registry.delete_threshold(threshold.id)?;
-        Ok::<_, ApiError>(StatusCode::NO_CONTENT)
+        Ok(StatusCode::NO_CONTENT)
     };
-    app.storage.write(delete).await
+    asked.write(delete).await
 }
 
 fn one(databases: &Databases, project: &Project, id: &str) -> Result<Threshold, ApiError> {

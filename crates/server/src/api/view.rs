@@ -19,7 +19,7 @@ use super::shapes::{
 };
 use crate::{
     ApiError,
-    registry::{Kind, Project, Thing, Visibility},
+    registry::{Entity, Kind, Project, Visibility},
     storage::Databases,
 };
 
@@ -30,7 +30,7 @@ const ORGANIZATION: Uuid = Uuid::from_u128(0x8b36_4b1e_07c4_4a0e_b1f5_93d3_5c1d_
 pub(super) struct View<'d> {
     pub(super) databases: &'d Databases,
     pub(super) project: &'d Project,
-    by_name: RefCell<HashMap<(Kind, String), Rc<Thing>>>,
+    by_name: RefCell<HashMap<(Kind, String), Rc<Entity>>>,
 }
 
 impl<'d> View<'d> {
@@ -38,23 +38,23 @@ impl<'d> View<'d> {
         Self { databases, project, by_name: RefCell::default() }
     }
 
-    /// The thing with this name in the results. One that the registry lacks is synthesized: its name came by another
+    /// The entity with this name in the results. One that the registry lacks is synthesized: its name came by another
     /// route, such as a copied store.
-    pub(super) fn named(&self, kind: Kind, stored: &str) -> Result<Rc<Thing>, ApiError> {
+    pub(super) fn named(&self, kind: Kind, stored: &str) -> Result<Rc<Entity>, ApiError> {
         let key = (kind, stored.to_owned());
         if let Some(known) = self.by_name.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
         let registry = &self.databases.registry;
-        let found = registry.thing_stored(self.project.id, kind, stored)?;
-        let thing = Rc::new(found.unwrap_or_else(|| self.made_up(kind, stored)));
-        self.by_name.borrow_mut().insert(key, Rc::clone(&thing));
-        Ok(thing)
+        let found = registry.entity_stored(self.project.id, kind, stored)?;
+        let entity = Rc::new(found.unwrap_or_else(|| self.made_up(kind, stored)));
+        self.by_name.borrow_mut().insert(key, Rc::clone(&entity));
+        Ok(entity)
     }
 
-    fn made_up(&self, kind: Kind, stored: &str) -> Thing {
+    fn made_up(&self, kind: Kind, stored: &str) -> Entity {
         let text = format!("{}/{stored}", kind.word());
-        Thing {
+        Entity {
             id: 0,
             kind,
             uuid: Uuid::new_v5(&self.project.uuid, text.as_bytes()),
@@ -72,42 +72,42 @@ impl<'d> View<'d> {
         project(self.project)
     }
 
-    pub(super) fn testbed(&self, thing: &Thing) -> JsonTestbed {
+    pub(super) fn testbed(&self, entity: &Entity) -> JsonTestbed {
         JsonTestbed {
-            uuid: thing.uuid,
+            uuid: entity.uuid,
             project: self.project.uuid,
-            name: thing.name.clone(),
-            slug: thing.slug.to_string(),
+            name: entity.name.clone(),
+            slug: entity.slug.to_string(),
             spec: None,
-            created: thing.created,
-            modified: thing.modified,
-            archived: thing.archived,
+            created: entity.created,
+            modified: entity.modified,
+            archived: entity.archived,
         }
     }
 
-    pub(super) fn benchmark(&self, thing: &Thing) -> JsonBenchmark {
+    pub(super) fn benchmark(&self, entity: &Entity) -> JsonBenchmark {
         JsonBenchmark {
-            uuid: thing.uuid,
+            uuid: entity.uuid,
             project: self.project.uuid,
-            name: thing.name.clone(),
-            slug: thing.slug.to_string(),
-            created: thing.created,
-            modified: thing.modified,
-            archived: thing.archived,
+            name: entity.name.clone(),
+            slug: entity.slug.to_string(),
+            created: entity.created,
+            modified: entity.modified,
+            archived: entity.archived,
         }
     }
 
-    pub(super) fn measure(&self, thing: &Thing) -> JsonMeasure {
-        let units = || format!("{} (units)", thing.name);
+    pub(super) fn measure(&self, entity: &Entity) -> JsonMeasure {
+        let units = || format!("{} (units)", entity.name);
         JsonMeasure {
-            uuid: thing.uuid,
+            uuid: entity.uuid,
             project: self.project.uuid,
-            name: for_client(&thing.name),
-            slug: thing.slug.to_string(),
-            units: for_client(&thing.units.clone().unwrap_or_else(units)),
-            created: thing.created,
-            modified: thing.modified,
-            archived: thing.archived,
+            name: for_client(&entity.name),
+            slug: entity.slug.to_string(),
+            units: for_client(&entity.units.clone().unwrap_or_else(units)),
+            created: entity.created,
+            modified: entity.modified,
+            archived: entity.archived,
         }
     }
 }
@@ -126,13 +126,13 @@ fn for_client(name: &str) -> String {
 }
 
 /// Name of a branch in the results.
-pub(super) fn branch_name(thing: &Thing) -> Result<BranchName, ApiError> {
-    BranchName::new(&thing.stored).map_err(damaged)
+pub(super) fn branch_name(entity: &Entity) -> Result<BranchName, ApiError> {
+    BranchName::new(&entity.stored).map_err(damaged)
 }
 
 /// Name of a testbed in the results.
-pub(super) fn testbed_name(thing: &Thing) -> Result<TestbedName, ApiError> {
-    TestbedName::new(&thing.stored).map_err(damaged)
+pub(super) fn testbed_name(entity: &Entity) -> Result<TestbedName, ApiError> {
+    TestbedName::new(&entity.stored).map_err(damaged)
 }
 
 /// A registry name is not valid in results.

@@ -1,11 +1,9 @@
-//! Sign-in and sign-out, passwords, members, and keys of users. Everything works without a script.
+//! Sign-in and sign-out, passwords, and members. Everything works without a script.
 
 mod forms;
 mod invite;
-mod keys;
 mod login;
 mod members;
-mod password;
 
 use axum::{
     Extension,
@@ -16,7 +14,8 @@ use axum::{
 use maud::{Markup, html};
 
 use self::forms::user_of;
-use super::layout::page;
+pub(super) use self::forms::{role_word, secret_page};
+use super::{keys, layout::page};
 use crate::{
     ApiError, App,
     access::{Caller, Right, Role, Route},
@@ -34,17 +33,22 @@ pub(super) fn routes() -> Vec<Route> {
         Route::page(post_.clone(), "/auth/logout", open, post(login::sign_out)),
         Route::page(get_.clone(), INVITE, open, get(invite::show)),
         Route::page(post_.clone(), INVITE, open, post(invite::accept)),
-        Route::page(get_.clone(), "/auth/password", user, get(password::show)),
-        Route::page(post_.clone(), "/auth/password", user, post(password::change)),
+        Route::page(get_.clone(), "/auth/password", user, get(login::show_password)),
+        Route::page(post_.clone(), "/auth/password", user, post(login::change_password)),
         Route::page(get_.clone(), "/console/account", user, get(account)),
         Route::page(get_.clone(), "/console/users", admin, get(members::list)),
         Route::page(post_.clone(), "/console/users", admin, post(members::invite)),
         Route::page(post_.clone(), "/console/users/{user}/role", admin, post(members::set_role)),
         Route::page(post_.clone(), "/console/users/{user}/lock", admin, post(members::set_locked)),
         Route::page(post_.clone(), "/console/users/{user}/reset", admin, post(members::reset)),
-        Route::page(get_, KEYS, user, get(keys::list)),
-        Route::page(post_.clone(), KEYS, user, post(keys::create)),
-        Route::page(post_, "/console/users/{user}/keys/{key}/revoke", user, post(keys::revoke)),
+        Route::page(get_, KEYS, user, get(keys::list_of_user)),
+        Route::page(post_.clone(), KEYS, user, post(keys::create_of_user)),
+        Route::page(
+            post_,
+            "/console/users/{user}/keys/{key}/revoke",
+            user,
+            post(keys::revoke_of_user),
+        ),
     ]
 }
 
@@ -60,7 +64,7 @@ async fn account(
             h1 { (user.name) }
             dl {
                 dt { "Email address" } dd { (user.email) }
-                dt { "Role" } dd { (forms::role_word(user.role)) }
+                dt { "Role" } dd { (role_word(user.role)) }
             }
             ul {
                 li { a href={ "/console/users/" (user.slug) "/keys" } { "Keys" } }

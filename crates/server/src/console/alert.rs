@@ -19,11 +19,11 @@ use super::{
     alerts::{ALERTS_MAX, change, limit, side, status_tag, table},
     assets::Asset,
     cause::{self, Of},
+    components::{Tone, commit, moment, percent},
     layout::{Page, Tab},
     links::Params,
-    parts::{Tone, commit, moment, percent},
+    page_context::PageContext,
     plot::figures,
-    visit::Visit,
 };
 use crate::{ApiError, access::Right, registry::Kind, storage::StorageError};
 
@@ -50,42 +50,42 @@ const BEFORE: Duration = Duration::days(90);
 const AFTER: Duration = Duration::days(30);
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     Path((_, id)): Path<(String, String)>,
     params: Params,
 ) -> Result<Page, ApiError> {
     let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
-    let found = find(&visit, uuid).await?;
+    let found = find(&context, uuid).await?;
     let stored = &found.alert;
     let of = Of::Alert(uuid);
-    let why = cause::find(&visit, of.clone(), &params).await?;
-    let path = visit.at(format_args!("alerts/{uuid}"));
-    let benchmark = visit.names.shown(Kind::Benchmark, stored.alert.benchmark.as_str());
-    let title = format!("{benchmark} {}", visit.names.measure(&stored.measure));
+    let why = cause::find(&context, of.clone(), &params).await?;
+    let path = context.at(format_args!("alerts/{uuid}"));
+    let benchmark = context.names.shown(Kind::Benchmark, stored.alert.benchmark.as_str());
+    let title = format!("{benchmark} {}", context.names.measure(&stored.measure));
     let content = html! {
-        h1 { (headline(&visit, stored)) }
+        h1 { (headline(&context, stored)) }
         @if !found.reason.is_empty() { p { (found.reason) } }
-        (facts(&visit, &found))
-        @if let Some(why) = &why { (cause::section(&visit, &of, (&path, &params), why)) }
-        (settling(&visit, stored))
+        (facts(&context, &found))
+        @if let Some(why) = &why { (cause::section(&context, &of, (&path, &params), why)) }
+        (settling(&context, stored))
         h2 { "Around it" }
         (figures(&found.chart)?)
         @if !found.others.is_empty() {
             h2 { "Other alerts of the same report" }
-            (table(&visit, &found.others.iter().collect::<Vec<_>>()))
+            (table(&context, &found.others.iter().collect::<Vec<_>>()))
         }
     };
-    Ok(Page::of(&visit, Tab::Alerts, &title, &[Asset::Plot, Asset::Flame], &content))
+    Ok(Page::of(&context, Tab::Alerts, &title, &[Asset::Plot, Asset::Flame], &content))
 }
 
 /// The image of the cause, for embedding.
 pub(super) async fn picture(
-    visit: Visit,
+    context: PageContext,
     Path((_, id, picture)): Path<(String, String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
     let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
-    cause::file(&visit, Of::Alert(uuid), &picture, &params).await
+    cause::file(&context, Of::Alert(uuid), &picture, &params).await
 }
 
 fn absent() -> ApiError {
@@ -93,9 +93,9 @@ fn absent() -> ApiError {
 }
 
 /// The alert with this UUID, if it belongs to the project.
-async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
-    let names = visit.names.clone();
-    let read = visit.read(move |databases, project| {
+async fn find(context: &PageContext, uuid: Uuid) -> Result<Found, ApiError> {
+    let names = context.names.clone();
+    let read = context.read(move |databases, project| {
         let results = &databases.results;
         let of_project =
             ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
@@ -148,12 +148,12 @@ fn turn(past: &Past, stored: &StoredAlert) -> (Option<PastReport>, Option<String
     (report(within.last()).cloned(), first_hash)
 }
 
-fn headline(visit: &Visit, stored: &StoredAlert) -> Markup {
+fn headline(context: &PageContext, stored: &StoredAlert) -> Markup {
     let StoredAlert { alert, measure, value, .. } = stored;
     let scale = measure.scale(*value, limit(stored));
     let change = change(stored);
     html! {
-        (visit.benchmark(&alert.benchmark)) ": " (visit.names.measure(measure)) " is " (scale.with_unit(*value))
+        (context.benchmark(&alert.benchmark)) ": " (context.names.measure(measure)) " is " (scale.with_unit(*value))
         @if let Some(limit) = limit(stored) {
             ", " (side(alert.limit)) " " (scale.with_unit(limit))
         }
@@ -163,29 +163,29 @@ fn headline(visit: &Visit, stored: &StoredAlert) -> Markup {
     }
 }
 
-fn facts(visit: &Visit, found: &Found) -> Markup {
+fn facts(context: &PageContext, found: &Found) -> Markup {
     let Found { alert: stored, before, .. } = found;
-    let forge = visit.project.url.as_deref();
+    let forge = context.project.url.as_deref();
     let plot = Params::default()
         .and("branch", stored.branch.as_str())
         .and("testbed", stored.testbed.as_str())
         .and("benchmark", stored.alert.benchmark.as_str())
         .and("measure", stored.alert.measure.as_str())
-        .at(&visit.at("plot"));
+        .at(&context.at("plot"));
     html! {
         dl class="facts" {
             div { dt { "Status" } dd { (status_tag(stored.alert.status)) @if let Some(changed) = stored.changed {
                 " since " (moment(changed))
             } @if let Some(reason) = &stored.alert.reason { ": " (reason) } } }
             div { dt { "Report" } dd {
-                a href={ (visit.at("reports/")) (stored.report) } { (moment(stored.start_time)) }
+                a href={ (context.at("reports/")) (stored.report) } { (moment(stored.start_time)) }
             } }
-            div { dt { "Branch" } dd { (visit.branch(&stored.branch)) } }
-            div { dt { "Testbed" } dd { (visit.testbed(&stored.testbed)) } }
-            div { dt { "Commits" } dd { (commits(visit, found)) } }
+            div { dt { "Branch" } dd { (context.branch(&stored.branch)) } }
+            div { dt { "Testbed" } dd { (context.testbed(&stored.testbed)) } }
+            div { dt { "Commits" } dd { (commits(context, found)) } }
             @if let Some(before) = before {
                 div { dt { "Compare" } dd {
-                    a href={ (visit.at("compare/")) (before.uuid) ".." (stored.report) } {
+                    a href={ (context.at("compare/")) (before.uuid) ".." (stored.report) } {
                         "with the last report within the limit"
                     }
                 } }
@@ -199,8 +199,8 @@ fn facts(visit: &Visit, found: &Found) -> Markup {
 }
 
 /// The commits between which the level changed.
-fn commits(visit: &Visit, found: &Found) -> Markup {
-    let forge = visit.project.url.as_deref();
+fn commits(context: &PageContext, found: &Found) -> Markup {
+    let forge = context.project.url.as_deref();
     html! {
         @if let Some(before) = &found.before { "after " (commit(before.hash.as_deref(), forge)) ", at " }
         (commit(found.first_hash.as_deref(), forge))
@@ -221,12 +221,12 @@ fn range_link(forge: Option<&str>, found: &Found) -> Option<(String, String)> {
 }
 
 /// Form to dismiss the alert, for users with the right.
-fn settling(visit: &Visit, stored: &StoredAlert) -> Markup {
-    let action = visit.at(format_args!("alerts/{}", stored.alert.uuid));
+fn settling(context: &PageContext, stored: &StoredAlert) -> Markup {
+    let action = context.at(format_args!("alerts/{}", stored.alert.uuid));
     let (is_active, is_silenced) =
         (stored.alert.status == AlertStatus::Active, stored.alert.status == AlertStatus::Silenced);
     html! {
-        @if visit.may(Right::Write) {
+        @if context.may(Right::Write) {
             form class="settle" method="post" action=(action) {
                 label class="wide" { span { "Reason (optional)" }
                     input name="reason" maxlength="1000" autocomplete="off"
@@ -258,14 +258,14 @@ pub(super) struct Settle {
 const REASON_MAX: usize = 1000;
 
 pub(super) async fn settle(
-    visit: Visit,
+    context: PageContext,
     Path((_, id)): Path<(String, Uuid)>,
     Form(form): Form<Settle>,
 ) -> Result<Redirect, ApiError> {
     let reason: String = form.reason.trim().chars().take(REASON_MAX).collect();
     // Fails if the alert is of another project.
-    let series = find(&visit, id).await?.alert;
-    visit
+    let series = find(&context, id).await?.alert;
+    context
         .write(move |databases| {
             let reason = (!reason.is_empty()).then_some(reason);
             databases.results.set_alert_status(id, form.status, reason.clone())?;
@@ -279,7 +279,7 @@ pub(super) async fn settle(
             Ok::<_, StorageError>(())
         })
         .await?;
-    Ok(Redirect::to(&visit.at(format_args!("alerts/{id}"))))
+    Ok(Redirect::to(&context.at(format_args!("alerts/{id}"))))
 }
 
 fn active_of_series(results: &Store, one: &StoredAlert) -> Result<Vec<Uuid>, StoreError> {

@@ -11,10 +11,10 @@ use wingbeat_track::{
 };
 
 use super::{
+    components::{Part, Tone, commit, day, moment, percent, select},
     layout::{Page, Tab},
     links::Params,
-    parts::{Part, Tone, commit, day, moment, percent, select},
-    visit::Visit,
+    page_context::PageContext,
 };
 use crate::{ApiError, access::Right, storage::StorageError};
 
@@ -27,9 +27,9 @@ pub(super) const ALERTS_MAX: usize = 20_000;
 const STATUSES: [(&str, &str); 3] =
     [("active", "active"), ("dismissed", "dismissed"), ("silenced", "silenced")];
 
-pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError> {
+pub(super) async fn list(context: PageContext, params: Params) -> Result<Page, ApiError> {
     let asked = params.clone();
-    let read = visit.read(move |databases, project| {
+    let read = context.read(move |databases, project| {
         let known = databases.results.known(&project.stored)?;
         let reports = ReportFilter {
             project: Some(project.stored.clone()),
@@ -46,22 +46,22 @@ pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError>
         Ok((known, alerts))
     });
     let (known, alerts) = read.await?;
-    let path = visit.at("alerts");
+    let path = context.at("alerts");
     let part = Part::of(&params, alerts.len(), ROWS);
     let content = html! {
         h1 { "Alerts" }
-        (filter(&visit, &path, &params, &known))
+        (filter(&context, &path, &params, &known))
         @if alerts.is_empty() {
             p { @if params.get("status").is_none() {
                 "No alert is active. "
                 a href=(params.with("status", "all").at(&path)) { "Show settled ones" }
-            } @else { "There is no such alert." } }
+            } @else { "There are no such alerts." } }
         } @else {
-            (by_report(&visit, &path, &part.take(&alerts).collect::<Vec<_>>()))
+            (by_report(&context, &path, &part.take(&alerts).collect::<Vec<_>>()))
             (part.links(&params, &path))
         }
     };
-    Ok(Page::of(&visit, Tab::Alerts, "Alerts", &[], &content))
+    Ok(Page::of(&context, Tab::Alerts, "Alerts", &[], &content))
 }
 
 fn status(word: &str) -> Result<AlertStatus, ApiError> {
@@ -75,21 +75,21 @@ fn status(word: &str) -> Result<AlertStatus, ApiError> {
     }
 }
 
-fn filter(visit: &Visit, path: &str, params: &Params, known: &Known) -> Markup {
+fn filter(context: &PageContext, path: &str, params: &Params, known: &Known) -> Markup {
     let chosen = params.get("status").unwrap_or("active");
     let statuses = STATUSES.into_iter().chain([("all", "all")]);
     html! {
         form class="filter" method="get" action=(path) role="search" {
             (select("Status", "status", None, statuses, Some(chosen)))
-            (visit.select_branch(known, Some("all"), params.get("branch")))
+            (context.select_branch(known, Some("all"), params.get("branch")))
             button { "Show" }
         }
     }
 }
 
 /// Alerts grouped by the report that raised them.
-fn by_report(visit: &Visit, path: &str, alerts: &[&StoredAlert]) -> Markup {
-    let forge = visit.project.url.as_deref();
+fn by_report(context: &PageContext, path: &str, alerts: &[&StoredAlert]) -> Markup {
+    let forge = context.project.url.as_deref();
     html! {
         @for alerts in alerts.chunk_by(|a, b| a.report == b.report) {
             @let first = alerts[0];
@@ -97,24 +97,24 @@ fn by_report(visit: &Visit, path: &str, alerts: &[&StoredAlert]) -> Markup {
             section class="group" {
                 header {
                     h2 {
-                        a href={ (visit.at("reports/")) (first.report) } { (moment(first.start_time)) } " "
-                        (visit.branch(&first.branch)) " " (commit(first.hash.as_deref(), forge))
-                        " " span class="quiet" { (visit.testbed(&first.testbed)) }
+                        a href={ (context.at("reports/")) (first.report) } { (moment(first.start_time)) } " "
+                        (context.branch(&first.branch)) " " (commit(first.hash.as_deref(), forge))
+                        " " span class="quiet" { (context.testbed(&first.testbed)) }
                     }
-                    @if visit.may(Right::Write) && active > 1 {
+                    @if context.may(Right::Write) && active > 1 {
                         form method="post" action=(path) {
                             input type="hidden" name="report" value=(first.report);
                             button { "Dismiss all " (grouped(active)) }
                         }
                     }
                 }
-                (table(visit, alerts))
+                (table(context, alerts))
             }
         }
     }
 }
 
-pub(super) fn table(visit: &Visit, alerts: &[&StoredAlert]) -> Markup {
+pub(super) fn table(context: &PageContext, alerts: &[&StoredAlert]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Alerts" {
             table class="alerted stacked" {
@@ -122,22 +122,22 @@ pub(super) fn table(visit: &Visit, alerts: &[&StoredAlert]) -> Markup {
                     th { "Benchmark" } th { "Measure" } th class="number" { "Value" }
                     th class="number" { "Limit" } th class="number" { "Change" } th { "Status" }
                 } }
-                tbody { @for alert in alerts { (line(visit, alert)) } }
+                tbody { @for alert in alerts { (line(context, alert)) } }
             }
         }
     }
 }
 
-fn line(visit: &Visit, stored: &StoredAlert) -> Markup {
+fn line(context: &PageContext, stored: &StoredAlert) -> Markup {
     let StoredAlert { alert, measure, value, .. } = stored;
     let scale = measure.scale(*value, limit(stored));
     let change = change(stored);
     html! {
         tr {
             th scope="row" {
-                a href={ (visit.at("alerts/")) (alert.uuid) } { (visit.benchmark(&alert.benchmark)) }
+                a href={ (context.at("alerts/")) (alert.uuid) } { (context.benchmark(&alert.benchmark)) }
             }
-            td { (visit.measure(measure)) }
+            td { (context.measure(measure)) }
             td class="number" { (scale.with_unit(*value)) }
             td class="number" {
                 @if let Some(limit) = limit(stored) {
@@ -188,11 +188,11 @@ pub(super) struct DismissAll {
 }
 
 pub(super) async fn dismiss_all(
-    visit: Visit,
+    context: PageContext,
     Form(form): Form<DismissAll>,
 ) -> Result<Redirect, ApiError> {
-    let project = visit.project.stored.clone();
-    visit
+    let project = context.project.stored.clone();
+    context
         .write(move |databases| {
             let report = databases.results.report(form.report)?;
             let alerts = report.filter(|it| it.project == project).map(|it| it.alerts);
@@ -205,5 +205,5 @@ pub(super) async fn dismiss_all(
             Ok::<_, StorageError>(())
         })
         .await?;
-    Ok(Redirect::to(&visit.at("alerts")))
+    Ok(Redirect::to(&context.at("alerts")))
 }

@@ -12,12 +12,13 @@ use wingbeat_track::{
 };
 
 use super::{
-    data::{choice::Choice, series},
-    links::Params,
-    parts::Tone,
-    visit::Visit,
+    choice::Choice, components::Tone, links::Params, page_context::PageContext, series::rows,
 };
-use crate::{ApiError, names::Names, registry::Kind};
+use crate::{
+    ApiError,
+    names::Names,
+    registry::{Kind, SeriesRow},
+};
 
 /// Maximum alerts counted.
 const ALERTS_MAX: usize = 1000;
@@ -33,13 +34,13 @@ struct Badge {
     tone: Tone,
 }
 
-pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiError> {
+pub(super) async fn show(context: PageContext, params: Params) -> Result<Response, ApiError> {
     let asked = params.clone();
-    let names = visit.names.clone();
-    let read = visit.read(move |databases, project| {
+    let names = context.names.clone();
+    let read = context.read(move |databases, project| {
         let choice = Choice::of(databases, project, &asked, &names)?;
         if asked.get("benchmark").is_some() {
-            let rows = series::rows(databases, project, &choice)?;
+            let rows = rows(databases, project, &choice)?;
             return Ok(of_series(rows.iter().max_by_key(|row| row.newest.time), &names));
         }
         let reports = ReportFilter {
@@ -61,7 +62,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
     Ok(response)
 }
 
-fn of_series(row: Option<&series::SeriesRow>, names: &Names) -> Badge {
+fn of_series(row: Option<&SeriesRow>, names: &Names) -> Badge {
     let Some(row) = row else {
         let (left, right) = ("benchmark".to_owned(), "no results".to_owned());
         return Badge { left, right, tone: Tone::Neutral };

@@ -10,7 +10,7 @@ use wingbeat_track::{
     store::{AlertFilter, ReportFilter},
 };
 
-use super::{flame, links::Params, parts::name, visit::Visit};
+use super::{components::name, flame, links::Params, page_context::PageContext};
 use crate::{
     ApiError,
     names::Names,
@@ -43,7 +43,7 @@ type Explained = (BenchmarkName, Result<Pair, Unexplained>);
 
 /// Both profiles with a picture, or why there is none; `None` if none is expected.
 pub(super) async fn find(
-    visit: &Visit,
+    context: &PageContext,
     of: Of,
     params: &Params,
 ) -> Result<Option<Result<Cause, String>>, ApiError> {
@@ -52,37 +52,37 @@ pub(super) async fn find(
         Some(View::Vanished) => View::Vanished,
         _ => View::Difference,
     };
-    draw(visit, of, view, Medium::Page, flame::search(params)).await
+    draw(context, of, view, Medium::Page, flame::search(params)).await
 }
 
 /// A standalone picture: `difference.svg`, `vanished.svg`, `before.svg` or `after.svg`.
 pub(super) async fn file(
-    visit: &Visit,
+    context: &PageContext,
     of: Of,
     picture: &str,
     params: &Params,
 ) -> Result<Response, ApiError> {
     let view = picture.strip_suffix(".svg").and_then(View::named).ok_or_else(|| {
         ApiError::not_found(
-            "there is no such picture: they are difference.svg, vanished.svg, before.svg and after.svg",
+            "there is no such picture; there are difference.svg, vanished.svg, before.svg and after.svg",
         )
     })?;
-    let missing = |why: &str| ApiError::not_found(format!("there is no picture: {why}"));
-    let cause = draw(visit, of, view, Medium::File, flame::search(params)).await?;
+    let missing = |why: &str| ApiError::not_found(format!("no picture: {why}"));
+    let cause = draw(context, of, view, Medium::File, flame::search(params)).await?;
     let cause = cause.ok_or_else(|| missing("nothing was profiled"))?;
     Ok(flame::file(cause.map_err(|why| missing(&why))?.picture.svg))
 }
 
 /// Reads, compares and draws, off the request threads.
 async fn draw(
-    visit: &Visit,
+    context: &PageContext,
     of: Of,
     view: View,
     medium: Medium,
     search: Option<String>,
 ) -> Result<Option<Result<Cause, String>>, ApiError> {
-    let names = visit.names.clone();
-    let read = visit.read(move |databases, project| {
+    let names = context.names.clone();
+    let read = context.read(move |databases, project| {
         let of_project =
             ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
         match explained(databases, of_project, &of)? {
@@ -132,7 +132,7 @@ fn title(names: &Names, benchmark: &BenchmarkName, pair: &Pair) -> String {
 
 /// The section of the page at this path.
 pub(super) fn section(
-    visit: &Visit,
+    context: &PageContext,
     of: &Of,
     (path, params): (&str, &Params),
     found: &Result<Cause, String>,
@@ -144,7 +144,7 @@ pub(super) fn section(
         @match found {
             Err(reason) => p class="quiet" { "Not known: " (reason) "." },
             Ok(cause) => {
-                p { (visit.measure(&cause.pair.measure)) ": " (cause.pair.whole()) }
+                p { (context.measure(&cause.pair.measure)) ": " (cause.pair.whole()) }
                 ul class="causes" { @for sentence in cause.pair.sentences() { li { bdi { (sentence) } } } }
                 details open[is_open] {
                     summary { "Flame graph of the difference" }
@@ -152,8 +152,8 @@ pub(super) fn section(
                 }
                 details open[matches!(of, Of::Reports { .. })] {
                     summary { "Functions by change" }
-                    (functions(visit, &cause.pair))
-                    (commands(visit, of))
+                    (functions(context, &cause.pair))
+                    (commands(context, of))
                 }
             }
         }
@@ -161,7 +161,7 @@ pub(super) fn section(
 }
 
 /// Commands that reproduce the result locally.
-fn commands(visit: &Visit, of: &Of) -> Markup {
+fn commands(context: &PageContext, of: &Of) -> Markup {
     let what = match of {
         Of::Alert(alert) => format!("--alert {alert}"),
         Of::Reports { before, after, benchmark, measure } => {
@@ -170,10 +170,10 @@ fn commands(visit: &Visit, of: &Of) -> Markup {
         }
     };
     // Public projects need no key.
-    let key = if visit.project.visibility == Visibility::Public { "" } else { " --key KEY" };
+    let key = if context.project.visibility == Visibility::Public { "" } else { " --key KEY" };
     html! {
         p class="quiet" { "The same on your machine, as a table and as a picture:" }
-        pre { "wingbeat import --host " (visit.app.settings.public_url) " --project " (visit.project.slug) (key) "\n"
+        pre { "wingbeat import --host " (context.app.settings.public_url) " --project " (context.project.slug) (key) "\n"
             "wingbeat diff " bdi { (what) } "\n"
             "wingbeat diff " bdi { (what) } " -o cause.svg" }
     }
@@ -214,10 +214,10 @@ fn samples(profile: &ProfileInfo) -> String {
     }
 }
 
-fn functions(visit: &Visit, pair: &Pair) -> Markup {
+fn functions(context: &PageContext, pair: &Pair) -> Markup {
     let Pair { measure, explanation, before, after, .. } = pair;
     let report = |profile: &ProfileInfo| {
-        html! { a href={ (visit.at("reports/")) (profile.report) } { (short_id(profile.report)) } }
+        html! { a href={ (context.at("reports/")) (profile.report) } { (short_id(profile.report)) } }
     };
     html! {
         div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {

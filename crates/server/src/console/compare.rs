@@ -2,6 +2,8 @@
 
 mod ask;
 mod cause;
+mod judge;
+mod reference;
 
 use axum::extract::Path;
 use maud::{Markup, html};
@@ -16,23 +18,23 @@ use wingbeat_track::{
     store::{Known, ReportSummary},
 };
 
-use self::ask::form;
 pub(super) use self::{
     ask::ask,
     cause::{picture, show as cause},
 };
+use self::{
+    ask::form,
+    judge::{CompareRow, Comparison, MeasureSummary, compare, history},
+    reference::{find, start_of},
+};
 use super::{
     assets::Asset,
-    data::{
-        compare::{CompareRow, Comparison, MeasureSummary, compare, history},
-        reference::{find, start_of},
+    components::{
+        Part, Tone, commit, kept, moment, name, outcome, percent, select, shortened, sortable,
     },
     layout::{Page, Tab},
     links::{Params, encoded},
-    parts::{
-        Part, Tone, commit, kept, moment, name, outcome, percent, select, shortened, sortable,
-    },
-    visit::Visit,
+    page_context::PageContext,
 };
 use crate::{ApiError, names::Names, registry::Kind};
 
@@ -40,30 +42,30 @@ use crate::{ApiError, names::Names, registry::Kind};
 const ROWS: usize = 500;
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     Path((_, sides)): Path<(String, String)>,
     params: Params,
 ) -> Result<Page, ApiError> {
     let (before, after) = split(&sides)?;
-    let sides = reports_of(&visit, (before, after), &params).await?;
-    let profiles = profiles(&visit, [sides.before.uuid, sides.after.uuid]).await?;
-    let comparison = comparison(&visit, sides.before, sides.after).await?;
+    let sides = reports_of(&context, (before, after), &params).await?;
+    let profiles = profiles(&context, [sides.before.uuid, sides.after.uuid]).await?;
+    let comparison = comparison(&context, sides.before, sides.after).await?;
     let title = format!("{before}..{after}");
-    let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
+    let path = context.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
     let content = html! {
-        h1 { "Compare " (name(&shown(&visit, before))) " with " (name(&shown(&visit, after))) }
-        (sides_of(&visit, &comparison))
-        @if let Some(newest) = &sides.newest { (since_start(&visit, before, &comparison, newest)) }
+        h1 { "Compare " (name(&shown(&context, before))) " with " (name(&shown(&context, after))) }
+        (sides_of(&context, &comparison))
+        @if let Some(newest) = &sides.newest { (since_start(&context, before, &comparison, newest)) }
         (warnings(&comparison))
-        (summary(&visit, &path, &params, &comparison))
-        (rows(&visit, (&path, &params), &comparison, &profiles))
-        (missing(&visit, &comparison))
+        (summary(&context, &path, &params, &comparison))
+        (rows(&context, (&path, &params), &comparison, &profiles))
+        (missing(&context, &comparison))
         details class="again" {
             summary { "Compare something else" }
-            (form(&visit, &params, (Some(before), Some(after)), &sides.known, &[]))
+            (form(&context, &params, (Some(before), Some(after)), &sides.known, &[]))
         }
     };
-    Ok(Page::of(&visit, Tab::Compare, &title, &[Asset::Table], &content))
+    Ok(Page::of(&context, Tab::Compare, &title, &[Asset::Table], &content))
 }
 
 /// Splits the address into both sides.
@@ -86,14 +88,14 @@ struct Sides {
 }
 
 async fn reports_of(
-    visit: &Visit,
+    context: &PageContext,
     (before, after): (&str, &str),
     params: &Params,
 ) -> Result<Sides, ApiError> {
     let testbed = params.get("testbed").and_then(|name| TestbedName::new(name).ok());
     let (first, second) = (before.to_owned(), after.to_owned());
-    let names = visit.names.clone();
-    let read = visit.read(move |databases, project| {
+    let names = context.names.clone();
+    let read = context.read(move |databases, project| {
         let results = &databases.results;
         let side = |text: &str, testbed| find(databases, project, &names, text, testbed);
         let mut before = side(&first, testbed.as_ref())?;
@@ -116,8 +118,11 @@ async fn reports_of(
     read.await
 }
 
-async fn profiles(visit: &Visit, reports: [Uuid; 2]) -> Result<[Vec<ProfileInfo>; 2], ApiError> {
-    let read = visit.read(move |databases, _| {
+async fn profiles(
+    context: &PageContext,
+    reports: [Uuid; 2],
+) -> Result<[Vec<ProfileInfo>; 2], ApiError> {
+    let read = context.read(move |databases, _| {
         let [before, after] = reports.map(|report| databases.results.profiles(report));
         Ok([before?, after?])
     });
@@ -126,12 +131,12 @@ async fn profiles(visit: &Visit, reports: [Uuid; 2]) -> Result<[Vec<ProfileInfo>
 
 /// Reads both sides and their history concurrently.
 async fn comparison(
-    visit: &Visit,
+    context: &PageContext,
     before: ReportSummary,
     after: ReportSummary,
 ) -> Result<Comparison, ApiError> {
     let report = |uuid| {
-        visit.read(move |databases, _| {
+        context.read(move |databases, _| {
             let gone = || ApiError::not_found("one of both reports was deleted meanwhile");
             databases.results.measured(uuid)?.ok_or_else(gone)
         })
@@ -142,37 +147,37 @@ async fn comparison(
         && after.start_time < before.start_time;
     let (before, after) = if is_mirrored { (after, before) } else { (before, after) };
     let (first, second) = (before.uuid, after.uuid);
-    let past = visit.read(move |databases, _| history(&databases.results, &before, second));
+    let past = context.read(move |databases, _| history(&databases.results, &before, second));
     let (past, before, after) = tokio::try_join!(past, report(first), report(second))?;
-    let judge = visit.read(move |_, _| Ok(compare(&past, before, after)));
+    let judge = context.read(move |_, _| Ok(compare(&past, before, after)));
     let comparison = judge.await?;
     Ok(if is_mirrored { comparison.mirrored() } else { comparison })
 }
 
-fn shown(visit: &Visit, side: &str) -> String {
+fn shown(context: &PageContext, side: &str) -> String {
     if let Ok(report) = Uuid::try_parse(side) {
         return format!("report {}", short_id(report));
     }
     match side.len() {
         40 if side.bytes().all(|byte| byte.is_ascii_hexdigit()) => short_hash(side).to_owned(),
-        _ => shortened(&visit.names.shown(Kind::Branch, side)),
+        _ => shortened(&context.names.shown(Kind::Branch, side)),
     }
 }
 
-fn sides_of(visit: &Visit, comparison: &Comparison) -> Markup {
-    let forge = visit.project.url.as_deref();
+fn sides_of(context: &PageContext, comparison: &Comparison) -> Markup {
+    let forge = context.project.url.as_deref();
     let side = |word: &str, report: &Report| {
         html! {
             div class="side" {
                 h2 { (word) }
-                p { a href={ (visit.at("reports/")) (report.uuid) } { (moment(report.start_time)) } }
-                p { (visit.branch(&report.branch)) " " (commit(report.hash.as_deref(), forge)) }
-                p class="quiet" { (visit.testbed(&report.testbed)) }
+                p { a href={ (context.at("reports/")) (report.uuid) } { (moment(report.start_time)) } }
+                p { (context.branch(&report.branch)) " " (commit(report.hash.as_deref(), forge)) }
+                p class="quiet" { (context.testbed(&report.testbed)) }
             }
         }
     };
     let back =
-        visit.at(format_args!("compare/{}..{}", comparison.after.uuid, comparison.before.uuid));
+        context.at(format_args!("compare/{}..{}", comparison.after.uuid, comparison.before.uuid));
     html! {
         div class="sides" {
             (side("Before", &comparison.before))
@@ -184,15 +189,16 @@ fn sides_of(visit: &Visit, comparison: &Comparison) -> Markup {
 
 /// Why the first side is not its newest report.
 fn since_start(
-    visit: &Visit,
+    context: &PageContext,
     before: &str,
     comparison: &Comparison,
     newest: &ReportSummary,
 ) -> Markup {
-    let with_newest = visit.at(format_args!("compare/{}..{}", newest.uuid, comparison.after.uuid));
+    let with_newest =
+        context.at(format_args!("compare/{}..{}", newest.uuid, comparison.after.uuid));
     html! {
         p class="quiet" {
-            "Compared with " (name(&shown(visit, before))) " where the branch began. "
+            "Compared with " (name(&shown(context, before))) " where the branch began. "
             a href=(with_newest) { "Compare with its newest report" } " of " (moment(newest.start_time)) "."
         }
     }
@@ -214,10 +220,10 @@ fn warnings(comparison: &Comparison) -> Markup {
     }
 }
 
-fn summary(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> Markup {
+fn summary(context: &PageContext, path: &str, params: &Params, comparison: &Comparison) -> Markup {
     html! {
         @if comparison.rows.is_empty() {
-            p { "The two reports share no metrics. " a href=(visit.at("compare")) { "Compare something else" } }
+            p { "The two reports share no metrics. " a href=(context.at("compare")) { "Compare something else" } }
         } @else {
             div class="scroll fit" tabindex="0" role="region" aria-label="Summary" {
                 table class="summary stacked" {
@@ -228,7 +234,7 @@ fn summary(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) 
                         th class="number" title="With too little history, or too noisy" { "Unknown" }
                         th class="number" title="Geometric mean of after ÷ before over all metrics" { "Mean" }
                     } }
-                    tbody { @for measure in &comparison.measures { (summary_row(visit, path, params, measure)) } }
+                    tbody { @for measure in &comparison.measures { (summary_row(context, path, params, measure)) } }
                 }
             }
             (evidence(comparison))
@@ -255,7 +261,12 @@ fn evidence(comparison: &Comparison) -> Markup {
     }
 }
 
-fn summary_row(visit: &Visit, path: &str, params: &Params, summary: &MeasureSummary) -> Markup {
+fn summary_row(
+    context: &PageContext,
+    path: &str,
+    params: &Params,
+    summary: &MeasureSummary,
+) -> Markup {
     let MeasureSummary { measure, metrics, worse, better, perhaps, unknown, mean } = summary;
     let unchanged = metrics - worse - better - perhaps - unknown;
     let count = |number: usize, class: &'static str| {
@@ -269,7 +280,7 @@ fn summary_row(visit: &Visit, path: &str, params: &Params, summary: &MeasureSumm
     let of_measure = params.with("measure", measure.slug.as_str()).with("page", "").at(path);
     html! {
         tr {
-            th scope="row" { a href=(of_measure) { (visit.measure(measure)) } }
+            th scope="row" { a href=(of_measure) { (context.measure(measure)) } }
             (count(*worse, "bad")) (count(*better, "good")) (count(*perhaps, ""))
             (count(unchanged, "")) (count(*unknown, ""))
             td class="number" { (percent(*mean, tone)) }
@@ -278,7 +289,7 @@ fn summary_row(visit: &Visit, path: &str, params: &Params, summary: &MeasureSumm
 }
 
 fn rows(
-    visit: &Visit,
+    context: &PageContext,
     (path, params): (&str, &Params),
     comparison: &Comparison,
     profiles: &[Vec<ProfileInfo>; 2],
@@ -292,12 +303,12 @@ fn rows(
         (shows_all || row.is_relevant())
             && measure.is_none_or(|measure| row.measure.slug.as_str() == measure)
             && glob.is_none_or(|glob| {
-                let name = visit.names.shown(Kind::Benchmark, row.benchmark.as_str());
+                let name = context.names.shown(Kind::Benchmark, row.benchmark.as_str());
                 matches_glob(glob, &name) || (!glob.contains(['*', '?']) && name.contains(glob))
             })
     };
     let mut rows: Vec<&CompareRow> = comparison.rows.iter().filter(fits).collect();
-    let sorted = sort(&mut rows, params, &visit.names);
+    let sorted = sort(&mut rows, params, &context.names);
     let relevant = comparison.rows.iter().filter(|row| row.is_relevant()).count();
     let part = Part::of(params, rows.len(), ROWS);
     let head = |text, key, is_number| {
@@ -305,7 +316,7 @@ fn rows(
     };
     html! {
         @if !comparison.rows.is_empty() {
-            (row_filter(visit, path, params, comparison))
+            (row_filter(context, path, params, comparison))
             p class="quiet" {
                 @if rows.is_empty() && relevant == 0 { "No metric is known to have changed. " }
                 @else { (plural(rows.len(), "metric")) " shown of " (grouped(comparison.rows.len())) ". " }
@@ -323,7 +334,7 @@ fn rows(
                         (head("Change", "change", true))
                         th { "Significance" }
                     } }
-                    tbody { @for row in part.take(rows) { (line(visit, comparison, row, profiles)) } }
+                    tbody { @for row in part.take(rows) { (line(context, comparison, row, profiles)) } }
                 }
             }
             (part.links(params, path))
@@ -331,11 +342,16 @@ fn rows(
     }
 }
 
-fn row_filter(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> Markup {
+fn row_filter(
+    context: &PageContext,
+    path: &str,
+    params: &Params,
+    comparison: &Comparison,
+) -> Markup {
     let measures = comparison
         .measures
         .iter()
-        .map(|it| (it.measure.slug.as_str(), visit.names.measure(&it.measure)));
+        .map(|it| (it.measure.slug.as_str(), context.names.measure(&it.measure)));
     html! {
         form class="filter" method="get" action=(path) role="search" {
             (select("Measure", "measure", Some("all"), measures, params.get("measure")))
@@ -376,7 +392,7 @@ fn sort(rows: &mut [&CompareRow], params: &Params, names: &Names) -> (String, bo
 }
 
 fn line(
-    visit: &Visit,
+    context: &PageContext,
     comparison: &Comparison,
     row: &CompareRow,
     profiles: &[Vec<ProfileInfo>; 2],
@@ -392,14 +408,14 @@ fn line(
         .and("testbed", comparison.after.testbed.as_str())
         .and("benchmark", benchmark.as_str())
         .and("measure", measure.slug.as_str())
-        .at(&visit.at("plot"));
+        .at(&context.at("plot"));
     let [first, second] = profiles;
     let is_explained = explain::comparable([first, second], benchmark, measure).is_some();
     let visible = verdict.smallest_visible.filter(|visible| *visible > 0.0);
     html! {
         tr {
-            th scope="row" { a href=(plot) { (visit.benchmark(benchmark)) } }
-            td { (visit.measure(measure)) }
+            th scope="row" { a href=(plot) { (context.benchmark(benchmark)) } }
+            td { (context.measure(measure)) }
             td class="number" data-value=(before) { (scale.with_unit(*before)) }
             td class="number" data-value=(after) { (scale.with_unit(*after)) }
             td class="number" data-value=[*change] { (percent(*change, tone)) }
@@ -410,21 +426,21 @@ fn line(
                     span class="quiet" { "; visible from " (share::size(visible)) }
                 }
                 @if is_explained {
-                    div { a href=(cause::address(visit, comparison, row)) { "Functions by change" } }
+                    div { a href=(cause::address(context, comparison, row)) { "Functions by change" } }
                 }
             }
         }
     }
 }
 
-fn missing(visit: &Visit, comparison: &Comparison) -> Markup {
+fn missing(context: &PageContext, comparison: &Comparison) -> Markup {
     let side = |words: &str, missing: &[(BenchmarkName, Slug)]| {
         html! {
             @if !missing.is_empty() {
                 details {
                     summary { (plural(missing.len(), "metric")) " " (words) }
                     ul { @for (benchmark, measure) in missing.iter().take(ROWS) {
-                        li { (visit.benchmark(benchmark)) " " span class="quiet" { (visit.names.shown(Kind::Measure, measure.as_str())) } }
+                        li { (context.benchmark(benchmark)) " " span class="quiet" { (context.names.shown(Kind::Measure, measure.as_str())) } }
                     } }
                 }
             }

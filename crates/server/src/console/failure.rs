@@ -9,9 +9,9 @@ use axum::{
 use maud::html;
 
 use super::{
+    components::{name, shortened},
     layout::Page,
     links::encoded,
-    parts::{name, shortened},
 };
 use crate::{ApiError, registry::Project};
 

@@ -9,7 +9,7 @@ use maud::{Markup, PreEscaped, html};
 use wingbeat_pprof::Picture;
 use wingbeat_text::{plural, share};
 
-use super::{links::Params, parts::kept};
+use super::{components::kept, links::Params};
 
 /// Maximum characters of a search.
 pub(super) const SEARCH_CHARS_MAX: usize = 200;

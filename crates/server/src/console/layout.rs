@@ -9,8 +9,8 @@ use axum::{
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use wingbeat_text::in_order;
 
-use super::{assets::Asset, links::encoded, visit::Visit};
-use crate::access::{Caller, Right, Role};
+use super::{accounts::role_word, assets::Asset, links::encoded, page_context::PageContext};
+use crate::access::{Caller, Right};
 
 /// Policy of pages that other sites may embed. All others have the headers of the service.
 const EMBEDDED_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -71,19 +71,19 @@ impl Page {
 
     /// A page of a project.
     pub(super) fn of(
-        visit: &Visit,
+        context: &PageContext,
         tab: Tab,
         title: &str,
         scripts: &[Asset],
         content: &Markup,
     ) -> Self {
-        let address = visit.uri.path_and_query().map_or("/", |it| it.as_str());
+        let address = context.uri.path_and_query().map_or("/", |it| it.as_str());
         let head = html! {
-            (crumbs(Some((&visit.project.name, &visit.base))))
-            (account(&visit.caller, address))
+            (crumbs(Some((&context.project.name, &context.base))))
+            (account(&context.caller, address))
         };
-        let title = format!("{title} · {}", visit.project.name);
-        let body = html! { (header(&head)) (tabs(visit, tab)) main id="content" { (content) } };
+        let title = format!("{title} · {}", context.project.name);
+        let body = html! { (header(&head)) (tabs(context, tab)) main id="content" { (content) } };
         Self::with(&title, scripts, &body)
     }
 
@@ -182,7 +182,7 @@ fn account(caller: &Caller, address: &str) -> Markup {
         nav class="account" aria-label="Account" {
             @match caller {
                 Caller::User { role, .. } => {
-                    span class="quiet role" { "signed in as " (word(*role)) }
+                    span class="quiet role" { "signed in as " (role_word(*role)) }
                     a href="/console/account" { "Account" }
                     form method="post" action="/auth/logout" { button class="link" { "Sign out" } }
                 }
@@ -192,23 +192,15 @@ fn account(caller: &Caller, address: &str) -> Markup {
     }
 }
 
-fn tabs(visit: &Visit, current: Tab) -> Markup {
-    let is_shown = |tab: Tab| tab != Tab::Settings || visit.may(Right::Manage);
+fn tabs(context: &PageContext, current: Tab) -> Markup {
+    let is_shown = |tab: Tab| tab != Tab::Settings || context.may(Right::Manage);
     html! {
         nav class="tabs" aria-label="Project" {
             @for (tab, path, name) in TABS.iter().filter(|(tab, ..)| is_shown(*tab)) {
                 @let current = (*tab == current).then_some("page");
-                a href={ (visit.base) (path) } aria-current=[current] { (name) }
+                a href={ (context.base) (path) } aria-current=[current] { (name) }
             }
         }
-    }
-}
-
-fn word(role: Role) -> &'static str {
-    match role {
-        Role::Reader => "reader",
-        Role::Member => "member",
-        Role::Admin => "admin",
     }
 }
 

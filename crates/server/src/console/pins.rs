@@ -7,18 +7,18 @@ use uuid::Uuid;
 use wingbeat_text::plural;
 
 use super::{
-    data::choice::Choice,
+    choice::Choice,
+    components::{day, name},
     layout::{Page, Tab},
     links::Params,
-    parts::{day, name},
-    visit::Visit,
+    page_context::PageContext,
 };
 use crate::{
     ApiError,
     access::Right,
     names::Names,
-    registry::{Kind, PinnedPlot, PlotFilter, PlotSettings, Project, Registry, Thing},
-    storage::{Databases, StorageError},
+    registry::{Entity, Kind, PinnedPlot, PlotFilter, PlotSettings, Project, Registry},
+    storage::Databases,
 };
 
 /// Plots linked from the first pages.
@@ -37,7 +37,7 @@ const TITLE_MAX: usize = 64;
 const WINDOWS: [(u32, &str); 5] =
     [(7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"), (3650, "ten years")];
 
-/// Kinds of things that a plot selects, with their parameter names.
+/// Kinds of entities that a plot selects, with their parameter names.
 const KINDS: [(Kind, &str); 4] = [
     (Kind::Branch, "branch"),
     (Kind::Testbed, "testbed"),
@@ -48,20 +48,20 @@ const KINDS: [(Kind, &str); 4] = [
 /// A plot with its selection.
 pub(super) struct Pin {
     pub(super) plot: PinnedPlot,
-    things: Vec<Thing>,
+    entities: Vec<Entity>,
 }
 
 impl Pin {
     fn of(registry: &Registry, plot: PinnedPlot) -> Result<Self, ApiError> {
-        let mut things = Vec::new();
-        for row in &plot.things {
-            things.extend(registry.thing_of_row(*row).map_err(StorageError::from)?);
+        let mut entities = Vec::new();
+        for row in &plot.entities {
+            entities.extend(registry.entity_of_row(*row)?);
         }
-        Ok(Self { plot, things })
+        Ok(Self { plot, entities })
     }
 
-    fn names(&self, kind: Kind) -> impl Iterator<Item = &Thing> {
-        self.things.iter().filter(move |thing| thing.kind == kind)
+    fn names(&self, kind: Kind) -> impl Iterator<Item = &Entity> {
+        self.entities.iter().filter(move |entity| entity.kind == kind)
     }
 
     pub(super) fn title(&self) -> String {
@@ -86,18 +86,18 @@ impl Pin {
     }
 
     /// Address of the current plot.
-    fn address(&self, visit: &Visit, now: OffsetDateTime) -> String {
+    fn address(&self, context: &PageContext, now: OffsetDateTime) -> String {
         let mut params = Params::default();
         for (kind, word) in KINDS {
-            for thing in self.names(kind) {
-                params = params.and(word, thing.stored.as_str());
+            for entity in self.names(kind) {
+                params = params.and(word, entity.stored.as_str());
             }
         }
         let window = Duration::seconds(self.plot.settings.window_s.into());
         if let Some(from) = now.checked_sub(window) {
             params = params.and("from", day(from));
         }
-        params.and("plot", self.plot.uuid.to_string()).at(&visit.at("plot"))
+        params.and("plot", self.plot.uuid.to_string()).at(&context.at("plot"))
     }
 }
 
@@ -108,45 +108,45 @@ pub(super) fn first(databases: &Databases, project: &Project) -> Result<Vec<Pin>
 
 fn all(databases: &Databases, project: &Project, limit: u64) -> Result<Vec<Pin>, ApiError> {
     let filter = PlotFilter { limit, ..PlotFilter::default() };
-    let (plots, _) = databases.registry.plots(project.id, filter).map_err(StorageError::from)?;
+    let (plots, _) = databases.registry.plots(project.id, filter)?;
     plots.into_iter().map(|plot| Pin::of(&databases.registry, plot)).collect()
 }
 
 /// Links to the first plots; empty without any.
-pub(super) fn links(visit: &Visit, pins: &[Pin]) -> Markup {
+pub(super) fn links(context: &PageContext, pins: &[Pin]) -> Markup {
     html! {
         @if !pins.is_empty() {
             nav class="pins" aria-label="Pinned plots" {
-                a class="quiet" href=(visit.at("plots")) { "Pinned" }
+                a class="quiet" href=(context.at("plots")) { "Pinned" }
                 @for pin in pins {
-                    a href={ (visit.at("plots/")) (pin.plot.uuid) } { (name(&pin.title())) }
+                    a href={ (context.at("plots/")) (pin.plot.uuid) } { (name(&pin.title())) }
                 }
             }
         }
     }
 }
 
-pub(super) async fn list(visit: Visit) -> Result<Page, ApiError> {
-    let read = visit.read(|databases, project| all(databases, project, LISTED));
+pub(super) async fn list(context: PageContext) -> Result<Page, ApiError> {
+    let read = context.read(|databases, project| all(databases, project, LISTED));
     let pins = read.await?;
     let content = html! {
         h1 { "Pinned plots" }
         @if pins.is_empty() {
-            p { "There is none. " a href=(visit.at("plot")) { "Plot some series" } ", and pin what you see." }
+            p { "There is none. " a href=(context.at("plot")) { "Plot some series" } ", and pin what you see." }
         } @else {
             div class="scroll fit" tabindex="0" role="region" aria-label="Pinned plots" {
                 table {
-                    thead { tr { th { "Plot" } th { "Shows" } th { "Looks back" } @if visit.may(Right::Manage) { th {} } } }
-                    tbody { @for pin in &pins { (line(&visit, pin)) } }
+                    thead { tr { th { "Plot" } th { "Shows" } th { "Looks back" } @if context.may(Right::Manage) { th {} } } }
+                    tbody { @for pin in &pins { (line(&context, pin)) } }
                 }
             }
         }
     };
-    Ok(Page::of(&visit, Tab::Plot, "Pinned plots", &[], &content))
+    Ok(Page::of(&context, Tab::Plot, "Pinned plots", &[], &content))
 }
 
-fn line(visit: &Visit, pin: &Pin) -> Markup {
-    let place = visit.at(format_args!("plots/{}", pin.plot.uuid));
+fn line(context: &PageContext, pin: &Pin) -> Markup {
+    let place = context.at(format_args!("plots/{}", pin.plot.uuid));
     let days = pin.plot.settings.window_s / 86_400;
     let title = pin.title();
     html! {
@@ -155,7 +155,7 @@ fn line(visit: &Visit, pin: &Pin) -> Markup {
             td { (name(&pin.words())) }
             td { (WINDOWS.iter().find(|(known, _)| *known == days)
                 .map_or_else(|| plural(days as usize, "day"), |(_, words)| (*words).to_owned())) }
-            @if visit.may(Right::Manage) { td {
+            @if context.may(Right::Manage) { td {
                 form method="post" action={ (place) "/remove" } {
                     button aria-label={ "Remove " (title) } { "Remove" }
                 }
@@ -166,12 +166,12 @@ fn line(visit: &Visit, pin: &Pin) -> Markup {
 
 /// Redirects to the current plot.
 pub(super) async fn open(
-    visit: Visit,
+    context: PageContext,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Redirect, ApiError> {
-    let read = visit.read(move |databases, project| find(databases, project, &id));
+    let read = context.read(move |databases, project| find(databases, project, &id));
     let pin = read.await?.ok_or_else(absent)?;
-    Ok(Redirect::to(&pin.address(&visit, OffsetDateTime::now_utc())))
+    Ok(Redirect::to(&pin.address(&context, OffsetDateTime::now_utc())))
 }
 
 /// The plot with this UUID, if it belongs to the project.
@@ -181,7 +181,7 @@ pub(super) fn find(
     id: &str,
 ) -> Result<Option<Pin>, ApiError> {
     let Ok(uuid) = Uuid::try_parse(id) else { return Ok(None) };
-    let plot = databases.registry.plot(project.id, uuid).map_err(StorageError::from)?;
+    let plot = databases.registry.plot(project.id, uuid)?;
     plot.map(|plot| Pin::of(&databases.registry, plot)).transpose()
 }
 
@@ -190,12 +190,12 @@ fn absent() -> ApiError {
 }
 
 /// The form that pins the page's selection, for users with the right.
-pub(super) fn form(visit: &Visit, params: &Params) -> Markup {
+pub(super) fn form(context: &PageContext, params: &Params) -> Markup {
     html! {
-        @if visit.may(Right::Manage) {
+        @if context.may(Right::Manage) {
             details {
                 summary { "Pin this plot" }
-                form class="filter" method="post" action=(visit.at("plots")) {
+                form class="filter" method="post" action=(context.at("plots")) {
                     label class="wide" { span { "Title" }
                         input name="title" required maxlength=(TITLE_MAX) autocomplete="off"
                             placeholder="what to look at each morning";
@@ -218,7 +218,7 @@ fn is_kind(name: &str) -> bool {
 }
 
 pub(super) async fn create(
-    visit: Visit,
+    context: PageContext,
     Form(fields): Form<Vec<(String, String)>>,
 ) -> Result<Redirect, ApiError> {
     let params = Params::of(fields);
@@ -230,7 +230,7 @@ pub(super) async fn create(
     }
     let days = params.get("days").and_then(|days| days.parse().ok());
     let days = WINDOWS.iter().map(|(days, _)| *days).find(|known| Some(*known) == days);
-    let days = days.ok_or_else(|| ApiError::bad_request("choose one of the times of the list"))?;
+    let days = days.ok_or_else(|| ApiError::bad_request("choose one of the listed durations"))?;
     let settings = PlotSettings {
         title: Some(title),
         lower_value: false,
@@ -241,18 +241,18 @@ pub(super) async fn create(
         y_axis: "auto".to_owned(),
         window_s: days * 86_400,
     };
-    let (names, project) = (visit.names.clone(), visit.project.clone());
+    let (names, project) = (context.names.clone(), context.project.clone());
     let write = move |databases: &mut Databases| {
         let rows = rows(databases, &project, &params, &names)?;
         let now = OffsetDateTime::now_utc();
         let made = databases.registry.create_plot(project.id, &settings, &rows, None, now);
-        Ok::<_, ApiError>(made.map_err(StorageError::from)?)
+        Ok::<_, ApiError>(made?)
     };
-    visit.app.storage.write(write).await?;
-    Ok(Redirect::to(&visit.at("plots")))
+    context.app.storage.write(write).await?;
+    Ok(Redirect::to(&context.at("plots")))
 }
 
-/// Rows of the things that a query selects. Empty for a kind that it does not restrict.
+/// Rows of the entities that a query selects. Empty for a kind that it does not restrict.
 fn rows(
     databases: &Databases,
     project: &Project,
@@ -277,22 +277,22 @@ fn rows(
     chosen.extend(choice.measures.iter().map(|it| (Kind::Measure, it.as_str())));
     let mut rows = Vec::new();
     for (kind, stored) in chosen {
-        let found = databases.registry.thing_stored(project.id, kind, stored);
-        rows.extend(found.map_err(StorageError::from)?.map(|thing| thing.id));
+        let found = databases.registry.entity_stored(project.id, kind, stored);
+        rows.extend(found?.map(|entity| entity.id));
     }
     Ok(rows)
 }
 
 pub(super) async fn remove(
-    visit: Visit,
+    context: PageContext,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Redirect, ApiError> {
-    let project = visit.project.clone();
+    let project = context.project.clone();
     let write = move |databases: &mut Databases| {
         let pin = find(databases, &project, &id)?.ok_or_else(absent)?;
-        databases.registry.delete_plot(pin.plot.id).map_err(StorageError::from)?;
+        databases.registry.delete_plot(pin.plot.id)?;
         Ok::<_, ApiError>(())
     };
-    visit.app.storage.write(write).await?;
-    Ok(Redirect::to(&visit.at("plots")))
+    context.app.storage.write(write).await?;
+    Ok(Redirect::to(&context.at("plots")))
 }

@@ -11,12 +11,12 @@ use wingbeat_track::{
 
 use super::{
     assets::Asset,
-    data::choice::{Choice, readable},
+    choice::{Choice, readable},
+    components::{commit, kept, moment, name},
     layout::{Page, Tab},
     links::Params,
-    parts::{commit, kept, moment, name},
+    page_context::PageContext,
     pins,
-    visit::Visit,
 };
 use crate::{ApiError, registry::Project, storage::Databases};
 
@@ -32,58 +32,60 @@ const LISTED: usize = 20;
 /// Parameters of the form.
 const OWN: [&str; 6] = ["branch", "testbed", "benchmark", "measure", "from", "to"];
 
-pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiError> {
-    let (choice, chart) = match read(&visit, &params).await? {
+pub(super) async fn show(context: PageContext, params: Params) -> Result<Response, ApiError> {
+    let (choice, chart) = match read(&context, &params).await? {
         Ok(found) => found,
-        Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("plot"))).into_response()),
+        Err(readable) => return Ok(Redirect::to(&readable.at(&context.at("plot"))).into_response()),
     };
     let asked = params.get("plot").map(str::to_owned);
-    let read = visit.read(move |databases, project| {
+    let read = context.read(move |databases, project| {
         let pinned = asked.map(|id| pins::find(databases, project, &id)).transpose()?;
         Ok((pins::first(databases, project)?, pinned.flatten()))
     });
     let (pinned, shown) = read.await?;
-    let embed = params.only(&OWN).at(&format!("/perf/{}/embed", visit.project.slug));
+    let embed = params.only(&OWN).at(&format!("/perf/{}/embed", context.project.slug));
     let content = html! {
         h1 { @if let Some(pin) = &shown { (name(&pin.title())) } @else { "Plot" } }
-        (pins::links(&visit, &pinned))
-        (filter(&visit, &params, &choice))
+        (pins::links(&context, &pinned))
+        (filter(&context, &params, &choice))
         @if chart.panels.is_empty() {
-            p { (choice.nothing()) " " a href=(visit.at("plot")) { "Plot the main branch" } }
+            p { (choice.nothing()) " " a href=(context.at("plot")) { "Plot the main branch" } }
         } @else {
             (figures(&chart)?)
-            (reports(&visit, &chart))
+            (reports(&context, &chart))
             details class="share" {
-                summary { "Show it elsewhere" }
-                p { a href=(embed) { "The charts alone" } ", for a page of yours:" }
-                pre { code { (frame(&visit, &embed)) } }
+                summary { "Embed" }
+                p { a href=(embed) { "The charts alone" } ", to embed in a page:" }
+                pre { code { (frame(&context, &embed)) } }
             }
-            (pins::form(&visit, &params))
+            (pins::form(&context, &params))
         }
     };
-    Ok(Page::of(&visit, Tab::Plot, "Plot", script(&chart), &content).into_response())
+    Ok(Page::of(&context, Tab::Plot, "Plot", script(&chart), &content).into_response())
 }
 
 /// The charts alone, for embedding.
-pub(super) async fn embed(visit: Visit, params: Params) -> Result<Response, ApiError> {
-    let (choice, chart) = match read(&visit, &params).await? {
+pub(super) async fn embed(context: PageContext, params: Params) -> Result<Response, ApiError> {
+    let (choice, chart) = match read(&context, &params).await? {
         Ok(found) => found,
-        Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("embed"))).into_response()),
+        Err(readable) => {
+            return Ok(Redirect::to(&readable.at(&context.at("embed"))).into_response());
+        }
     };
     let address =
-        format!("{}{}", visit.app.settings.public_url, params.only(&OWN).at(&visit.at("plot")));
+        format!("{}{}", context.app.settings.public_url, params.only(&OWN).at(&context.at("plot")));
     let content = html! {
-        h1 { a href=(address) target="_blank" rel="noopener" { bdi { (visit.project.name) } } }
+        h1 { a href=(address) target="_blank" rel="noopener" { bdi { (context.project.name) } } }
         @if chart.panels.is_empty() { p { (choice.nothing()) } } @else { (figures(&chart)?) }
     };
-    Ok(Page::embedded(&visit.project.name, script(&chart), &content).into_response())
+    Ok(Page::embedded(&context.project.name, script(&chart), &content).into_response())
 }
 
 /// HTML to copy.
-fn frame(visit: &Visit, embed: &str) -> String {
-    let address = format!("{}{embed}", visit.app.settings.public_url);
+fn frame(context: &PageContext, embed: &str) -> String {
+    let address = format!("{}{embed}", context.app.settings.public_url);
     let iframe =
-        html! { iframe src=(address) width="100%" height="420" title=(visit.project.name) {} };
+        html! { iframe src=(address) width="100%" height="420" title=(context.project.name) {} };
     iframe.into_string()
 }
 
@@ -93,10 +95,13 @@ fn script(chart: &Chart) -> &'static [Asset] {
 }
 
 /// The chart of a query, or the equivalent readable query.
-async fn read(visit: &Visit, params: &Params) -> Result<Result<(Choice, Chart), Params>, ApiError> {
+async fn read(
+    context: &PageContext,
+    params: &Params,
+) -> Result<Result<(Choice, Chart), Params>, ApiError> {
     let asked = params.clone();
     let range = Range::of(params)?;
-    let names = visit.names.clone();
+    let names = context.names.clone();
     let read = move |databases: &Databases, project: &Project| {
         if let Some(readable) = readable(databases, project, &asked)? {
             return Ok(Err(readable));
@@ -107,7 +112,7 @@ async fn read(visit: &Visit, params: &Params) -> Result<Result<(Choice, Chart), 
         let chart = Chart::new(project.name.clone(), &plot).first(LINES_MAX);
         Ok(Ok((choice, chart)))
     };
-    visit.read(read).await
+    context.read(read).await
 }
 
 /// The days shown.
@@ -126,7 +131,7 @@ impl Range {
                 Err(_) => {
                     let text: String = text.chars().take(40).collect();
                     Err(ApiError::bad_request(format!(
-                        "{text:?} is no day; write one as 2026-11-25"
+                        "invalid date {text:?}: expected one like 2026-11-25"
                     )))
                 }
             },
@@ -158,15 +163,15 @@ impl Range {
     }
 }
 
-fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
+fn filter(context: &PageContext, params: &Params, choice: &Choice) -> Markup {
     let several = |name: &str| params.all(name).count() > 1;
     let shown = |field: &str| if several(field) { None } else { params.get(field) };
     let branch = choice.branches.first().map(|it| it.as_str()).filter(|_| !several("branch"));
     html! {
-        form class="filter" method="get" action=(visit.at("plot")) role="search" {
-            (visit.select_branch(&choice.known, several("branch").then_some("several").or(choice.no_branch()), branch))
-            (visit.select_testbed(&choice.known, Some("all"), shown("testbed")))
-            (visit.select_measure(&choice.known, shown("measure")))
+        form class="filter" method="get" action=(context.at("plot")) role="search" {
+            (context.select_branch(&choice.known, several("branch").then_some("several").or(choice.no_branch()), branch))
+            (context.select_testbed(&choice.known, Some("all"), shown("testbed")))
+            (context.select_measure(&choice.known, shown("measure")))
             label class="wide" { span { "Benchmark" }
                 input type="search" name="benchmark" value=[shown("benchmark")]
                     placeholder="a name, or a glob: parse/*";
@@ -210,13 +215,13 @@ pub(super) fn figures(chart: &Chart) -> Result<Markup, ApiError> {
 }
 
 /// Reports of the charts, newest first. The script filters them by range.
-fn reports(visit: &Visit, chart: &Chart) -> Markup {
-    let forge = visit.project.url.as_deref();
+fn reports(context: &PageContext, chart: &Chart) -> Markup {
+    let forge = context.project.url.as_deref();
     let stamps: Vec<(usize, &Stamp)> = chart.stamps.iter().enumerate().rev().collect();
     let row = |(place, stamp): &(usize, &Stamp)| {
         html! {
             tr data-place=(place) {
-                td { a href={ (visit.at("reports/")) (stamp.report) } { (moment(stamp.time)) } }
+                td { a href={ (context.at("reports/")) (stamp.report) } { (moment(stamp.time)) } }
                 td { (commit(stamp.hash.as_deref(), forge)) }
                 td { (name(stamp.branch.as_str())) }
                 td { (name(stamp.testbed.as_str())) }
@@ -231,7 +236,7 @@ fn reports(visit: &Visit, chart: &Chart) -> Markup {
     html! {
         section id="range" {
             h2 { "Reports " span id="range-text" class="quiet" { (grouped(stamps.len())) } }
-            p id="range-links" class="actions" hidden { a id="range-compare" href=(visit.at("compare")) {
+            p id="range-links" class="actions" hidden { a id="range-compare" href=(context.at("compare")) {
                 "Compare the first with the last" } }
             div class="scroll" tabindex="0" role="region" aria-label="Reports" {
                 table id="range-first" { (head) tbody { @for stamp in first { (row(stamp)) } } }

@@ -9,15 +9,15 @@ use wingbeat_track::{
 };
 
 use super::{
+    components::{commit, moment, name},
     layout::Page,
     links::encoded,
-    parts::{commit, moment, name},
 };
 use crate::{
     ApiError, App,
     access::{Caller, Right},
     registry::{Kind, Project, Visibility},
-    storage::{Databases, StorageError},
+    storage::Databases,
 };
 
 /// Maximum alerts counted.
@@ -39,7 +39,7 @@ pub(super) async fn list(
 ) -> Result<Page, ApiError> {
     let looker = caller.clone();
     let read = app.storage.read(move |databases| {
-        let projects = databases.registry.projects().map_err(StorageError::from)?;
+        let projects = databases.registry.projects()?;
         let visible = projects.into_iter().filter(|project| looker.has(Right::Read, Some(project)));
         visible.map(|project| entry(databases, project)).collect::<Result<Vec<_>, ApiError>>()
     });
@@ -55,8 +55,8 @@ fn entry(databases: &Databases, project: Project) -> Result<Entry, ApiError> {
     let reports = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
     let newest = databases.results.reports(&reports, 1)?.pop();
     let stored = newest.as_ref().map(|report| report.branch.as_str()).unwrap_or_default();
-    let branch = databases.registry.thing_stored(project.id, Kind::Branch, stored);
-    let branch = branch.map_err(StorageError::from)?.map(|thing| thing.name);
+    let branch = databases.registry.entity_stored(project.id, Kind::Branch, stored);
+    let branch = branch?.map(|entity| entity.name);
     let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
     let alerts = databases.results.alerts(&active, ALERTS_MAX)?.len();
     Ok(Entry { project, newest, branch, alerts })
@@ -66,11 +66,11 @@ fn empty(app: &App, caller: &Caller) -> Markup {
     let url = &app.settings.public_url;
     html! {
         @if *caller == Caller::Anonymous {
-            p { "There is no project that everybody may see. " a href="/auth/login" { "Sign in" }
+            p { "There are no public projects. " a href="/auth/login" { "Sign in" }
                 " to see the others." }
         } @else {
-            p { "There is no project yet. The first results make one, by a "
-                a href="/console/account" { "key of yours" } ":" }
+            p { "There are no projects yet. The first upload creates one. It needs "
+                a href="/console/account" { "one of your keys" } ":" }
             pre { code {
                 "wingbeat run --host " (url) " --project NAME --key KEY cargo bench\n"
                 "bencher run --host " (url) " --project NAME --key KEY 'cargo bench'"

@@ -13,21 +13,21 @@ use wingbeat_track::{
 
 use super::{
     assets::Asset,
+    components::{Tone, commit, moment, outcome, percent},
     layout::{Page, Tab},
     links::Params,
-    parts::{Tone, commit, moment, outcome, percent},
-    visit::Visit,
+    page_context::PageContext,
 };
 use crate::{
     ApiError, access::Right, api::notices_of, registry::Kind, series, storage::StorageError,
 };
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Page, ApiError> {
     let uuid = Uuid::try_parse(&id).map_err(|_| absent(&id))?;
-    let read = visit.read(move |databases, project| {
+    let read = context.read(move |databases, project| {
         let found = databases.results.report(uuid)?;
         let report = found.filter(|it| it.project == project.stored).ok_or_else(|| absent(&id))?;
         let last = HistoryLimits { reports: 1, sampled_reports: 0 };
@@ -37,23 +37,23 @@ pub(super) async fn show(
     let (report, baseline, noticed) = read.await?;
     let rows = ReportRow::by_weight(&report, &[]);
     let content = html! {
-        h1 { (headline(&visit, &report, &rows)) }
-        (facts(&visit, &report, baseline.as_ref()))
-        (failures(&visit, &report))
+        h1 { (headline(&context, &report, &rows)) }
+        (facts(&context, &report, baseline.as_ref()))
+        (failures(&context, &report))
         (notices(&noticed))
-        (metrics(&visit, &report, &rows))
+        (metrics(&context, &report, &rows))
         (environment(&report, baseline.as_ref()))
         p class="quiet" {
-            a href={ "/v0/projects/" (visit.project.slug) "/reports/" (report.uuid) } { "As JSON" }
+            a href={ "/v0/projects/" (context.project.slug) "/reports/" (report.uuid) } { "As JSON" }
         }
-        (withdraw_form(&visit, &report))
+        (withdraw_form(&context, &report))
     };
-    let branch = visit.names.shown(Kind::Branch, report.branch.as_str());
+    let branch = context.names.shown(Kind::Branch, report.branch.as_str());
     let title = match &report.hash {
         Some(hash) => format!("{branch} at {}", short_hash(hash)),
         None => format!("Report on {branch}"),
     };
-    Ok(Page::of(&visit, Tab::Reports, &title, &[Asset::Table], &content))
+    Ok(Page::of(&context, Tab::Reports, &title, &[Asset::Table], &content))
 }
 
 pub(super) fn absent(id: &str) -> ApiError {
@@ -62,26 +62,26 @@ pub(super) fn absent(id: &str) -> ApiError {
 }
 
 /// The report in one line, as `wingbeat run` prints it, with current names.
-fn headline(visit: &Visit, report: &Report, rows: &[ReportRow<'_>]) -> String {
+fn headline(context: &PageContext, report: &Report, rows: &[ReportRow<'_>]) -> String {
     let text = verdict_of(report, rows, &|row| {
-        let benchmark = visit.names.shown(Kind::Benchmark, row.benchmark.name.as_str());
-        format!("{benchmark} {}", visit.names.measure(row.measure))
+        let benchmark = context.names.shown(Kind::Benchmark, row.benchmark.name.as_str());
+        format!("{benchmark} {}", context.names.measure(row.measure))
     });
     let mut chars = text.chars();
     chars.next().map(char::to_uppercase).into_iter().flatten().chain(chars).collect()
 }
 
-fn facts(visit: &Visit, report: &Report, baseline: Option<&PastReport>) -> Markup {
-    let forge = visit.project.url.as_deref();
+fn facts(context: &PageContext, report: &Report, baseline: Option<&PastReport>) -> Markup {
+    let forge = context.project.url.as_deref();
     html! {
         dl class="facts" {
-            div { dt { "Branch" } dd { (visit.branch(&report.branch)) } }
+            div { dt { "Branch" } dd { (context.branch(&report.branch)) } }
             div { dt { "Commit" } dd { (commit(report.hash.as_deref(), forge)) } }
-            div { dt { "Testbed" } dd { (visit.testbed(&report.testbed)) } }
+            div { dt { "Testbed" } dd { (context.testbed(&report.testbed)) } }
             div { dt { "Measured" } dd { (moment(report.start_time)) } }
             @if let Some(start) = &report.start_point {
                 div { dt { "Start point" } dd {
-                    (visit.branch(&start.branch)) " "
+                    (context.branch(&start.branch)) " "
                     @if start.hash.is_some() { (commit(start.hash.as_deref(), forge)) }
                     @if start.until.is_none() {
                         p class="quiet" { "It had no report on this testbed when this one came, so there was \
@@ -91,27 +91,27 @@ fn facts(visit: &Visit, report: &Report, baseline: Option<&PastReport>) -> Marku
             }
             @if let Some(baseline) = baseline {
                 div { dt { "Before it" } dd {
-                    a href={ (visit.at("reports/")) (baseline.uuid) } { (moment(baseline.start_time)) } " "
+                    a href={ (context.at("reports/")) (baseline.uuid) } { (moment(baseline.start_time)) } " "
                     (commit(baseline.hash.as_deref(), forge)) " · "
-                    a href={ (visit.at("compare/")) (baseline.uuid) ".." (report.uuid) } { "compare" }
+                    a href={ (context.at("compare/")) (baseline.uuid) ".." (report.uuid) } { "compare" }
                 } }
             }
             @if let Some(confirmed) = report.confirms {
                 div { dt { "Measured again" } dd {
-                    a href={ (visit.at("reports/")) (confirmed) } { "the alerts of this report" }
+                    a href={ (context.at("reports/")) (confirmed) } { "the alerts of this report" }
                 } }
             }
         }
     }
 }
 
-fn failures(visit: &Visit, report: &Report) -> Markup {
+fn failures(context: &PageContext, report: &Report) -> Markup {
     html! {
         @if report.failures().next().is_some() {
             section class="note" {
                 h2 { "Failed" }
                 ul { @for (_, failure) in report.failures() {
-                    li { (visit.benchmark(&failure.name)) ": " (failure.reason) }
+                    li { (context.benchmark(&failure.name)) ": " (failure.reason) }
                 } }
             }
         }
@@ -130,15 +130,15 @@ fn notices(noticed: &[Notice]) -> Markup {
     }
 }
 
-fn metrics(visit: &Visit, report: &Report, rows: &[ReportRow<'_>]) -> Markup {
+fn metrics(context: &PageContext, report: &Report, rows: &[ReportRow<'_>]) -> Markup {
     let loud = rows.iter().take_while(|row| row.is_loud()).count();
     let (loud, quiet) = rows.split_at(loud);
     html! {
-        @if !loud.is_empty() { (table(visit, report, loud)) }
+        @if !loud.is_empty() { (table(context, report, loud)) }
         @if !quiet.is_empty() {
             details open[loud.is_empty() && quiet.len() <= 200] {
                 summary { (summary(quiet)) }
-                (table(visit, report, quiet))
+                (table(context, report, quiet))
             }
         }
     }
@@ -163,7 +163,7 @@ fn summary(rows: &[ReportRow<'_>]) -> String {
     parts.join(", ")
 }
 
-fn table(visit: &Visit, report: &Report, rows: &[ReportRow<'_>]) -> Markup {
+fn table(context: &PageContext, report: &Report, rows: &[ReportRow<'_>]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Metrics" {
             table class="metrics stacked" data-sort="" {
@@ -176,13 +176,13 @@ fn table(visit: &Visit, report: &Report, rows: &[ReportRow<'_>]) -> Markup {
                         "Visible from"
                     }
                 } }
-                tbody { @for it in rows { (row(visit, report, it)) } }
+                tbody { @for it in rows { (row(context, report, it)) } }
             }
         }
     }
 }
 
-fn row(visit: &Visit, report: &Report, row: &ReportRow<'_>) -> Markup {
+fn row(context: &PageContext, report: &Report, row: &ReportRow<'_>) -> Markup {
     let ReportRow { measure, metric, verdict, .. } = row;
     let benchmark = &row.benchmark.name;
     let change = verdict.and_then(|it| it.change);
@@ -197,14 +197,14 @@ fn row(visit: &Visit, report: &Report, row: &ReportRow<'_>) -> Markup {
         .and("testbed", report.testbed.as_str())
         .and("benchmark", benchmark.as_str())
         .and("measure", measure.slug.as_str())
-        .at(&visit.at("plot"));
+        .at(&context.at("plot"));
     html! {
         tr {
             th scope="row" id=(benchmark.as_str()) {
-                a href=(plot) { (visit.benchmark(benchmark)) }
+                a href=(plot) { (context.benchmark(benchmark)) }
                 @if report.iterations.len() > 1 { span class="quiet" { " #" (row.iteration + 1) } }
             }
-            td { (visit.measure(measure)) }
+            td { (context.measure(measure)) }
             td class="number" data-value=(metric.value) { (row.value_text()) }
             td class="number" data-value=[row.baseline()] { (row.baseline_text()) }
             td class="number" data-value=[change.map(|it| it.relative)] {
@@ -213,7 +213,7 @@ fn row(visit: &Visit, report: &Report, row: &ReportRow<'_>) -> Markup {
             td class="number" { (row.interval_text()) }
             td {
                 @if let Some(alert) = row.alert {
-                    a href={ (visit.at("alerts/")) (alert.uuid) } { (outcome(row.outcome())) }
+                    a href={ (context.at("alerts/")) (alert.uuid) } { (outcome(row.outcome())) }
                     @if alert.status != AlertStatus::Active { span class="quiet" { " " (alert.status) } }
                 } @else { (outcome(row.outcome())) }
                 @if is_found || row.outcome() == Outcome::TooNoisy {
@@ -256,13 +256,13 @@ fn environment(report: &Report, baseline: Option<&PastReport>) -> Markup {
 const REASON_MAX: usize = 1000;
 
 /// The form that withdraws the report, for users with the right.
-fn withdraw_form(visit: &Visit, report: &Report) -> Markup {
+fn withdraw_form(context: &PageContext, report: &Report) -> Markup {
     html! {
-        @if visit.may(Right::Manage) {
+        @if context.may(Right::Manage) {
             details {
                 summary { "Delete this report" }
                 form class="settle" method="post"
-                    action=(visit.at(format_args!("reports/{}/withdraw", report.uuid))) {
+                    action=(context.at(format_args!("reports/{}/withdraw", report.uuid))) {
                     label class="wide" { span { "Reason (optional)" }
                         input name="reason" maxlength=(REASON_MAX) autocomplete="off"
                             placeholder="measured on a busy machine";
@@ -285,14 +285,14 @@ pub(super) struct Fields {
 }
 
 pub(super) async fn withdraw(
-    visit: Visit,
+    context: PageContext,
     Path((_, id)): Path<(String, String)>,
     Form(fields): Form<Fields>,
 ) -> Result<Redirect, ApiError> {
     let uuid = Uuid::try_parse(&id).map_err(|_| absent(&id))?;
     let reason: String = fields.reason.trim().chars().take(REASON_MAX).collect();
-    let project = visit.project.stored.clone();
-    let write = visit.write(move |databases| {
+    let project = context.project.stored.clone();
+    let write = context.write(move |databases| {
         let results = &mut databases.results;
         let is_its = results.report(uuid)?.is_some_and(|report| report.project == project);
         let reason = (!reason.is_empty()).then_some(reason);
@@ -302,6 +302,6 @@ pub(super) async fn withdraw(
     if !write.await? {
         return Err(absent(&id));
     }
-    series::touch(&visit.app, visit.project.id);
-    Ok(Redirect::to(&visit.at("reports?deleted=yes")))
+    series::touch(&context.app, context.project.id);
+    Ok(Redirect::to(&context.at("reports?deleted=yes")))
 }

@@ -8,10 +8,10 @@ use wingbeat_track::{
 };
 
 use super::{
+    components::{Part, commit, moment},
     layout::{Page, Tab},
     links::Params,
-    parts::{Part, commit, moment},
-    visit::Visit,
+    page_context::PageContext,
 };
 use crate::ApiError;
 
@@ -21,9 +21,9 @@ const ROWS: usize = 50;
 /// Maximum reports listed.
 const REPORTS_MAX: usize = 10_000;
 
-pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError> {
+pub(super) async fn list(context: PageContext, params: Params) -> Result<Page, ApiError> {
     let asked = params.clone();
-    let read = visit.read(move |databases, project| {
+    let read = context.read(move |databases, project| {
         let known = databases.results.known(&project.stored)?;
         let branch = asked.get("branch").and_then(|name| BranchName::new(name).ok());
         let testbed = asked.get("testbed").and_then(|name| TestbedName::new(name).ok());
@@ -32,31 +32,34 @@ pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError>
         Ok((known, databases.results.reports(&filter, REPORTS_MAX)?))
     });
     let (known, reports) = read.await?;
-    let path = visit.at("reports");
+    let path = context.at("reports");
     let part = Part::of(&params, reports.len(), ROWS);
     let content = html! {
         h1 { "Reports" }
         @if params.get("deleted").is_some() { p class="note good" role="status" { "The report was deleted." } }
-        (filter(&visit, &path, &params, &known))
-        @if reports.is_empty() { p { "There is no report here." } } @else {
-            (table(&visit, part.take(&reports)))
+        (filter(&context, &path, &params, &known))
+        @if reports.is_empty() { p { "There are no reports." } } @else {
+            (table(&context, part.take(&reports)))
             (part.links(&params, &path))
         }
     };
-    Ok(Page::of(&visit, Tab::Reports, "Reports", &[], &content))
+    Ok(Page::of(&context, Tab::Reports, "Reports", &[], &content))
 }
 
-fn filter(visit: &Visit, path: &str, params: &Params, known: &Known) -> Markup {
+fn filter(context: &PageContext, path: &str, params: &Params, known: &Known) -> Markup {
     html! {
         form class="filter" method="get" action=(path) role="search" {
-            (visit.select_branch(known, Some("all"), params.get("branch")))
-            (visit.select_testbed(known, Some("all"), params.get("testbed")))
+            (context.select_branch(known, Some("all"), params.get("branch")))
+            (context.select_testbed(known, Some("all"), params.get("testbed")))
             button { "Show" }
         }
     }
 }
 
-pub(super) fn table<'a>(visit: &Visit, reports: impl Iterator<Item = &'a ReportSummary>) -> Markup {
+pub(super) fn table<'a>(
+    context: &PageContext,
+    reports: impl Iterator<Item = &'a ReportSummary>,
+) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Reports" {
             table class="reports stacked" {
@@ -64,23 +67,24 @@ pub(super) fn table<'a>(visit: &Visit, reports: impl Iterator<Item = &'a ReportS
                     th { "Report" } th { "Branch" } th { "Commit" } th { "Testbed" }
                     th class="number" { "Metrics" } th { "Alerts" } th {}
                 } }
-                tbody { @for report in reports { (line(visit, report)) } }
+                tbody { @for report in reports { (line(context, report)) } }
             }
         }
     }
 }
 
-fn line(visit: &Visit, report: &ReportSummary) -> Markup {
+fn line(context: &PageContext, report: &ReportSummary) -> Markup {
     let settled = report.alerts - report.active_alerts.min(report.alerts);
-    let compare = Params::default().with("after", report.uuid.to_string()).at(&visit.at("compare"));
+    let compare =
+        Params::default().with("after", report.uuid.to_string()).at(&context.at("compare"));
     html! {
         tr {
             th scope="row" {
-                a href={ (visit.at("reports/")) (report.uuid) } { (moment(report.start_time)) }
+                a href={ (context.at("reports/")) (report.uuid) } { (moment(report.start_time)) }
             }
-            td { (visit.branch(&report.branch)) }
-            td { (commit(report.hash.as_deref(), visit.project.url.as_deref())) }
-            td { (visit.testbed(&report.testbed)) }
+            td { (context.branch(&report.branch)) }
+            td { (commit(report.hash.as_deref(), context.project.url.as_deref())) }
+            td { (context.testbed(&report.testbed)) }
             td class="number" { (grouped(report.metrics)) }
             td {
                 @if report.active_alerts > 0 {

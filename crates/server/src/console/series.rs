@@ -1,58 +1,66 @@
 //! The table of all series, a project's first page.
 
+use std::collections::{HashMap, HashSet};
+
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
 use uuid::Uuid;
 use wingbeat_text::{grouped, plural};
+use wingbeat_track::{
+    model::{AlertStatus, BenchmarkName, BranchName, Slug, TestbedName},
+    store::{AlertFilter, PlotQuery, ReportFilter},
+};
 
 use super::{
     assets::Asset,
-    data::{
-        choice::{Choice, readable},
-        series::{self, Alerts, SeriesRow},
-    },
+    choice::{Choice, readable},
+    components::{Part, Tone, commit, day, kept, percent, sortable, spark},
     layout::{Page, Tab},
     links::{Params, encoded},
-    parts::{Part, Tone, commit, day, kept, percent, sortable},
+    page_context::PageContext,
     pins,
-    spark::spark,
-    visit::Visit,
 };
-use crate::{ApiError, names::Names, registry::Kind};
+use crate::{
+    ApiError,
+    names::Names,
+    registry::{Kind, Project, SeriesRow},
+    series,
+    storage::Databases,
+};
 
 /// Rows per page.
 const ROWS: usize = 200;
 
 /// The page, or a redirect from one of the client's plot addresses.
-pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiError> {
+pub(super) async fn show(context: PageContext, params: Params) -> Result<Response, ApiError> {
     let asked = params.clone();
-    let names = visit.names.clone();
-    let read = visit.read(move |databases, project| {
+    let names = context.names.clone();
+    let read = context.read(move |databases, project| {
         if let Some(readable) = readable(databases, project, &asked)? {
             return Ok(Err(readable));
         }
         let choice = Choice::of(databases, project, &asked, &names)?;
-        let rows = series::rows(databases, project, &choice)?;
+        let rows = rows(databases, project, &choice)?;
         let alerts = Alerts::read(databases, project)?;
         Ok(Ok((choice, rows, alerts, pins::first(databases, project)?)))
     });
     let (choice, mut rows, alerts, pinned) = match read.await? {
         Ok(found) => found,
-        Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("plot"))).into_response()),
+        Err(readable) => return Ok(Redirect::to(&readable.at(&context.at("plot"))).into_response()),
     };
     let total = rows.len();
     if params.get("changed").is_some() {
         rows.retain(|row| row.last_change_point.as_ref().is_some_and(|change| change.is_recent));
     }
-    let sorted = sort(&mut rows, &params, &visit.names);
+    let sorted = sort(&mut rows, &params, &context.names);
     let content = html! {
         h1 { "Series" }
-        (pins::links(&visit, &pinned))
-        (filter(&visit, &params, &choice))
-        @if rows.is_empty() { (empty(&visit, &params, &choice, total)) }
-        @else { (table(&visit, &params, (&rows, &alerts), (sorted.0.as_str(), sorted.1))) }
+        (pins::links(&context, &pinned))
+        (filter(&context, &params, &choice))
+        @if rows.is_empty() { (empty(&context, &params, &choice, total)) }
+        @else { (table(&context, &params, (&rows, &alerts), (sorted.0.as_str(), sorted.1))) }
     };
-    Ok(Page::of(&visit, Tab::Series, "Series", &[Asset::Table], &content).into_response())
+    Ok(Page::of(&context, Tab::Series, "Series", &[Asset::Table], &content).into_response())
 }
 
 /// Sorts rows as the query asks; returns the key, and whether the order is descending.
@@ -81,13 +89,13 @@ fn sort(rows: &mut [SeriesRow], params: &Params, names: &Names) -> (String, bool
     (key.to_owned(), is_descending)
 }
 
-fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
+fn filter(context: &PageContext, params: &Params, choice: &Choice) -> Markup {
     let own = ["branch", "testbed", "measure", "benchmark", "changed", "page"];
     html! {
-        form class="filter" method="get" action=(visit.base) role="search" {
-            (visit.select_branch(&choice.known, choice.no_branch(), choice.branches.first().map(|it| it.as_str())))
-            (visit.select_testbed(&choice.known, Some("all"), params.get("testbed")))
-            (visit.select_measure(&choice.known, params.get("measure")))
+        form class="filter" method="get" action=(context.base) role="search" {
+            (context.select_branch(&choice.known, choice.no_branch(), choice.branches.first().map(|it| it.as_str())))
+            (context.select_testbed(&choice.known, Some("all"), params.get("testbed")))
+            (context.select_measure(&choice.known, params.get("measure")))
             label class="wide" { span { "Benchmark" }
                 input type="search" name="benchmark" value=[params.get("benchmark")]
                     placeholder="a name, or a glob: parse/*";
@@ -102,30 +110,31 @@ fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
     }
 }
 
-fn empty(visit: &Visit, params: &Params, choice: &Choice, total: usize) -> Markup {
+fn empty(context: &PageContext, params: &Params, choice: &Choice, total: usize) -> Markup {
     html! {
         @if params.get("changed").is_some() && total > 0 {
             p { "None of the " (plural(total, "series")) " changed its level in the last 30 days." }
         } @else if params.iter().next().is_some() {
-            p { (choice.nothing()) " " a href=(visit.base) { "Show all" } }
+            p { (choice.nothing()) " " a href=(context.base) { "Show all" } }
         } @else {
-            p { "There are no results yet. They come with " code { "bencher run" } " or "
+            p { "There are no results yet. Upload some with " code { "bencher run" } " or "
                 code { "wingbeat run --host" } "." }
         }
     }
 }
 
 fn table(
-    visit: &Visit,
+    context: &PageContext,
     params: &Params,
     (rows, alerts): (&[SeriesRow], &Alerts),
     sorted: (&str, bool),
 ) -> Markup {
     let has_testbeds = rows.iter().any(|row| row.testbed != rows[0].testbed);
     let part = Part::of(params, rows.len(), ROWS);
-    let head = |text, key, is_number| sortable(text, key, (params, &visit.base), sorted, is_number);
+    let head =
+        |text, key, is_number| sortable(text, key, (params, &context.base), sorted, is_number);
     let plot_all =
-        params.only(&["branch", "testbed", "measure", "benchmark"]).at(&visit.at("plot"));
+        params.only(&["branch", "testbed", "measure", "benchmark"]).at(&context.at("plot"));
     html! {
         p class="quiet" { (grouped(rows.len())) " series · " a href=(plot_all) { "plot them" } }
         div class="scroll" tabindex="0" role="region" aria-label="Series" {
@@ -139,38 +148,38 @@ fn table(
                     th { "Trend" }
                     (head("Last change of level", "step", true))
                 } }
-                tbody { @for row in part.take(rows) { (line(visit, row, alerts.of(row), has_testbeds)) } }
+                tbody { @for row in part.take(rows) { (line(context, row, alerts.of(row), has_testbeds)) } }
             }
         }
-        (part.links(params, &visit.base))
+        (part.links(params, &context.base))
     }
 }
 
-fn line(visit: &Visit, row: &SeriesRow, alert: Option<Uuid>, has_testbeds: bool) -> Markup {
+fn line(context: &PageContext, row: &SeriesRow, alert: Option<Uuid>, has_testbeds: bool) -> Markup {
     let SeriesRow { benchmark, measure, newest, .. } = row;
     let plot = Params::default()
         .and("branch", row.branch.as_str())
         .and("testbed", row.testbed.as_str())
         .and("benchmark", benchmark.as_str())
         .and("measure", measure.slug.as_str())
-        .at(&visit.at("plot"));
+        .at(&context.at("plot"));
     // A change is good or bad only if the level changed, not if the noise was high.
     let change = row.last_change_point.as_ref();
     let recent = change.filter(|change| change.is_recent).and_then(|change| change.relative);
     let tone = recent.map_or(Tone::Neutral, |relative| Tone::of(relative, measure));
-    let forge = visit.project.url.as_deref();
+    let forge = context.project.url.as_deref();
     html! {
         tr {
             th scope="row" {
-                a href=(plot) { (visit.benchmark(benchmark)) }
+                a href=(plot) { (context.benchmark(benchmark)) }
                 @if let Some(alert) = alert {
-                    " " a class="tag bad" href={ (visit.at("alerts/")) (alert) } { "alert" }
+                    " " a class="tag bad" href={ (context.at("alerts/")) (alert) } { "alert" }
                 }
             }
-            td { (visit.measure(measure)) }
-            @if has_testbeds { td { (visit.testbed(&row.testbed)) } }
+            td { (context.measure(measure)) }
+            @if has_testbeds { td { (context.testbed(&row.testbed)) } }
             td class="number" data-value=(newest.value) {
-                a href={ (visit.at("reports/")) (newest.report) "#" (encoded(benchmark.as_str())) } {
+                a href={ (context.at("reports/")) (newest.report) "#" (encoded(benchmark.as_str())) } {
                     (measure.ladder().format(newest.value))
                 }
             }
@@ -180,12 +189,73 @@ fn line(visit: &Visit, row: &SeriesRow, alert: Option<Uuid>, has_testbeds: bool)
                 @let tone = change.relative.map_or(Tone::Neutral, |it| Tone::of(it, measure));
                 td data-value=(change.time.unix_timestamp()) {
                     (percent(change.relative, tone)) " "
-                    a href={ (visit.at("reports/")) (change.report) } { (day(change.time)) } " "
+                    a href={ (context.at("reports/")) (change.report) } { (day(change.time)) } " "
                     (commit(change.hash.as_deref(), forge))
                 }
             } @else if alert.is_some() {
                 td class="quiet" title="A level counts as new once several reports have it" { "too new to tell" }
             } @else { td class="quiet" { "none" } }
         }
+    }
+}
+
+/// Maximum newest reports considered.
+const REPORTS_MAX: usize = 1000;
+
+/// All series of a selection.
+pub(super) fn rows(
+    databases: &Databases,
+    project: &Project,
+    choice: &Choice,
+) -> Result<Vec<SeriesRow>, ApiError> {
+    if choice.missing.is_some() {
+        return Ok(Vec::new());
+    }
+    if let Some(mut rows) = series::kept(databases, project, &choice.branches)? {
+        let benchmarks: HashSet<_> = choice.benchmarks.iter().collect();
+        rows.retain(|row| {
+            (choice.testbeds.is_empty() || choice.testbeds.contains(&row.testbed))
+                && (choice.measures.is_empty() || choice.measures.contains(&row.measure.slug))
+                && (benchmarks.is_empty() || benchmarks.contains(&row.benchmark))
+        });
+        return Ok(rows);
+    }
+    // The first report of a branch has just arrived.
+    let query = PlotQuery {
+        branches: choice.branches.clone(),
+        testbeds: choice.testbeds.clone(),
+        benchmarks: choice.benchmarks.clone(),
+        measures: choice.measures.clone(),
+        reports_max: REPORTS_MAX,
+        ..PlotQuery::of(project.stored.clone())
+    };
+    let plot = databases.results.plot(&query)?;
+    Ok(plot.series.iter().filter_map(|one| series::row(&plot, one)).collect())
+}
+
+/// The newest active alert of each series with any.
+#[derive(Debug, Default)]
+pub(super) struct Alerts(HashMap<(BranchName, TestbedName, BenchmarkName, Slug), Uuid>);
+
+/// Maximum alerts read.
+const ALERTS_MAX: usize = 1000;
+
+impl Alerts {
+    pub(super) fn read(databases: &Databases, project: &Project) -> Result<Self, ApiError> {
+        let reports =
+            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+        let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+        // Newest first, and the last insertion wins.
+        let alerts = databases.results.alerts(&active, ALERTS_MAX)?.into_iter().rev();
+        let by_series = alerts.map(|it| {
+            ((it.branch, it.testbed, it.alert.benchmark, it.measure.slug), it.alert.uuid)
+        });
+        Ok(Self(by_series.collect()))
+    }
+
+    pub(super) fn of(&self, row: &SeriesRow) -> Option<Uuid> {
+        let SeriesRow { branch, testbed, benchmark, measure, .. } = row;
+        let key = (branch.clone(), testbed.clone(), benchmark.clone(), measure.slug.clone());
+        self.0.get(&key).copied()
     }
 }

@@ -9,24 +9,23 @@ use wingbeat_track::model::ProjectName;
 use super::{
     layout::{Page, Tab},
     links::Params,
-    visit::Visit,
+    page_context::PageContext,
 };
 use crate::{
     ApiError,
     access::Right,
     registry::{ProjectChange, Visibility},
-    storage::StorageError,
 };
 
-pub(super) async fn show(visit: Visit, params: Params) -> Result<Page, ApiError> {
-    let project = &visit.project;
+pub(super) async fn show(context: PageContext, params: Params) -> Result<Page, ApiError> {
+    let project = &context.project;
     let is_public = project.visibility == Visibility::Public;
-    let badge = format!("{}/perf/{}/badge.svg", visit.app.settings.public_url, project.slug);
-    let page = format!("{}/perf/{}", visit.app.settings.public_url, project.slug);
+    let badge = format!("{}/perf/{}/badge.svg", context.app.settings.public_url, project.slug);
+    let page = format!("{}/perf/{}", context.app.settings.public_url, project.slug);
     let content = html! {
         h1 { "Settings" }
         @if params.get("saved").is_some() { p class="note good" role="status" { "Saved." } }
-        form class="fields" method="post" action=(visit.at("settings")) {
+        form class="fields" method="post" action=(context.at("settings")) {
             label { span { "Name" }
                 input name="name" value=(project.name) required maxlength="64" autocomplete="off";
             }
@@ -54,25 +53,25 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Page, ApiError>
             p { button { "Save" } }
         }
         h2 { "Keys and members" }
-        p { a href=(visit.at("keys")) { "Keys of this project" } " let CI send results. "
-            @if visit.may(Right::Admin) { a href="/console/users" { "Users" } " of this server read and change it." }
+        p { a href=(context.at("keys")) { "Keys of this project" } " let CI send results. "
+            @if context.may(Right::Admin) { a href="/console/users" { "Users" } " of this server read and change it." }
         }
         h2 { "Badge" }
-        p { img src={ (visit.at("badge.svg")) } alt="Badge of this project"; }
+        p { img src={ (context.at("badge.svg")) } alt="Badge of this project"; }
         pre { code { "[![benchmarks](" (badge) ")](" (page) ")" } }
         p class="hint" { "With " code { "?benchmark=NAME&measure=NAME" } " it shows the newest value." }
-        @if visit.may(Right::Admin) { (deletion(&visit)) }
+        @if context.may(Right::Admin) { (deletion(&context)) }
     };
-    Ok(Page::of(&visit, Tab::Settings, "Settings", &[], &content))
+    Ok(Page::of(&context, Tab::Settings, "Settings", &[], &content))
 }
 
 /// The form that deletes the project, for users with the right.
-fn deletion(visit: &Visit) -> Markup {
-    let slug = visit.project.slug.as_str();
+fn deletion(context: &PageContext) -> Markup {
+    let slug = context.project.slug.as_str();
     html! {
         details {
             summary { "Delete this project" }
-            form class="settle" method="post" action=(visit.at("delete")) {
+            form class="settle" method="post" action=(context.at("delete")) {
                 label class="wide" { span { "Type " code { (slug) } " to delete it" }
                     input name="slug" required autocomplete="off" autocapitalize="off" spellcheck="false";
                 }
@@ -93,21 +92,21 @@ pub(super) struct Confirmation {
 }
 
 pub(super) async fn delete(
-    visit: Visit,
+    context: PageContext,
     Form(confirmation): Form<Confirmation>,
 ) -> Result<Redirect, ApiError> {
-    let slug = visit.project.slug.as_str();
+    let slug = context.project.slug.as_str();
     if confirmation.slug.trim() != slug {
         return Err(ApiError::bad_request(format!(
             "nothing was deleted: to delete the project, type {slug}"
         )));
     }
-    let project = visit.project.id;
-    let write = visit.write(move |databases| {
+    let project = context.project.id;
+    let write = context.write(move |databases| {
         databases.delete_project(project, "its project was deleted in the console")
     });
     write.await?;
-    visit.app.forget_profiles(visit.project.uuid).await;
+    context.app.forget_profiles(context.project.uuid).await;
     Ok(Redirect::to("/"))
 }
 
@@ -122,7 +121,10 @@ pub(super) struct Fields {
     judges_by_default: Option<String>,
 }
 
-pub(super) async fn save(visit: Visit, Form(form): Form<Fields>) -> Result<Redirect, ApiError> {
+pub(super) async fn save(
+    context: PageContext,
+    Form(form): Form<Fields>,
+) -> Result<Redirect, ApiError> {
     let name = ProjectName::new(form.name.trim())
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
     let url = form.url.trim().to_owned();
@@ -138,13 +140,13 @@ pub(super) async fn save(visit: Visit, Form(form): Form<Fields>) -> Result<Redir
         visibility: Some(form.visibility),
         judges_by_default: Some(form.judges_by_default.is_some()),
     };
-    let project = visit.project.id;
-    let write = visit.write(move |databases| {
+    let project = context.project.id;
+    let write = context.write(move |databases| {
         let now = OffsetDateTime::now_utc();
-        databases.registry.change_project(project, &change, now).map_err(StorageError::from)
+        databases.registry.change_project(project, &change, now)
     });
     match write.await? {
-        Some(_) => Ok(Redirect::to(&visit.at("settings?saved=yes"))),
+        Some(_) => Ok(Redirect::to(&context.at("settings?saved=yes"))),
         None => Err(ApiError::not_found("the project was deleted meanwhile")),
     }
 }

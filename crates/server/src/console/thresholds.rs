@@ -13,20 +13,19 @@ use wingbeat_text::grouped;
 use wingbeat_track::model::{ThresholdModel, threshold::Test};
 
 use super::{
+    components::{moment, name, select},
     failure::sentence,
     layout::{Page, Tab},
     links::Params,
-    parts::{moment, name, select},
-    visit::Visit,
+    page_context::PageContext,
 };
 use crate::{
     ApiError,
     access::Right,
     names::Names,
     registry::{
-        Kind, Model, Registry, RegistryError, Thing, ThingFilter, Threshold, ThresholdFilter,
+        Entity, EntityFilter, Kind, Model, Registry, RegistryError, Threshold, ThresholdFilter,
     },
-    storage::StorageError,
 };
 
 /// Maximum names offered per kind.
@@ -43,8 +42,8 @@ struct Named {
 impl Named {
     fn of(registry: &Registry, names: &Names, threshold: Threshold) -> Result<Self, RegistryError> {
         let name = |row: i64| {
-            let thing = registry.thing_of_row(row)?;
-            let name = thing.map(|it| names.shown(it.kind, &it.stored).into_owned());
+            let entity = registry.entity_of_row(row)?;
+            let name = entity.map(|it| names.shown(it.kind, &it.stored).into_owned());
             Ok::<_, RegistryError>(name.unwrap_or_default())
         };
         Ok(Self {
@@ -56,32 +55,32 @@ impl Named {
     }
 }
 
-pub(super) async fn list(visit: Visit) -> Result<Page, ApiError> {
-    let names = visit.names.clone();
-    let read = visit.read(move |databases, project| {
+pub(super) async fn list(context: PageContext) -> Result<Page, ApiError> {
+    let names = context.names.clone();
+    let read = context.read(move |databases, project| {
         let registry = &databases.registry;
         let all = registry.thresholds(project.id, ThresholdFilter::default());
-        let all = all.map_err(StorageError::from)?;
+        let all = all?;
         let named = all.into_iter().map(|it| Named::of(registry, &names, it));
-        Ok(named.collect::<Result<Vec<_>, _>>().map_err(StorageError::from)?)
+        Ok(named.collect::<Result<Vec<_>, _>>()?)
     });
     let thresholds = read.await?;
     let content = html! {
         h1 { "Thresholds" }
-        @if visit.project.judges_by_default {
+        @if context.project.judges_by_default {
             p { "A measure without a threshold is judged by " code { "auto" }
                 ", which learns from the history how noisy it is." }
         } @else { p { "A measure without a threshold is not judged." } }
-        @if visit.may(Right::Write) {
-            p class="actions" { a class="button" href=(visit.at("thresholds/add")) { "Add a threshold" } }
+        @if context.may(Right::Write) {
+            p class="actions" { a class="button" href=(context.at("thresholds/add")) { "Add a threshold" } }
         }
         @if thresholds.is_empty() { p class="quiet" { "There is none." } }
-        @else { (table(&visit, &thresholds)) }
+        @else { (table(&context, &thresholds)) }
     };
-    Ok(Page::of(&visit, Tab::Thresholds, "Thresholds", &[], &content))
+    Ok(Page::of(&context, Tab::Thresholds, "Thresholds", &[], &content))
 }
 
-fn table(visit: &Visit, thresholds: &[Named]) -> Markup {
+fn table(context: &PageContext, thresholds: &[Named]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Thresholds" {
             table {
@@ -89,7 +88,7 @@ fn table(visit: &Visit, thresholds: &[Named]) -> Markup {
                 tbody { @for Named { threshold, branch, testbed, measure } in thresholds {
                     tr {
                         th scope="row" {
-                            a href={ (visit.at("thresholds/")) (threshold.uuid) } { (name(measure)) }
+                            a href={ (context.at("thresholds/")) (threshold.uuid) } { (name(measure)) }
                         }
                         td { (name(branch)) }
                         td { (name(testbed)) }
@@ -116,7 +115,7 @@ fn words(model: &ThresholdModel) -> String {
     parts.join(", ")
 }
 
-pub(super) async fn add(visit: Visit, params: Params) -> Result<Page, ApiError> {
+pub(super) async fn add(context: PageContext, params: Params) -> Result<Page, ApiError> {
     let given = |name: &str| params.get(name).unwrap_or_default().to_owned();
     let chosen = Fields {
         measure: given("measure"),
@@ -124,33 +123,37 @@ pub(super) async fn add(visit: Visit, params: Params) -> Result<Page, ApiError> 
         testbed: given("testbed"),
         ..Fields::of(&ThresholdModel::default())
     };
-    form(&visit, &chosen, None).await
+    form(&context, &chosen, None).await
 }
 
 /// The form that adds a threshold, with previous input and its error.
-async fn form(visit: &Visit, filled: &Fields, problem: Option<ApiError>) -> Result<Page, ApiError> {
-    let read = visit.read(|databases, project| {
+async fn form(
+    context: &PageContext,
+    filled: &Fields,
+    problem: Option<ApiError>,
+) -> Result<Page, ApiError> {
+    let read = context.read(|databases, project| {
         let of = |kind| {
-            let filter = ThingFilter { limit: OFFERED, ..ThingFilter::default() };
-            let found = databases.registry.things(project.id, kind, &filter);
-            Ok::<Vec<Thing>, ApiError>(found.map_err(StorageError::from)?.0)
+            let filter = EntityFilter { limit: OFFERED, ..EntityFilter::default() };
+            let found = databases.registry.entities(project.id, kind, &filter);
+            Ok::<Vec<Entity>, ApiError>(found?.0)
         };
         Ok([of(Kind::Measure)?, of(Kind::Branch)?, of(Kind::Testbed)?])
     });
     let [measures, branches, testbeds] = read.await?;
-    let choices = |label: &str, field: &str, things: &[Thing], chosen: &str| {
-        let all = things
+    let choices = |label: &str, field: &str, entities: &[Entity], chosen: &str| {
+        let all = entities
             .iter()
-            .map(|thing| (thing.name.as_str(), visit.names.shown(thing.kind, &thing.stored)));
+            .map(|entity| (entity.name.as_str(), context.names.shown(entity.kind, &entity.stored)));
         select(label, field, None, all, Some(chosen))
     };
     let content = html! {
         h1 { "Add a threshold" }
         @if measures.is_empty() || branches.is_empty() || testbeds.is_empty() {
-            p { "A threshold is about names of results, and there are no results yet." }
+            p { "There are no results yet, and so no names to choose from." }
         } @else {
             (refusal(problem.as_ref()))
-            form class="fields" method="post" action=(visit.at("thresholds")) {
+            form class="fields" method="post" action=(context.at("thresholds")) {
                 (choices("Measure", "measure", &measures, &filled.measure))
                 (choices("Branch", "branch", &branches, &filled.branch))
                 (choices("Testbed", "testbed", &testbeds, &filled.testbed))
@@ -159,7 +162,7 @@ async fn form(visit: &Visit, filled: &Fields, problem: Option<ApiError>) -> Resu
             }
         }
     };
-    let page = Page::of(visit, Tab::Thresholds, "Add a threshold", &[], &content);
+    let page = Page::of(context, Tab::Thresholds, "Add a threshold", &[], &content);
     Ok(match problem {
         Some(problem) => page.status(problem.status),
         None => page,
@@ -197,27 +200,27 @@ fn fields(filled: &Fields) -> Markup {
 }
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Page, ApiError> {
     let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
-    one(&visit, uuid, None).await
+    one(&context, uuid, None).await
 }
 
 /// A threshold, with rejected input.
 async fn one(
-    visit: &Visit,
+    context: &PageContext,
     uuid: Uuid,
     refused: Option<(Fields, ApiError)>,
 ) -> Result<Page, ApiError> {
-    let names = visit.names.clone();
-    let read = visit.read(move |databases, project| {
+    let names = context.names.clone();
+    let read = context.read(move |databases, project| {
         let registry = &databases.registry;
-        let found = registry.threshold(project.id, uuid).map_err(StorageError::from)?;
-        Ok(Named::of(registry, &names, found.ok_or_else(absent)?).map_err(StorageError::from)?)
+        let found = registry.threshold(project.id, uuid)?;
+        Ok(Named::of(registry, &names, found.ok_or_else(absent)?)?)
     });
     let Named { threshold, branch, testbed, measure } = read.await?;
-    let place = visit.at(format_args!("thresholds/{uuid}"));
+    let place = context.at(format_args!("thresholds/{uuid}"));
     let settings = threshold.model().map(|model| model.settings).unwrap_or_default();
     let (filled, problem) = refused.unzip();
     let content = html! {
@@ -229,7 +232,7 @@ async fn one(
                 (threshold.model().map_or_else(|| "nothing".to_owned(), |it| words(&it.settings)))
             } }
         }
-        @if visit.may(Right::Write) {
+        @if context.may(Right::Write) {
             (refusal(problem.as_ref()))
             form class="fields" method="post" action=(place) {
                 (fields(&filled.unwrap_or_else(|| Fields::of(&settings))))
@@ -237,13 +240,14 @@ async fn one(
             }
         }
         (earlier(&threshold.models))
-        @if visit.may(Right::Manage) {
+        @if context.may(Right::Manage) {
             form method="post" action={ (place) "/remove" } {
                 button { "Remove this threshold" }
             }
         }
     };
-    let page = Page::of(visit, Tab::Thresholds, &format!("Threshold of {measure}"), &[], &content);
+    let page =
+        Page::of(context, Tab::Thresholds, &format!("Threshold of {measure}"), &[], &content);
     Ok(match problem {
         Some(problem) => page.status(problem.status),
         None => page,
@@ -300,7 +304,7 @@ impl Fields {
     }
 
     fn model(&self) -> Result<ThresholdModel, ApiError> {
-        let days: Option<f64> = number("the oldest value", &self.window_days)?;
+        let days: Option<f64> = number("age of the oldest value", &self.window_days)?;
         let test: Test = self.test.parse().map_err(
             |error: wingbeat_track::model::threshold::ThresholdError| {
                 ApiError::bad_request(error.to_string())
@@ -308,11 +312,11 @@ impl Fields {
         )?;
         let model = ThresholdModel {
             test,
-            min_sample_size: number("the least number of reports", &self.min_sample_size)?,
-            max_sample_size: number("the values of history", &self.max_sample_size)?,
+            min_sample_size: number("minimum number of reports", &self.min_sample_size)?,
+            max_sample_size: number("maximum number of values", &self.max_sample_size)?,
             window: days.map(|days| (days * 86_400.0) as u32),
-            lower_boundary: number("the lower boundary", &self.lower_boundary)?,
-            upper_boundary: number("the upper boundary", &self.upper_boundary)?,
+            lower_boundary: number("lower boundary", &self.lower_boundary)?,
+            upper_boundary: number("upper boundary", &self.upper_boundary)?,
         };
         model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         Ok(model)
@@ -327,23 +331,24 @@ fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<Option<T>, Api
     }
     let shown: String = text.chars().take(40).collect();
     let wrong = |_| {
-        ApiError::bad_request(format!(
-            "{what} is {shown:?}, which is no number; leave it empty for none"
-        ))
+        ApiError::bad_request(format!("invalid {what} {shown:?}: expected a number, or nothing"))
     };
     text.parse().map(Some).map_err(wrong)
 }
 
-pub(super) async fn create(visit: Visit, Form(filled): Form<Fields>) -> Result<Response, ApiError> {
+pub(super) async fn create(
+    context: PageContext,
+    Form(filled): Form<Fields>,
+) -> Result<Response, ApiError> {
     let model = match filled.model() {
         Ok(model) => model,
-        Err(problem) => return Ok(form(&visit, &filled, Some(problem)).await?.into_response()),
+        Err(problem) => return Ok(form(&context, &filled, Some(problem)).await?.into_response()),
     };
-    let project = visit.project.id;
-    let write = visit.write(move |databases| {
+    let project = context.project.id;
+    let write = context.write(move |databases| {
         let registry = &databases.registry;
         let row =
-            |kind, name: &str| registry.thing(project, kind, name).map(|it| it.map(|it| it.id));
+            |kind, name: &str| registry.entity(project, kind, name).map(|it| it.map(|it| it.id));
         let (branch, testbed) =
             (row(Kind::Branch, &filled.branch)?, row(Kind::Testbed, &filled.testbed)?);
         let (Some(branch), Some(testbed), Some(measure)) =
@@ -356,7 +361,7 @@ pub(super) async fn create(visit: Visit, Form(filled): Form<Fields>) -> Result<R
     });
     match write.await? {
         Some(threshold) => {
-            let place = visit.at(format_args!("thresholds/{}", threshold.uuid));
+            let place = context.at(format_args!("thresholds/{}", threshold.uuid));
             Ok(Redirect::to(&place).into_response())
         }
         None => Err(ApiError::bad_request(
@@ -366,33 +371,33 @@ pub(super) async fn create(visit: Visit, Form(filled): Form<Fields>) -> Result<R
 }
 
 pub(super) async fn change(
-    visit: Visit,
+    context: PageContext,
     Path((_, uuid)): Path<(String, Uuid)>,
     Form(filled): Form<Fields>,
 ) -> Result<Response, ApiError> {
     let model = match filled.model() {
         Ok(model) => model,
         Err(problem) => {
-            return Ok(one(&visit, uuid, Some((filled, problem))).await?.into_response());
+            return Ok(one(&context, uuid, Some((filled, problem))).await?.into_response());
         }
     };
-    let project = visit.project.id;
-    let write = visit.write(move |databases| {
+    let project = context.project.id;
+    let write = context.write(move |databases| {
         let registry = &databases.registry;
         let Some(known) = registry.threshold(project, uuid)? else { return Ok(None) };
         let place = (known.branch, known.testbed, known.measure);
         registry.set_threshold(project, place, Some(&model), OffsetDateTime::now_utc())
     });
     write.await?.ok_or_else(absent)?;
-    Ok(Redirect::to(&visit.at(format_args!("thresholds/{uuid}"))).into_response())
+    Ok(Redirect::to(&context.at(format_args!("thresholds/{uuid}"))).into_response())
 }
 
 pub(super) async fn remove(
-    visit: Visit,
+    context: PageContext,
     Path((_, uuid)): Path<(String, Uuid)>,
 ) -> Result<Redirect, ApiError> {
-    let project = visit.project.id;
-    let write = visit.write(move |databases| {
+    let project = context.project.id;
+    let write = context.write(move |databases| {
         let registry = &databases.registry;
         match registry.threshold(project, uuid)? {
             Some(known) => registry.delete_threshold(known.id).map(Some),
@@ -400,7 +405,7 @@ pub(super) async fn remove(
         }
     });
     write.await?.ok_or_else(absent)?;
-    Ok(Redirect::to(&visit.at("thresholds")))
+    Ok(Redirect::to(&context.at("thresholds")))
 }
 
 #[cfg(test)]

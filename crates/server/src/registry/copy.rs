@@ -69,7 +69,7 @@ const TABLES: [Table; 13] = [
     numbered("audit", "id, time_ns, who, what"),
 ];
 
-/// The only table whose rows reference things and have no ID.
+/// The only table whose rows reference entities and have no ID.
 const STARTS: Table = Table {
     name: "branch_start",
     columns: "branch, start, hash, max_versions, is_reset",
@@ -191,7 +191,8 @@ mod tests {
 
     use super::*;
     use crate::registry::{
-        Kind, NewThing, NewUser, PlotSettings, Role, Start, tests::now, tests::on_both_with_project,
+        Kind, NewEntity, NewUser, PlotSettings, Role, Start, tests::now,
+        tests::on_both_with_project,
     };
 
     /// Tables derived from the results.
@@ -202,8 +203,8 @@ mod tests {
         let user = NewUser { name: "a".into(), email: "a@b".into(), role: Role::Admin };
         let user = registry.create_user(&user, now()).expect("written").expect("made").id;
         let row = |kind| {
-            let new = NewThing { name: "ä\0b", slug: None, units: None };
-            registry.create_thing(project, kind, &new, now()).expect("written").expect("made").id
+            let new = NewEntity { name: "ä\0b", slug: None, units: None };
+            registry.create_entity(project, kind, &new, now()).expect("written").expect("made").id
         };
         let place = (row(Kind::Branch), row(Kind::Testbed), row(Kind::Measure));
         let model = ThresholdModel::new(Test::Percentage).within(None, Some(0.1));

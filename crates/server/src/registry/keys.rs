@@ -128,12 +128,9 @@ impl Registry {
 
     /// All keys of a user or project, by name.
     pub fn keys(&self, owner: KeyOwner) -> Result<Vec<Key>, RegistryError> {
-        let list = || {
-            let (condition, id) = owner.condition();
-            let sql = format!("SELECT {COLUMNS} WHERE {condition} ORDER BY key.name, key.id");
-            self.connection.prepare(&sql)?.query_map([id], key)?.collect::<SqlResult<Vec<_>>>()
-        };
-        list().map_err(self.error("listing keys"))
+        let (condition, id) = owner.condition();
+        let sql = format!("SELECT {COLUMNS} WHERE {condition} ORDER BY key.name, key.id");
+        self.rows("listing keys", &sql, [id], key)
     }
 
     /// A key of a user or project.

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_sql::{Connection, OptionalExtension as _, Result as SqlResult, Row, params};
 
-use super::{Registry, RegistryError, Time, things::escaped};
+use super::{Registry, RegistryError, Time, entities::escaped};
 
 /// Settings of a plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub struct PinnedPlot {
     pub id: i64,
     pub uuid: Uuid,
     pub settings: PlotSettings,
-    /// Rows of things, in order.
-    pub things: Vec<i64>,
+    /// Rows of entities, in order.
+    pub entities: Vec<i64>,
     pub created: OffsetDateTime,
     pub modified: OffsetDateTime,
 }
@@ -75,7 +75,7 @@ impl Registry {
             let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_map(values, plot)?;
             let found: SqlResult<Vec<_>> =
-                found.map(|it| with_things(&self.connection, it?)).collect();
+                found.map(|it| with_entities(&self.connection, it?)).collect();
             Ok((found?, count.unsigned_abs()))
         };
         list().map_err(self.error("listing plots"))
@@ -87,7 +87,7 @@ impl Registry {
             let sql = format!("SELECT {COLUMNS} FROM plot WHERE project = ?1 AND uuid = ?2");
             let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_row(params![project, uuid], plot).optional()?;
-            found.map(|it| with_things(&self.connection, it)).transpose()
+            found.map(|it| with_entities(&self.connection, it)).transpose()
         };
         find().map_err(self.error("looking for a plot"))
     }
@@ -97,14 +97,13 @@ impl Registry {
         &self,
         project: i64,
         settings: &PlotSettings,
-        things: &[i64],
+        entities: &[i64],
         index: Option<u8>,
         now: OffsetDateTime,
     ) -> Result<Uuid, RegistryError> {
-        let create = || {
-            let transaction = self.connection.writing()?;
+        self.write("pinning a plot", |db| {
             let uuid = Uuid::now_v7();
-            let id: i64 = transaction.query_row(
+            let id: i64 = db.query_row(
                 "INSERT INTO plot (uuid, project, position, title, lower_value, upper_value,
                      lower_boundary, upper_boundary, x_axis, y_axis, window_s, created_ns, modified_ns)
                  VALUES (?1, ?2, -1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)
@@ -124,17 +123,15 @@ impl Registry {
                 ],
                 |row| row.get(0),
             )?;
-            for (position, thing) in (0_i64..).zip(things) {
-                transaction.execute(
+            for (position, thing) in (0_i64..).zip(entities) {
+                db.execute(
                     "INSERT INTO plot_thing (plot, position, thing) VALUES (?1, ?2, ?3)",
                     params![id, position, thing],
                 )?;
             }
-            place(&transaction, project, id, index.map_or(usize::MAX, usize::from))?;
-            transaction.commit()?;
+            place(db, project, id, index.map_or(usize::MAX, usize::from))?;
             Ok(uuid)
-        };
-        create().map_err(self.error("pinning a plot"))
+        })
     }
 
     /// Changes a plot's settings and index.
@@ -145,26 +142,21 @@ impl Registry {
         index: Option<u8>,
         now: OffsetDateTime,
     ) -> Result<(), RegistryError> {
-        let change = || {
-            let transaction = self.connection.writing()?;
-            transaction.execute(
+        self.write("changing a plot", |db| {
+            db.execute(
                 "UPDATE plot SET title = ?2, window_s = ?3, modified_ns = ?4 WHERE id = ?1",
                 params![plot.id, plot.settings.title, plot.settings.window_s, Time(now)],
             )?;
             if let Some(index) = index {
-                place(&transaction, project, plot.id, index.into())?;
+                place(db, project, plot.id, index.into())?;
             }
-            transaction.commit()
-        };
-        change().map_err(self.error("changing a plot"))
+            Ok(())
+        })
     }
 
     /// Deletes a plot.
     pub fn delete_plot(&self, id: i64) -> Result<(), RegistryError> {
-        self.connection
-            .execute("DELETE FROM plot WHERE id = ?1", [id])
-            .map(drop)
-            .map_err(self.error("deleting a plot"))
+        self.execute("deleting a plot", "DELETE FROM plot WHERE id = ?1", [id])
     }
 }
 
@@ -195,15 +187,15 @@ fn plot(row: &Row<'_>) -> SqlResult<PinnedPlot> {
             y_axis: row.get("y_axis")?,
             window_s: row.get("window_s")?,
         },
-        things: Vec::new(),
+        entities: Vec::new(),
         created: row.get::<_, Time>("created_ns")?.0,
         modified: row.get::<_, Time>("modified_ns")?.0,
     })
 }
 
-fn with_things(db: &Connection, plot: PinnedPlot) -> SqlResult<PinnedPlot> {
+fn with_entities(db: &Connection, plot: PinnedPlot) -> SqlResult<PinnedPlot> {
     let sql = "SELECT thing FROM plot_thing WHERE plot = ?1 ORDER BY position";
     let mut statement = db.prepare(sql)?;
-    let things = statement.query_map([plot.id], |row| row.get(0))?;
-    Ok(PinnedPlot { things: things.collect::<SqlResult<_>>()?, ..plot })
+    let entities = statement.query_map([plot.id], |row| row.get(0))?;
+    Ok(PinnedPlot { entities: entities.collect::<SqlResult<_>>()?, ..plot })
 }

@@ -72,11 +72,8 @@ impl Visibility {
 impl Registry {
     /// All projects, by name.
     pub fn projects(&self) -> Result<Vec<Project>, RegistryError> {
-        let list = || {
-            let sql = format!("SELECT {COLUMNS} FROM project ORDER BY name, id");
-            self.connection.prepare(&sql)?.query_map([], project)?.collect::<SqlResult<Vec<_>>>()
-        };
-        list().map_err(self.error("listing projects"))
+        let sql = format!("SELECT {COLUMNS} FROM project ORDER BY name, id");
+        self.rows("listing projects", &sql, [], project)
     }
 
     /// The project with this UUID, slug or name, in this order.
@@ -111,18 +108,17 @@ impl Registry {
         new: &NewProject,
         now: OffsetDateTime,
     ) -> Result<Project, RegistryError> {
-        let create = || {
-            let transaction = self.connection.writing()?;
+        self.write("making a project", |db| {
             let wanted = new.slug.clone().unwrap_or_else(|| Slug::of(new.name.as_str()));
             let is_free = |column: &str, text: &str| {
                 let sql = format!("SELECT 1 FROM project WHERE {column} = ?1");
-                Ok(!transaction.prepare(&sql)?.exists([text])?)
+                Ok(!db.prepare(&sql)?.exists([text])?)
             };
             let slug = free(wanted.as_str(), "-", |text| is_free("slug", text))?;
             // A renamed project keeps its name in the results.
             let stored = free(new.name.as_str(), " ", |text| is_free("stored", text))?;
             let uuid = Uuid::now_v7();
-            transaction.execute(
+            db.execute(
                 "INSERT INTO project (uuid, stored, name, slug, url, visibility, created_ns, modified_ns)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
                 params![
@@ -135,10 +131,8 @@ impl Registry {
                     Time(now)
                 ],
             )?;
-            transaction.commit()?;
             self.project_by("uuid = ?1", uuid)?.ok_or(Error::NoRow)
-        };
-        create().map_err(self.error("making a project"))
+        })
     }
 
     /// Changes a project. `None` if the row does not exist, or the new slug is taken.
@@ -148,12 +142,11 @@ impl Registry {
         change: &ProjectChange,
         now: OffsetDateTime,
     ) -> Result<Option<Project>, RegistryError> {
-        let apply = || {
-            let transaction = self.connection.writing()?;
+        self.write("changing a project", |db| {
             let Some(mut project) = self.project_by("id = ?1", id)? else { return Ok(None) };
             if let Some(slug) = &change.slug {
                 let taken = "SELECT 1 FROM project WHERE slug = ?1 AND id <> ?2";
-                if transaction.prepare(taken)?.exists(params![slug.as_str(), id])? {
+                if db.prepare(taken)?.exists(params![slug.as_str(), id])? {
                     return Ok(None);
                 }
                 project.slug = slug.clone();
@@ -168,7 +161,7 @@ impl Registry {
             project.judges_by_default =
                 change.judges_by_default.unwrap_or(project.judges_by_default);
             project.modified = now;
-            transaction.execute(
+            db.execute(
                 "UPDATE project SET name = ?2, slug = ?3, url = ?4, visibility = ?5,
                      judges_by_default = ?6, modified_ns = ?7 WHERE id = ?1",
                 params![
@@ -181,24 +174,17 @@ impl Registry {
                     Time(now)
                 ],
             )?;
-            transaction.commit()?;
             Ok(Some(project))
-        };
-        apply().map_err(self.error("changing a project"))
+        })
     }
-}
 
-impl Registry {
     /// Deletes a project with all its data in the registry.
     pub fn delete_project(&self, id: i64) -> Result<(), RegistryError> {
-        let delete = || {
-            let transaction = self.connection.writing()?;
-            transaction.execute("DELETE FROM threshold WHERE project = ?1", [id])?;
-            transaction.execute("DELETE FROM report WHERE project = ?1", [id])?;
-            transaction.execute("DELETE FROM project WHERE id = ?1", [id])?;
-            transaction.commit()
-        };
-        delete().map_err(self.error("deleting a project"))
+        self.write("deleting a project", |db| {
+            db.execute("DELETE FROM threshold WHERE project = ?1", [id])?;
+            db.execute("DELETE FROM report WHERE project = ?1", [id])?;
+            db.execute("DELETE FROM project WHERE id = ?1", [id]).map(drop)
+        })
     }
 }
 

@@ -82,23 +82,15 @@ impl Registry {
 
     /// Stores the notices from judging a report: a JSON list.
     pub fn set_notices(&self, uuid: Uuid, notices: &str) -> Result<(), RegistryError> {
-        let set = || {
-            self.connection
-                .prepare("UPDATE report SET notices = ?2 WHERE uuid = ?1")?
-                .execute(params![uuid, notices])
-        };
-        set().map(drop).map_err(self.error("keeping the notices of a report"))
+        let sql = "UPDATE report SET notices = ?2 WHERE uuid = ?1";
+        self.execute("keeping the notices of a report", sql, params![uuid, notices])
     }
 
     /// Notices of a report, if any.
     pub fn notices(&self, uuid: Uuid) -> Result<Option<String>, RegistryError> {
-        let get = || {
-            self.connection
-                .prepare("SELECT notices FROM report WHERE uuid = ?1")?
-                .query_row([uuid], |row| row.get::<_, Option<String>>(0))
-                .optional()
-        };
-        get().map(Option::flatten).map_err(self.error("reading the notices of a report"))
+        let sql = "SELECT notices FROM report WHERE uuid = ?1";
+        let found = self.row("reading the notices of a report", sql, [uuid], |row| row.get(0));
+        found.map(Option::flatten)
     }
 
     /// The report with this UUID.
@@ -114,13 +106,8 @@ impl Registry {
 
     /// All reports of a project.
     pub fn reports_of(&self, project: i64) -> Result<Vec<Uuid>, RegistryError> {
-        let list = || {
-            self.connection
-                .prepare("SELECT uuid FROM report WHERE project = ?1")?
-                .query_map([project], |row| row.get(0))?
-                .collect::<SqlResult<Vec<_>>>()
-        };
-        list().map_err(self.error("listing reports"))
+        let sql = "SELECT uuid FROM report WHERE project = ?1";
+        self.rows("listing reports", sql, [project], |row| row.get(0))
     }
 
     /// Decodes a metric's UUID to its report and index. `None` if the UUID is invalid.

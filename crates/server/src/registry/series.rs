@@ -47,20 +47,14 @@ pub struct LastChange {
 impl Registry {
     /// The reports from which the rows were derived, by branch and testbed.
     pub fn series_states(&self, project: i64) -> Result<Vec<Stretch>, RegistryError> {
-        let list = || {
-            let sql = "SELECT branch, testbed, state FROM series_state WHERE project = ?1";
-            self.connection
-                .prepare(sql)?
-                .query_map([project], |row| {
-                    Ok(Stretch {
-                        branch: parsed(row, "branch")?,
-                        testbed: parsed(row, "testbed")?,
-                        state: row.get("state")?,
-                    })
-                })?
-                .collect::<SqlResult<Vec<_>>>()
-        };
-        list().map_err(self.error("listing series"))
+        let sql = "SELECT branch, testbed, state FROM series_state WHERE project = ?1";
+        self.rows("listing series", sql, [project], |row| {
+            Ok(Stretch {
+                branch: parsed(row, "branch")?,
+                testbed: parsed(row, "testbed")?,
+                state: row.get("state")?,
+            })
+        })
     }
 
     /// Rows of some branches of a project; of all branches if none is given.
@@ -69,35 +63,24 @@ impl Registry {
         project: i64,
         branches: &[BranchName],
     ) -> Result<Vec<SeriesRow>, RegistryError> {
-        let list = || {
-            let of_branch = "SELECT * FROM series WHERE project = ?1 AND branch = ?2";
-            let mut found = Vec::new();
-            for branch in branches {
-                let mut statement = self.connection.prepare(of_branch)?;
-                for one in statement.query_map(params![project, branch.as_str()], series)? {
-                    found.push(one?);
-                }
-            }
-            if branches.is_empty() {
-                let all = "SELECT * FROM series WHERE project = ?1";
-                for one in self.connection.prepare(all)?.query_map([project], series)? {
-                    found.push(one?);
-                }
-            }
-            Ok(found)
-        };
-        list().map_err(self.error("listing series"))
+        let doing = "listing series";
+        if branches.is_empty() {
+            let all = "SELECT * FROM series WHERE project = ?1";
+            return self.rows(doing, all, [project], series);
+        }
+        let of_branch = "SELECT * FROM series WHERE project = ?1 AND branch = ?2";
+        let mut found = Vec::new();
+        for branch in branches {
+            let values = params![project, branch.as_str()];
+            found.extend(self.rows(doing, of_branch, values, series)?);
+        }
+        Ok(found)
     }
 
     /// Measures with series in the project.
     pub fn series_measures(&self, project: i64) -> Result<Vec<Slug>, RegistryError> {
-        let list = || {
-            let sql = "SELECT DISTINCT slug FROM series WHERE project = ?1";
-            let mut statement = self.connection.prepare(sql)?;
-            let rows = statement.query_map([project], |row| parsed(row, "slug"))?;
-            rows.collect::<SqlResult<_>>()
-        };
-        list().map_err(self.error("listing measures"))
+        let sql = "SELECT DISTINCT slug FROM series WHERE project = ?1";
+        self.rows("listing measures", sql, [project], |row| parsed(row, "slug"))
     }
 
     /// Replaces the rows of a branch and testbed. An empty list deletes them.
@@ -107,30 +90,23 @@ impl Registry {
         stretch: &Stretch,
         rows: &[SeriesRow],
     ) -> Result<(), RegistryError> {
-        let set = || {
-            let transaction = self.connection.writing()?;
+        self.write("keeping series", |db| {
             let place = params![project, stretch.branch.as_str(), stretch.testbed.as_str()];
             for table in ["series", "series_state"] {
                 let sql = format!(
                     "DELETE FROM {table} WHERE project = ?1 AND branch = ?2 AND testbed = ?3"
                 );
-                transaction.prepare(&sql)?.execute(place)?;
+                db.execute(&sql, place)?;
             }
-            insert(&transaction, project, rows)?;
+            insert(db, project, rows)?;
             if !rows.is_empty() {
                 let sql = "INSERT INTO series_state (project, branch, testbed, state)
                            VALUES (?1, ?2, ?3, ?4)";
                 let (branch, testbed) = (stretch.branch.as_str(), stretch.testbed.as_str());
-                transaction.prepare(sql)?.execute(params![
-                    project,
-                    branch,
-                    testbed,
-                    stretch.state
-                ])?;
+                db.execute(sql, params![project, branch, testbed, stretch.state])?;
             }
-            transaction.commit()
-        };
-        set().map_err(self.error("keeping series"))
+            Ok(())
+        })
     }
 }
 

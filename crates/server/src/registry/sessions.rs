@@ -1,10 +1,11 @@
-//! Sessions of signed-in browsers.
+//! Secrets of users that expire: sessions of signed-in browsers, and single-use links to set a password. Stores only
+//! their SHA-256.
 
 use time::OffsetDateTime;
-use wingbeat_sql::{OptionalExtension as _, params};
+use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, params};
 
 use super::{
-    Digest, Registry, RegistryError, Time, User,
+    Digest, NewUser, Registry, RegistryError, Time, User, UserRefusal,
     users::{COLUMNS, user},
 };
 
@@ -16,6 +17,14 @@ pub struct Session {
     pub expires: OffsetDateTime,
 }
 
+/// The recipient of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Invite {
+    /// The holder becomes the first admin.
+    FirstAdmin,
+    User(Box<User>),
+}
+
 impl Registry {
     /// Stores a session, and deletes expired ones.
     pub fn create_session(
@@ -25,16 +34,11 @@ impl Registry {
         now: OffsetDateTime,
         expires: OffsetDateTime,
     ) -> Result<(), RegistryError> {
-        let create = || {
-            let transaction = self.connection.writing()?;
-            transaction.execute("DELETE FROM session WHERE expires_ns <= ?1", [Time(now)])?;
-            transaction.execute(
-                "INSERT INTO session (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
-                params![hash.as_slice(), user, Time(now), Time(expires)],
-            )?;
-            transaction.commit()
-        };
-        create().map_err(self.error("keeping a session"))
+        self.write("keeping a session", |db| {
+            db.execute("DELETE FROM session WHERE expires_ns <= ?1", [Time(now)])?;
+            let sql = "INSERT INTO session (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)";
+            db.execute(sql, params![hash.as_slice(), user, Time(now), Time(expires)]).map(drop)
+        })
     }
 
     /// The session of a cookie, unless it has expired or its user is locked.
@@ -43,24 +47,19 @@ impl Registry {
         hash: &Digest,
         now: OffsetDateTime,
     ) -> Result<Option<Session>, RegistryError> {
-        let find = || {
-            let sql = format!(
-                "SELECT {COLUMNS}, session.created_ns AS begun_ns, session.expires_ns
-                 FROM session JOIN \"user\" ON \"user\".id = session.\"user\"
-                 WHERE session.hash = ?1 AND session.expires_ns > ?2 AND \"user\".is_locked = 0"
-            );
-            self.connection
-                .prepare(&sql)?
-                .query_row(params![hash.as_slice(), Time(now)], |row| {
-                    Ok(Session {
-                        user: user(row)?,
-                        created: row.get::<_, Time>("begun_ns")?.0,
-                        expires: row.get::<_, Time>("expires_ns")?.0,
-                    })
-                })
-                .optional()
-        };
-        find().map_err(self.error("looking for a session"))
+        let sql = format!(
+            "SELECT {COLUMNS}, session.created_ns AS begun_ns, session.expires_ns
+             FROM session JOIN \"user\" ON \"user\".id = session.\"user\"
+             WHERE session.hash = ?1 AND session.expires_ns > ?2 AND \"user\".is_locked = 0"
+        );
+        let values = params![hash.as_slice(), Time(now)];
+        self.row("looking for a session", &sql, values, |row| {
+            Ok(Session {
+                user: user(row)?,
+                created: row.get::<_, Time>("begun_ns")?.0,
+                expires: row.get::<_, Time>("expires_ns")?.0,
+            })
+        })
     }
 
     /// Extends a session; never shortens it.
@@ -70,21 +69,88 @@ impl Registry {
         expires: OffsetDateTime,
     ) -> Result<(), RegistryError> {
         let sql = "UPDATE session SET expires_ns = ?2 WHERE hash = ?1 AND expires_ns < ?2";
-        let extend = || self.connection.execute(sql, params![hash.as_slice(), Time(expires)]);
-        extend().map(drop).map_err(self.error("extending a session"))
+        self.execute("extending a session", sql, params![hash.as_slice(), Time(expires)])
     }
 
     /// Ends a session.
     pub fn end_session(&self, hash: &Digest) -> Result<(), RegistryError> {
         let sql = "DELETE FROM session WHERE hash = ?1";
-        let end = || self.connection.execute(sql, [hash.as_slice()]);
-        end().map(drop).map_err(self.error("ending a session"))
+        self.execute("ending a session", sql, [hash.as_slice()])
     }
 
     /// Ends all sessions of a user.
     pub fn end_sessions(&self, user: i64) -> Result<(), RegistryError> {
-        let end = || self.connection.execute("DELETE FROM session WHERE \"user\" = ?1", [user]);
-        end().map(drop).map_err(self.error("ending sessions"))
+        self.execute("ending sessions", "DELETE FROM session WHERE \"user\" = ?1", [user])
+    }
+
+    /// Stores a link for a user, or for the first admin. Invalidates earlier links for the same.
+    pub fn create_invite(
+        &self,
+        user: Option<i64>,
+        hash: &Digest,
+        now: OffsetDateTime,
+        expires: OffsetDateTime,
+    ) -> Result<(), RegistryError> {
+        self.write("keeping an invitation", |db| {
+            db.execute("DELETE FROM invite WHERE \"user\" IS NOT DISTINCT FROM ?1", [user])?;
+            let sql = "INSERT INTO invite (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)";
+            db.execute(sql, params![hash.as_slice(), user, Time(now), Time(expires)]).map(drop)
+        })
+    }
+
+    /// Resolves a link, if valid.
+    pub fn invite(
+        &self,
+        hash: &Digest,
+        now: OffsetDateTime,
+    ) -> Result<Option<Invite>, RegistryError> {
+        self.find_invite(hash, now).map_err(self.error("looking for an invitation"))
+    }
+
+    fn find_invite(&self, hash: &Digest, now: OffsetDateTime) -> SqlResult<Option<Invite>> {
+        let sql = "SELECT \"user\" FROM invite WHERE hash = ?1 AND expires_ns > ?2";
+        let found = self
+            .connection
+            .prepare(sql)?
+            .query_row(params![hash.as_slice(), Time(now)], |row| row.get::<_, Option<i64>>(0))
+            .optional()?;
+        match found {
+            None => Ok(None),
+            Some(None) => {
+                let has_users = self.any_user()?;
+                // An old link must not create a second admin.
+                Ok((!has_users).then_some(Invite::FirstAdmin))
+            }
+            Some(Some(id)) => {
+                let sql = format!("SELECT {COLUMNS} FROM \"user\" WHERE id = ?1");
+                let user = self.connection.prepare(&sql)?.query_row([id], user)?;
+                Ok((!user.is_locked).then(|| Invite::User(Box::new(user))))
+            }
+        }
+    }
+
+    /// Redeems a link: sets the password of its user, or creates `admin` as the first admin. `None` if the link is
+    /// invalid or expired.
+    pub fn accept_invite(
+        &self,
+        hash: &Digest,
+        admin: Option<&NewUser>,
+        password: &str,
+        now: OffsetDateTime,
+    ) -> Result<Option<Result<User, UserRefusal>>, RegistryError> {
+        self.write("accepting an invitation", |db| {
+            let accepted = match (self.find_invite(hash, now)?, admin) {
+                (Some(Invite::User(user)), _) => *user,
+                (Some(Invite::FirstAdmin), Some(admin)) => match self.insert_user(admin, now)? {
+                    Ok(user) => user,
+                    Err(refusal) => return Ok(Some(Err(refusal))),
+                },
+                _ => return Ok(None),
+            };
+            self.write_password(accepted.id, password, now)?;
+            db.execute("DELETE FROM invite WHERE hash = ?1", [hash.as_slice()])?;
+            Ok(Some(Ok(User { has_password: true, ..accepted })))
+        })
     }
 }
 
@@ -93,8 +159,7 @@ mod tests {
     use time::Duration;
 
     use super::*;
-    use crate::registry::tests::on_both;
-    use crate::registry::{NewUser, Role};
+    use crate::registry::{Role, tests::on_both};
 
     #[test]
     fn sessions_end_in_time_and_with_a_lock() {
@@ -123,6 +188,52 @@ mod tests {
             check(Duration::ZERO, false);
             registry.set_locked(user.id, false, now).expect("written").expect("unlocked");
             check(Duration::ZERO, false);
+        });
+    }
+
+    #[test]
+    fn the_first_link_makes_one_admin() {
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let later = now + Duration::hours(1);
+            let admin = |name: &str| NewUser {
+                name: name.to_owned(),
+                email: format!("{name}@example.org"),
+                role: Role::Admin,
+            };
+            registry.create_invite(None, &[1; 32], now, later).expect("written");
+            registry.create_invite(None, &[2; 32], now, later).expect("written");
+            let check = |hash: Digest, now, expected: Option<Invite>| {
+                assert_eq!(registry.invite(&hash, now).expect("read"), expected);
+            };
+            check([1; 32], now, None);
+            check([2; 32], later, None);
+            check([2; 32], now, Some(Invite::FirstAdmin));
+            let accept =
+                |hash: Digest| registry.accept_invite(&hash, Some(&admin("ada")), "hash", now);
+            let made = accept([2; 32]).expect("written").expect("good").expect("made");
+            assert_eq!((made.role, made.has_password), (Role::Admin, true));
+            assert_eq!(accept([2; 32]).expect("written"), None);
+            registry.create_invite(None, &[3; 32], now, later).expect("written");
+            check([3; 32], now, None);
+        });
+    }
+
+    #[test]
+    fn a_reset_ends_sessions_and_works_once() {
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let later = now + Duration::hours(1);
+            let new =
+                NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
+            let user = registry.create_user(&new, now).expect("written").expect("made");
+            registry.create_session(&[9; 32], user.id, now, later).expect("written");
+            registry.create_invite(Some(user.id), &[1; 32], now, later).expect("written");
+            let accept = || registry.accept_invite(&[1; 32], None, "hash", now).expect("written");
+            assert!(accept().is_some());
+            assert_eq!(registry.password_hash(user.id).expect("read").as_deref(), Some("hash"));
+            assert!(registry.session(&[9; 32], now).expect("read").is_none());
+            assert!(accept().is_none());
         });
     }
 }

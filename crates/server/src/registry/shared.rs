@@ -1,6 +1,6 @@
 //! Coordination of several servers on one database: write lock, log position, and public URL.
 
-use wingbeat_sql::{OptionalExtension as _, PostgresUrl, params};
+use wingbeat_sql::PostgresUrl;
 
 use super::{Registry, RegistryError};
 use crate::storage::Position;
@@ -78,14 +78,12 @@ impl Registry {
     pub(crate) fn set_public_url(&self, url: &str) -> Result<(), RegistryError> {
         let sql = "INSERT INTO setting (name, value) VALUES ('public_url', ?1)
                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        let keep = || self.connection.execute(sql, params![url]);
-        keep().map(drop).map_err(self.error("storing its public URL"))
+        self.execute("storing its public URL", sql, [url])
     }
 
     /// Public URL of the server that started last.
     pub(crate) fn public_url(&self) -> Result<Option<String>, RegistryError> {
         let sql = "SELECT value FROM setting WHERE name = 'public_url'";
-        let read = || self.connection.query_row(sql, [], |row| row.get(0)).optional();
-        read().map_err(self.error("reading its public URL"))
+        self.row("reading its public URL", sql, [], |row| row.get(0))
     }
 }

@@ -13,7 +13,7 @@ pub struct Threshold {
     /// Row.
     pub id: i64,
     pub uuid: Uuid,
-    /// Rows of things.
+    /// Rows of entities.
     pub branch: i64,
     pub testbed: i64,
     pub measure: i64,
@@ -32,7 +32,7 @@ pub struct Model {
     pub replaced: Option<OffsetDateTime>,
 }
 
-/// Filter of thresholds, by rows of things. `None` matches all.
+/// Filter of thresholds, by rows of entities. `None` matches all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThresholdFilter {
     pub branch: Option<i64>,
@@ -98,10 +98,7 @@ impl Registry {
         settings: Option<&ThresholdModel>,
         now: OffsetDateTime,
     ) -> Result<Option<Threshold>, RegistryError> {
-        let set = || {
-            let own =
-                self.connection.is_autocommit().then(|| self.connection.writing()).transpose()?;
-            let db = &self.connection;
+        self.write("keeping a threshold", |db| {
             let sql = format!("{SELECT} WHERE branch = ?1 AND testbed = ?2 AND measure = ?3");
             let find = || {
                 let mut statement = db.prepare(&sql)?;
@@ -132,21 +129,13 @@ impl Registry {
             if known.model().map(|model| &model.settings) != settings {
                 replace(db, known.id, settings, now)?;
             }
-            let after = find()?;
-            if let Some(transaction) = own {
-                transaction.commit()?;
-            }
-            Ok(after)
-        };
-        set().map_err(self.error("keeping a threshold"))
+            find()
+        })
     }
 
     /// Deletes a threshold with all its models.
     pub fn delete_threshold(&self, id: i64) -> Result<(), RegistryError> {
-        self.connection
-            .execute("DELETE FROM threshold WHERE id = ?1", [id])
-            .map(drop)
-            .map_err(self.error("deleting a threshold"))
+        self.execute("deleting a threshold", "DELETE FROM threshold WHERE id = ?1", [id])
     }
 }
 
@@ -229,7 +218,7 @@ mod tests {
 
     use super::*;
     use crate::registry::{
-        Kind, NewThing,
+        Kind, NewEntity,
         tests::{now, on_both_with_project},
     };
 
@@ -237,8 +226,8 @@ mod tests {
     fn models_are_replaced_and_remembered() {
         on_both_with_project(|registry, project| {
             let row = |kind| {
-                let new = NewThing { name: "a", slug: None, units: None };
-                let made = registry.create_thing(project, kind, &new, now()).expect("written");
+                let new = NewEntity { name: "a", slug: None, units: None };
+                let made = registry.create_entity(project, kind, &new, now()).expect("written");
                 made.expect("made").id
             };
             let place = (row(Kind::Branch), row(Kind::Testbed), row(Kind::Measure));

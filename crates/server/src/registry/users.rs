@@ -52,7 +52,7 @@ pub enum UserRefusal {
     EmailTaken,
     #[error("there is no such user")]
     Unknown,
-    #[error("this is the only admin who can sign in: make another user an admin first")]
+    #[error("this is the only admin who can sign in: give another user the role admin first")]
     LastAdmin,
 }
 
@@ -72,11 +72,8 @@ impl Role {
 impl Registry {
     /// All users, by name.
     pub fn users(&self) -> Result<Vec<User>, RegistryError> {
-        let list = || {
-            let sql = format!("SELECT {COLUMNS} FROM \"user\" ORDER BY name, id");
-            self.connection.prepare(&sql)?.query_map([], user)?.collect::<SqlResult<Vec<_>>>()
-        };
-        list().map_err(self.error("listing users"))
+        let sql = format!("SELECT {COLUMNS} FROM \"user\" ORDER BY name, id");
+        self.rows("listing users", &sql, [], user)
     }
 
     /// Whether any user exists.
@@ -118,13 +115,7 @@ impl Registry {
         new: &NewUser,
         now: OffsetDateTime,
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
-        let create = || {
-            let transaction = self.connection.writing()?;
-            let made = self.insert_user(new, now)?;
-            transaction.commit()?;
-            Ok(made)
-        };
-        create().map_err(self.error("making a user"))
+        self.write("making a user", |_| self.insert_user(new, now))
     }
 
     /// Like [`Registry::create_user`], within a transaction.
@@ -214,12 +205,7 @@ impl Registry {
         hash: &str,
         now: OffsetDateTime,
     ) -> Result<(), RegistryError> {
-        let set = || {
-            let transaction = self.connection.writing()?;
-            self.write_password(id, hash, now)?;
-            transaction.commit()
-        };
-        set().map_err(self.error("keeping a password"))
+        self.write("keeping a password", |_| self.write_password(id, hash, now))
     }
 
     /// Like [`Registry::set_password`], within a transaction.
@@ -235,15 +221,14 @@ impl Registry {
     /// Hash of a user's password, if set.
     pub fn password_hash(&self, id: i64) -> Result<Option<String>, RegistryError> {
         let sql = "SELECT password FROM \"user\" WHERE id = ?1";
-        let find = || self.connection.prepare(sql)?.query_row([id], |row| row.get(0));
-        Ok(find().optional().map_err(self.error("reading a password's hash"))?.flatten())
+        let found = self.row("reading a password's hash", sql, [id], |row| row.get(0));
+        found.map(Option::flatten)
     }
 
     /// Adds an entry to the audit log.
     pub fn note(&self, who: &str, what: &str, now: OffsetDateTime) -> Result<(), RegistryError> {
         let sql = "INSERT INTO audit (time_ns, who, what) VALUES (?1, ?2, ?3)";
-        let write = || self.connection.prepare(sql)?.execute(params![Time(now), who, what]);
-        write().map(drop).map_err(self.error("noting a change"))
+        self.execute("noting a change", sql, params![Time(now), who, what])
     }
 }
 
@@ -259,7 +244,7 @@ pub fn user_fault(new: &NewUser) -> Option<String> {
         return Some("a user's name has 1 to 64 characters".to_owned());
     }
     (!is_plain(&new.email) || !is_email(&new.email)).then(|| {
-        format!("{:?} is no email address: it has to be like `ada@example.org`", new.email)
+        format!("{:?} is not an email address; expected one like `ada@example.org`", new.email)
     })
 }
 

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tracing_subscriber::EnvFilter;
 
-use super::{memory, serve};
+use super::{idle, serve};
 use crate::{
     App,
     access::{INVITE_LIFETIME, NoRandomness, digest, random_text},
@@ -32,7 +32,7 @@ pub enum ServeError {
     #[error(transparent)]
     Storage(#[from] StorageError),
     #[error(
-        "there is no user yet, and {0} can be reached by others: make an admin first with `wingbeat serve user \
+        "there is no user yet, and others can reach {0}: create an admin first with `wingbeat serve user \
          add EMAIL --role admin`, or listen on 127.0.0.1"
     )]
     NoUsers(SocketAddr),
@@ -63,7 +63,7 @@ pub fn log_to_stderr() {
 
 /// Serves until SIGTERM or SIGINT. `announce` receives the link that creates the first admin, if there is no user.
 pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeError> {
-    memory::stay_small();
+    idle::stay_small();
     // A folder has one server; a database may have several, which take turns to write.
     let mut claim = match &settings.location {
         DataLocation::Folder(folder) => Some(Claim::of(folder)?),
@@ -133,8 +133,8 @@ fn warn_of_plain_http(settings: &Settings) {
         |host: &str| ["127.", "localhost", "[::1]"].iter().any(|it| host.starts_with(it));
     if host.is_some_and(|host| !is_local(host)) {
         tracing::warn!(
-            "people reach this server without TLS, so others of the network can read passwords, cookies and \
-             keys: put a reverse proxy with TLS before it and set an https:// public URL"
+            "the public URL has no TLS, so passwords, cookies and keys can be read on the network: put a reverse \
+             proxy with TLS in front of the server, and set an https:// public URL"
         );
     }
 }

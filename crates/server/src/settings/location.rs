@@ -116,7 +116,7 @@ mod tests {
         check(folder().or(database()), Ok("/d"));
         check(database().or(folder()), Ok("postgres://ada@h/db"));
         check(Given { data: Some("/d".into()), ..database() }, Ok("postgres://ada@h/db"));
-        check(Given { database: None, ..database() }, Err("which is missing"));
+        check(Given { database: None, ..database() }, Err("needs --database"));
         let other = Some(DatabaseUrl("mysql://h/db".to_owned()));
         check(Given { database: other, ..Given::default() }, Err("postgres://"));
     }

@@ -301,8 +301,8 @@ async function change() {
   await page.getByText("Saved.").waitFor();
   check(await page.locator(".crumbs .name").textContent() === "Fun with XDP", "settings: the name is not saved");
   await page.getByRole("link", { name: "Keys of this project" }).click();
-  await page.getByLabel("Name of what uses it").fill("ci");
-  await page.getByRole("button", { name: "Make it" }).click();
+  await page.getByLabel("Name").fill("ci");
+  await page.getByRole("button", { name: "Create" }).click();
   check(/^bencher_run_\w{30}$/.test(await page.locator("pre").first().textContent()), "keys: no key is shown");
   await page.getByRole("link", { name: "Back to the keys" }).click();
   await page.getByRole("button", { name: "Revoke" }).click();

@@ -2,20 +2,27 @@
 
 mod history;
 mod hostile;
-mod judge;
 mod profiled;
 mod pushed;
 
 use std::error::Error;
 
 use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
 use wingbeat_server::{
     App,
     access::{digest, random_text},
-    registry::{Kind, NewProject, NewThing, Project, Visibility},
+    registry::{Kind, NewEntity, NewProject, Project, Visibility},
     storage::{Databases, StorageError},
 };
-use wingbeat_track::model::{BenchmarkName, Measure, Profile, ProjectName, Report, Slug};
+use wingbeat_track::{
+    detect::{self, ReportInput, Series},
+    model::{
+        Alert, AlertStatus, BenchmarkName, Measure, Profile, ProjectName, Report, Slug,
+        ThresholdModel, threshold::Test,
+    },
+    store::{AlertFilter, HistoryLimits, ReportFilter, Store, StoreError},
+};
 
 /// Creates the article's project with this many days of history.
 pub(crate) async fn article(app: &App, days: i64) -> Result<(), Box<dyn Error>> {
@@ -73,7 +80,7 @@ async fn fill(
     for report in reports(&project.stored) {
         let profiles = profiles(&report);
         let judge = move |databases: &mut Databases| {
-            judge::store(&mut databases.results, report)?;
+            store(&mut databases.results, report)?;
             databases.results.insert_profiles(&profiles)?;
             Ok::<_, StorageError>(())
         };
@@ -81,7 +88,7 @@ async fn fill(
     }
     name_all(app, &project).await?;
     let settle = move |databases: &mut Databases| {
-        judge::settle_old(&mut databases.results, &project.stored).map_err(StorageError::from)
+        settle_old(&mut databases.results, &project.stored).map_err(StorageError::from)
     };
     Ok(app.storage.write(settle).await?)
 }
@@ -101,13 +108,53 @@ async fn name_all(app: &App, project: &Project) -> Result<(), Box<dyn Error>> {
         ];
         for (kind, names) in all {
             for name in names {
-                let new = NewThing { name: &name, slug: None, units: None };
+                let new = NewEntity { name: &name, slug: None, units: None };
                 let now = OffsetDateTime::now_utc();
                 // A taken name exists already.
-                let _ = databases.registry.create_thing(project.id, kind, &new, now)?;
+                let _ = databases.registry.create_entity(project.id, kind, &new, now)?;
             }
         }
         Ok::<_, StorageError>(())
     };
     Ok(app.storage.write(name).await?)
+}
+
+const LIMITS: HistoryLimits = HistoryLimits { reports: 64, sampled_reports: 0 };
+
+/// Judges a report against the stored history, and stores it.
+fn store(store: &mut Store, mut report: Report) -> Result<(), StoreError> {
+    let past = store.history(&report, LIMITS)?;
+    let series = report.metrics().map(|(iteration, benchmark, measure, metric)| Series {
+        iteration,
+        model: Some(ThresholdModel::new(Test::Auto)),
+        history: past.find(&benchmark.name, measure).map_or(&[][..], |past| &past.points),
+        ..Series::new(&benchmark.name, measure, metric)
+    });
+    let input = ReportInput {
+        start_time: report.start_time,
+        environment: &report.environment,
+        hash: report.hash.as_deref(),
+        past: &past.reports,
+        series: series.collect(),
+    };
+    let decision = detect::detect(&input, &detect::Settings::default());
+    let alerts = decision.alerts.iter().filter_map(|&place| decision.verdicts.get(place));
+    report.alerts = alerts.map(|verdict| Alert::of(Uuid::now_v7(), verdict)).collect();
+    report.verdicts = decision.verdicts;
+    store.insert(&report).map(drop)
+}
+
+/// Dismisses alerts older than two weeks, every second one with a reason.
+fn settle_old(store: &mut Store, project: &ProjectName) -> Result<(), StoreError> {
+    let reports = ReportFilter {
+        project: Some(project.clone()),
+        until: Some(OffsetDateTime::now_utc() - Duration::days(14)),
+        ..ReportFilter::default()
+    };
+    let filter = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+    for (number, stored) in store.alerts(&filter, 1000)?.into_iter().enumerate() {
+        let reason = (number % 2 == 0).then(|| "repaired in the next release".to_owned());
+        store.set_alert_status(stored.alert.uuid, AlertStatus::Dismissed, reason)?;
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use time::OffsetDateTime;
 use wingbeat_track::{
-    model::{BenchmarkName, BranchName, Measure, Report, Slug, ThresholdModel},
+    model::{BenchmarkName, BranchName, Measure, Report, Slug},
     remote::{self, Instructions},
 };
 
@@ -13,13 +13,13 @@ use crate::{
     ApiError,
     api::{
         names::{check_name, is_another, known_measure, make, unarchived},
-        run::{Named, clone_thresholds, thresholds},
+        run::{Named, clone_thresholds, set_thresholds, thresholds},
         view::{branch_name, damaged, testbed_name},
     },
-    registry::{Kind, NewThing, Project, Registry, Start, Thing},
+    registry::{Entity, Kind, NewEntity, Project, Registry, Start},
 };
 
-/// Finds or creates all things of a report, in one transaction.
+/// Finds or creates all entities of a report, in one transaction.
 pub(super) fn resolve_names(
     registry: &Registry,
     project: &Project,
@@ -56,17 +56,17 @@ struct Names<'r> {
 
 impl Names<'_> {
     /// Finds a branch or testbed by its name in the results, then by its display name; created if absent.
-    fn place(&self, kind: Kind, name: &str) -> Result<Thing, ApiError> {
-        let stored = self.registry.thing_stored(self.project, kind, name)?;
+    fn place(&self, kind: Kind, name: &str) -> Result<Entity, ApiError> {
+        let stored = self.registry.entity_stored(self.project, kind, name)?;
         let known = match stored {
-            Some(thing) => Some(thing),
-            None => self.registry.thing(self.project, kind, name)?,
+            Some(entity) => Some(entity),
+            None => self.registry.entity(self.project, kind, name)?,
         };
         match known {
-            Some(thing) => unarchived(self.registry, thing, self.now),
+            Some(entity) => unarchived(self.registry, entity, self.now),
             None => {
                 check_name(kind, name)?;
-                let new = NewThing { name, slug: None, units: None };
+                let new = NewEntity { name, slug: None, units: None };
                 make(self.registry, self.project, kind, &new, self.now)
             }
         }
@@ -77,7 +77,7 @@ impl Names<'_> {
         &self,
         report: &mut Report,
         instructions: &Instructions,
-        branch: &Thing,
+        branch: &Entity,
     ) -> Result<Start, ApiError> {
         let is_reset = instructions.start_point_reset;
         let Some(start) = &mut report.start_point else {
@@ -86,10 +86,10 @@ impl Names<'_> {
         };
         // A start point without results is allowed: it contributes no history.
         let name = start.branch.as_str();
-        if self.registry.thing_stored(self.project, Kind::Branch, name)?.is_none()
-            && let Some(thing) = self.registry.thing(self.project, Kind::Branch, name)?
+        if self.registry.entity_stored(self.project, Kind::Branch, name)?.is_none()
+            && let Some(entity) = self.registry.entity(self.project, Kind::Branch, name)?
         {
-            start.branch = BranchName::new(&thing.stored).map_err(damaged)?;
+            start.branch = BranchName::new(&entity.stored).map_err(damaged)?;
         }
         Ok(Start {
             branch: Some(start.branch.to_string()),
@@ -106,25 +106,25 @@ impl Names<'_> {
         let mut renamed: HashMap<BenchmarkName, BenchmarkName> = HashMap::new();
         for name in &names {
             let text = name.as_str();
-            let stored = self.registry.thing_stored(self.project, Kind::Benchmark, text)?;
-            let thing = match stored {
-                Some(thing) => thing,
-                None => match self.registry.thing_named(self.project, Kind::Benchmark, text)? {
+            let stored = self.registry.entity_stored(self.project, Kind::Benchmark, text)?;
+            let entity = match stored {
+                Some(entity) => entity,
+                None => match self.registry.entity_named(self.project, Kind::Benchmark, text)? {
                     None => {
-                        let new = NewThing { name: text, slug: None, units: None };
+                        let new = NewEntity { name: text, slug: None, units: None };
                         make(self.registry, self.project, Kind::Benchmark, &new, self.now)?
                     }
-                    Some(thing) => {
-                        let stored = BenchmarkName::new(&thing.stored).map_err(damaged)?;
+                    Some(entity) => {
+                        let stored = BenchmarkName::new(&entity.stored).map_err(damaged)?;
                         // Two benchmarks of one report must stay distinct.
                         if !names.contains(&stored) {
                             renamed.insert((*name).clone(), stored);
                         }
-                        thing
+                        entity
                     }
                 },
             };
-            unarchived(self.registry, thing, self.now)?;
+            unarchived(self.registry, entity, self.now)?;
         }
         drop(names);
         let rename = |name: &mut BenchmarkName| {
@@ -154,10 +154,10 @@ impl Names<'_> {
             if !seen.insert(&measure.slug) {
                 continue;
             }
-            if let Some(thing) = self.measure(measure, is_new)?
-                && thing.stored != measure.slug.as_str()
+            if let Some(entity) = self.measure(measure, is_new)?
+                && entity.stored != measure.slug.as_str()
             {
-                renamed.insert(measure.slug.clone(), Slug::new(&thing.stored).map_err(damaged)?);
+                renamed.insert(measure.slug.clone(), Slug::new(&entity.stored).map_err(damaged)?);
             }
         }
         let rename = |slug: &mut Slug| {
@@ -176,28 +176,28 @@ impl Names<'_> {
     }
 
     /// Finds a measure by its name, then by its name in the results, or creates it; `None` if its name is taken.
-    fn measure(&self, measure: &Measure, is_new: bool) -> Result<Option<Thing>, ApiError> {
+    fn measure(&self, measure: &Measure, is_new: bool) -> Result<Option<Entity>, ApiError> {
         let (stored, name) = (measure.slug.as_str(), &*measure.name);
         let known = match is_new {
             true => known_measure(self.registry, self.project, measure)?,
             false => {
-                let by_slug = self.registry.thing_stored(self.project, Kind::Measure, stored)?;
+                let by_slug = self.registry.entity_stored(self.project, Kind::Measure, stored)?;
                 // Without a distinct name, the slug identifies it.
-                by_slug.filter(|thing| name == stored || !is_another(thing, measure))
+                by_slug.filter(|entity| name == stored || !is_another(entity, measure))
             }
         };
-        if let Some(thing) = known {
-            return unarchived(self.registry, thing, self.now).map(Some);
+        if let Some(entity) = known {
+            return unarchived(self.registry, entity, self.now).map(Some);
         }
         if is_new {
             check_name(Kind::Measure, name)?;
         }
         let (slug, tailed) = (measure.slug.clone(), Slug::with_tail(name));
         for (name, slug) in [(name, slug.clone()), (name, tailed), (stored, slug)] {
-            let new = NewThing { name, slug: Some(slug), units: Some(&*measure.units) };
-            let made = self.registry.create_thing(self.project, Kind::Measure, &new, self.now)?;
-            if let Ok(thing) = made {
-                return Ok(Some(thing));
+            let new = NewEntity { name, slug: Some(slug), units: Some(&*measure.units) };
+            let made = self.registry.create_entity(self.project, Kind::Measure, &new, self.now)?;
+            if let Ok(entity) = made {
+                return Ok(Some(entity));
             }
         }
         Ok(None)
@@ -212,36 +212,30 @@ fn keep_thresholds(
     instructions: &Instructions,
     renamed: &HashMap<Slug, Slug>,
     start: &Start,
-    (branch, testbed): (&Thing, &Thing),
+    (branch, testbed): (&Entity, &Entity),
 ) -> Result<(), ApiError> {
     let (registry, now) = (names.registry, names.now);
     if let (true, Some(name)) = (instructions.clone_thresholds, &start.branch)
-        && let Some(start) = registry.thing_stored(project.id, Kind::Branch, name)?
+        && let Some(start) = registry.entity_stored(project.id, Kind::Branch, name)?
     {
         clone_thresholds(registry, project, &start, branch, now)?;
     }
-    let mut named = Vec::new();
+    let mut models = Vec::new();
     for threshold in &instructions.thresholds {
         threshold.model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         if remote::is_for_bencher(threshold)
             && let slug = renamed.get(&threshold.measure).unwrap_or(&threshold.measure)
             && let Some(measure) = names.measure(&Measure::from_slug(slug.clone()), false)?
         {
-            let place = (branch.id, testbed.id, measure.id);
-            registry.set_threshold(project.id, place, Some(&threshold.model), now)?;
-            named.push(measure.stored);
+            models.push((measure.id, threshold.model));
         }
     }
-    if instructions.thresholds_reset {
-        let kept: Vec<(_, ThresholdModel)> = thresholds(registry, project, branch, testbed)?;
-        for (slug, _) in kept.iter().filter(|(slug, _)| named.iter().all(|it| it != slug.as_str()))
-        {
-            let measure = registry.thing_stored(project.id, Kind::Measure, slug.as_str())?;
-            if let Some(measure) = measure {
-                let place = (branch.id, testbed.id, measure.id);
-                registry.set_threshold(project.id, place, None, now)?;
-            }
-        }
-    }
-    Ok(())
+    set_thresholds(
+        registry,
+        project,
+        (branch, testbed),
+        &models,
+        instructions.thresholds_reset,
+        now,
+    )
 }

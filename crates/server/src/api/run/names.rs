@@ -11,16 +11,16 @@ use wingbeat_track::model::{
 use crate::{
     ApiError,
     api::{
-        names::{find_or_make, make, measure_thing, unarchived},
+        names::{find_or_make, make, measure_entity, unarchived},
         shapes::JsonNewReport,
         view::{branch_name, damaged, testbed_name},
     },
-    registry::{Kind, NewThing, Project, Registry, Start, Thing, ThresholdFilter},
+    registry::{Entity, Kind, NewEntity, Project, Registry, Start, Threshold, ThresholdFilter},
 };
 
 /// Things of a report.
 pub(in crate::api) struct Named {
-    pub(in crate::api) branch: Thing,
+    pub(in crate::api) branch: Entity,
     pub(in crate::api) branch_name: BranchName,
     pub(in crate::api) testbed_name: TestbedName,
     /// Start point of the branch, by names in the results.
@@ -29,7 +29,7 @@ pub(in crate::api) struct Named {
     pub(in crate::api) thresholds: Vec<(Slug, ThresholdModel)>,
 }
 
-/// Finds or creates all things of a report in one transaction, and replaces their names with those in the results.
+/// Finds or creates all entities of a report in one transaction, and replaces their names with those in the results.
 pub(super) fn name_all(
     registry: &Registry,
     project: &Project,
@@ -38,9 +38,9 @@ pub(super) fn name_all(
     now: OffsetDateTime,
 ) -> Result<Named, ApiError> {
     registry.together(|registry| {
-        let thing = |kind, id: &str| find_or_make(registry, project.id, kind, id, now);
-        let branch = thing(Kind::Branch, &new.branch)?;
-        let testbed = thing(Kind::Testbed, &new.testbed)?;
+        let entity = |kind, id: &str| find_or_make(registry, project.id, kind, id, now);
+        let branch = entity(Kind::Branch, &new.branch)?;
+        let testbed = entity(Kind::Testbed, &new.testbed)?;
         let mut names = Names { registry, project: project.id, now, known: Vec::new() };
         for results in iterations {
             names.rename(results)?;
@@ -71,26 +71,26 @@ impl Names<'_> {
         // Names that differ in one output stay different benchmarks.
         let mut taken: HashMap<i64, String> = HashMap::new();
         let names = results.benchmarks.iter().map(|benchmark| benchmark.name.clone());
-        let mut things: HashMap<BenchmarkName, Thing> = HashMap::new();
+        let mut entities: HashMap<BenchmarkName, Entity> = HashMap::new();
         let names: Vec<_> = names.collect();
         for name in &names {
-            let found = self.registry.thing_named(self.project, Kind::Benchmark, name.as_str())?;
+            let found = self.registry.entity_named(self.project, Kind::Benchmark, name.as_str())?;
             if let Some(found) = found {
                 taken.insert(found.id, name.to_string());
-                things.insert(name.clone(), found);
+                entities.insert(name.clone(), found);
             }
         }
         for name in names {
-            let thing = match things.remove(&name) {
-                Some(thing) => thing,
+            let entity = match entities.remove(&name) {
+                Some(entity) => entity,
                 None => self.benchmark(&name, &taken)?,
             };
-            taken.insert(thing.id, name.to_string());
-            things.insert(name, unarchived(self.registry, thing, self.now)?);
+            taken.insert(entity.id, name.to_string());
+            entities.insert(name, unarchived(self.registry, entity, self.now)?);
         }
         for benchmark in &mut results.benchmarks {
-            if let Some(thing) = things.get(&benchmark.name) {
-                benchmark.name = BenchmarkName::new(&thing.stored).map_err(damaged)?;
+            if let Some(entity) = entities.get(&benchmark.name) {
+                benchmark.name = BenchmarkName::new(&entity.stored).map_err(damaged)?;
             }
             for (measure, _) in &mut benchmark.metrics {
                 *measure = self.measure(measure)?;
@@ -98,8 +98,8 @@ impl Names<'_> {
         }
         for failure in &mut results.failures {
             let id = failure.name.as_str();
-            if let Some(thing) = self.registry.thing(self.project, Kind::Benchmark, id)? {
-                failure.name = BenchmarkName::new(&thing.stored).map_err(damaged)?;
+            if let Some(entity) = self.registry.entity(self.project, Kind::Benchmark, id)? {
+                failure.name = BenchmarkName::new(&entity.stored).map_err(damaged)?;
             }
         }
         Ok(())
@@ -109,16 +109,16 @@ impl Names<'_> {
         &self,
         name: &BenchmarkName,
         taken: &HashMap<i64, String>,
-    ) -> Result<Thing, ApiError> {
+    ) -> Result<Entity, ApiError> {
         let id = name.as_str();
-        let found = self.registry.thing(self.project, Kind::Benchmark, id)?;
+        let found = self.registry.entity(self.project, Kind::Benchmark, id)?;
         match found.filter(|found| !taken.contains_key(&found.id)) {
             Some(found) => Ok(found),
             None if Uuid::try_parse(id).is_ok() => {
                 Err(ApiError::not_found(format!("there is no benchmark with the UUID {id}")))
             }
             None => {
-                let new = NewThing { name: id, slug: None, units: None };
+                let new = NewEntity { name: id, slug: None, units: None };
                 make(self.registry, self.project, Kind::Benchmark, &new, self.now)
             }
         }
@@ -130,9 +130,9 @@ impl Names<'_> {
         if let Some((_, known)) = self.known.iter().find(|(given, _)| given == measure) {
             return Ok(known.clone());
         }
-        let thing = measure_thing(self.registry, self.project, measure, self.now)?;
-        let thing = unarchived(self.registry, thing, self.now)?;
-        let stored = Slug::new(&thing.stored).map_err(damaged)?;
+        let entity = measure_entity(self.registry, self.project, measure, self.now)?;
+        let entity = unarchived(self.registry, entity, self.now)?;
+        let stored = Slug::new(&entity.stored).map_err(damaged)?;
         // Units that only repeat the name would start another series after a rename.
         let is_unreadable = stored == measure.slug && measure.label() != stored.as_str();
         let found = match measure.has_units() || is_unreadable {
@@ -152,7 +152,7 @@ fn start(
     registry: &Registry,
     project: &Project,
     new: &JsonNewReport,
-    branch: &Thing,
+    branch: &Entity,
 ) -> Result<Start, ApiError> {
     let asked = new.start_point.clone().unwrap_or_default();
     let is_reset = asked.reset.unwrap_or(false);
@@ -161,9 +161,9 @@ fn start(
         return Ok(Start { is_reset: is_reset || said.is_reset, ..said });
     };
     // A start point without results is allowed: it contributes no history.
-    let known = registry.thing(project.id, Kind::Branch, name)?;
+    let known = registry.entity(project.id, Kind::Branch, name)?;
     Ok(Start {
-        branch: Some(known.map_or_else(|| name.clone(), |thing| thing.stored)),
+        branch: Some(known.map_or_else(|| name.clone(), |entity| entity.stored)),
         hash: asked.hash.clone().filter(|hash| !hash.is_empty()),
         max_versions: asked.max_versions,
         is_reset,
@@ -175,34 +175,48 @@ fn keep_thresholds(
     registry: &Registry,
     project: &Project,
     new: &JsonNewReport,
-    branch: &Thing,
-    testbed: &Thing,
+    branch: &Entity,
+    testbed: &Entity,
     now: OffsetDateTime,
 ) -> Result<(), ApiError> {
     let start = new.start_point.clone().unwrap_or_default();
     let thresholds = new.thresholds.as_ref();
     if let (Some(name), Some(true)) = (&start.branch, start.clone_thresholds)
-        && let Some(start) = registry.thing(project.id, Kind::Branch, name)?
+        && let Some(start) = registry.entity(project.id, Kind::Branch, name)?
     {
         clone_thresholds(registry, project, &start, branch, now)?;
     }
-    let mut named = Vec::new();
-    let models = thresholds.and_then(|thresholds| thresholds.models.as_ref());
-    for (measure, model) in models.into_iter().flatten() {
+    let mut models = Vec::new();
+    let given = thresholds.and_then(|thresholds| thresholds.models.as_ref());
+    for (measure, model) in given.into_iter().flatten() {
         model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
-        let measure = match registry.thing(project.id, Kind::Measure, measure)? {
+        let measure = match registry.entity(project.id, Kind::Measure, measure)? {
             Some(known) => known,
-            None => measure_thing(registry, project.id, &Measure::named(measure), now)?,
+            None => measure_entity(registry, project.id, &Measure::named(measure), now)?,
         };
-        let place = (branch.id, testbed.id, measure.id);
-        registry.set_threshold(project.id, place, Some(model), now)?;
-        named.push(measure.id);
+        models.push((measure.id, *model));
     }
-    if thresholds.and_then(|thresholds| thresholds.reset) == Some(true) {
-        for threshold in of_place(registry, project, branch, testbed)? {
-            if !named.contains(&threshold.measure) {
-                let place = (branch.id, testbed.id, threshold.measure);
-                registry.set_threshold(project.id, place, None, now)?;
+    let is_reset = thresholds.and_then(|thresholds| thresholds.reset) == Some(true);
+    set_thresholds(registry, project, (branch, testbed), &models, is_reset, now)
+}
+
+/// Activates models by measure, and with a reset, ends those of other measures.
+pub(in crate::api) fn set_thresholds(
+    registry: &Registry,
+    project: &Project,
+    (branch, testbed): (&Entity, &Entity),
+    models: &[(i64, ThresholdModel)],
+    is_reset: bool,
+    now: OffsetDateTime,
+) -> Result<(), ApiError> {
+    for (measure, model) in models {
+        let place = (branch.id, testbed.id, *measure);
+        registry.set_threshold(project.id, place, Some(model), now)?;
+    }
+    if is_reset {
+        for Threshold { measure, .. } in of_place(registry, project, branch, testbed)? {
+            if models.iter().all(|(named, _)| *named != measure) {
+                registry.set_threshold(project.id, (branch.id, testbed.id, measure), None, now)?;
             }
         }
     }
@@ -213,8 +227,8 @@ fn keep_thresholds(
 pub(in crate::api) fn clone_thresholds(
     registry: &Registry,
     project: &Project,
-    from: &Thing,
-    to: &Thing,
+    from: &Entity,
+    to: &Entity,
     now: OffsetDateTime,
 ) -> Result<(), ApiError> {
     let filter = ThresholdFilter { branch: Some(from.id), ..ThresholdFilter::default() };
@@ -230,9 +244,9 @@ pub(in crate::api) fn clone_thresholds(
 fn of_place(
     registry: &Registry,
     project: &Project,
-    branch: &Thing,
-    testbed: &Thing,
-) -> Result<Vec<crate::registry::Threshold>, ApiError> {
+    branch: &Entity,
+    testbed: &Entity,
+) -> Result<Vec<Threshold>, ApiError> {
     let filter =
         ThresholdFilter { branch: Some(branch.id), testbed: Some(testbed.id), measure: None };
     Ok(registry.thresholds(project.id, filter)?)
@@ -242,12 +256,12 @@ fn of_place(
 pub(in crate::api) fn thresholds(
     registry: &Registry,
     project: &Project,
-    branch: &Thing,
-    testbed: &Thing,
+    branch: &Entity,
+    testbed: &Entity,
 ) -> Result<Vec<(Slug, ThresholdModel)>, ApiError> {
     let mut found = Vec::new();
     for threshold in of_place(registry, project, branch, testbed)? {
-        let measure = registry.thing_of_row(threshold.measure)?;
+        let measure = registry.entity_of_row(threshold.measure)?;
         if let (Some(measure), Some(model)) = (measure, threshold.model()) {
             let slug = Slug::new(&measure.stored).map_err(damaged)?;
             found.push((slug, model.settings));

@@ -1,18 +1,23 @@
-//! Validates a request to store results, and fills in what the client leaves to the server.
+//! A request to store results: its checks, what it leaves to the server, and its project, created on first use.
 
 use std::collections::BTreeMap;
 
+use time::OffsetDateTime;
+use uuid::Uuid;
 use wingbeat_track::{
     adapter::{Adapter, AdapterError},
-    model::Results,
+    model::{ProjectName, Results, Slug},
 };
 
 use crate::{
-    ApiError,
+    ApiError, App,
+    access::{Caller, Right, Role},
     api::{
         names::check_hash,
         shapes::{JsonNewReport, JsonNewRun, JsonReportSettings},
     },
+    registry::{NewProject, Project, Visibility},
+    storage::Databases,
 };
 
 /// Languages of the client's former adapters. They mean: detect.
@@ -21,14 +26,14 @@ const LANGUAGES: [&str; 11] =
 
 /// The client's description of its environment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Context(BTreeMap<String, String>);
+struct Context(BTreeMap<String, String>);
 
 impl Context {
-    pub(super) fn of(context: Option<&BTreeMap<String, String>>) -> Self {
+    fn of(context: Option<&BTreeMap<String, String>>) -> Self {
         Self(context.cloned().unwrap_or_default())
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&str> {
+    fn get(&self, key: &str) -> Option<&str> {
         let value = self.0.get(&format!("bencher.dev/v0/{key}"))?.trim();
         (!value.is_empty()).then_some(value)
     }
@@ -38,7 +43,7 @@ impl Context {
 pub(super) fn of_run(new: JsonNewRun) -> Result<JsonNewReport, ApiError> {
     if new.job.is_some() {
         return Err(ApiError::bad_request(
-            "this server has no machines to run benchmarks on: run them where you are, without --image",
+            "this server has no machines that run benchmarks: run them locally, without --image",
         ));
     }
     let context = Context::of(new.context.as_ref());
@@ -101,4 +106,125 @@ fn adapter(name: Option<&str>) -> Result<Adapter, ApiError> {
 
 fn refusal(number: usize, error: &AdapterError) -> ApiError {
     ApiError::bad_request(format!("the results of iteration {number} cannot be read: {error}"))
+}
+
+/// Project of a run, if the caller may add results to it.
+pub(super) async fn project_of_run(
+    app: &App,
+    caller: &Caller,
+    new: &JsonNewRun,
+) -> Result<Project, ApiError> {
+    let context = Context::of(new.context.as_ref());
+    let (id, name) = match (&new.project, caller) {
+        (Some(id), _) => (id.clone(), id.clone()),
+        (None, Caller::ProjectKey { .. }) => {
+            return Err(ApiError::bad_request(
+                "a project's key was sent without a project: pass --project",
+            ));
+        }
+        (None, _) => derived(&context)?,
+    };
+    let slug = Slug::new(&id).map_err(|error| {
+        ApiError::bad_request(format!(
+            "there is no project {id:?}, and none can be created with that name: {error}"
+        ))
+    });
+    project_named(app, caller, id, &name, slug).await
+}
+
+/// The project with this UUID, slug or name, if the caller may add results to it. Creates an absent one with the name
+/// and slug, unless there is a reason against the slug.
+pub(in crate::api) async fn project_named(
+    app: &App,
+    caller: &Caller,
+    id: String,
+    name: &str,
+    slug: Result<Slug, ApiError>,
+) -> Result<Project, ApiError> {
+    let known = {
+        let id = id.clone();
+        app.storage
+            .read(move |databases| Ok::<_, ApiError>(databases.registry.project(&id)?))
+            .await?
+    };
+    let allows_anonymous = app.settings.allow_anonymous_runs;
+    if let Some(project) = known {
+        check_caller(caller, &project, allows_anonymous)?;
+        return Ok(project);
+    }
+    let is_open = allows_anonymous && *caller == Caller::Anonymous;
+    if !caller.has_role(Role::Member) && !is_open {
+        return Err(not_allowed(caller, &id));
+    }
+    if Uuid::try_parse(&id).is_ok() {
+        return Err(ApiError::not_found(format!("there is no project with the UUID {id}")));
+    }
+    let slug = slug?;
+    let name = ProjectName::new(name).or_else(|_| ProjectName::new(slug.as_str()));
+    let name = name.map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let visibility = visibility_of_new(caller);
+    let new = NewProject { name, slug: Some(slug), url: None, visibility };
+    let make = move |databases: &mut Databases| {
+        // Another run may have created it in the meantime.
+        let known = databases.registry.project(&id)?;
+        match known {
+            Some(known) => Ok::<_, ApiError>(known),
+            None => Ok(databases.registry.create_project(&new, OffsetDateTime::now_utc())?),
+        }
+    };
+    app.storage.write(make).await
+}
+
+/// Visibility of a project created by a run. An anonymous sender could not read or extend a private one.
+fn visibility_of_new(caller: &Caller) -> Visibility {
+    match caller {
+        Caller::Anonymous => Visibility::Public,
+        Caller::User { .. } | Caller::ProjectKey { .. } => Visibility::default(),
+    }
+}
+
+fn check_caller(
+    caller: &Caller,
+    project: &Project,
+    allows_anonymous: bool,
+) -> Result<(), ApiError> {
+    let is_public = project.visibility == Visibility::Public;
+    let is_allowed = match caller {
+        Caller::Anonymous => allows_anonymous && is_public,
+        known => known.has(Right::Write, Some(project)),
+    };
+    if is_allowed { Ok(()) } else { Err(not_allowed(caller, project.slug.as_str())) }
+}
+
+fn not_allowed(caller: &Caller, project: &str) -> ApiError {
+    match caller {
+        Caller::Anonymous => ApiError::unauthorized(format!(
+            "results for the project {project:?} need a key: send one with --key; members of the server \
+             create keys on its pages"
+        )),
+        Caller::ProjectKey { .. } => ApiError::forbidden(format!(
+            "the key belongs to another project than {project:?}, or that project does not exist"
+        )),
+        Caller::User { .. } => ApiError::forbidden(format!(
+            "the user may read {project:?}, but not add results: an admin can change the user's role to member"
+        )),
+    }
+}
+
+/// Slug and name of a project that the client did not name: as in Bencher's server, one repository on one machine is
+/// one project.
+fn derived(context: &Context) -> Result<(String, String), ApiError> {
+    let missing = || {
+        ApiError::bad_request(
+            "the run has no project, and no repository to derive one from: pass --project",
+        )
+    };
+    let name = context.get("repo/name").ok_or_else(missing)?;
+    let part = |key: &str, digits: usize| {
+        let text = Slug::of(context.get(key).unwrap_or("0")).to_string();
+        text.chars().take(digits).collect::<String>()
+    };
+    let head: String = Slug::of(name).as_str().chars().take(42).collect();
+    let text = format!("{head}-{}-{}", part("repo/hash", 7), part("testbed/fingerprint", 13));
+    Ok((Slug::of(&text).to_string(), name.to_owned()))
 }

@@ -11,14 +11,14 @@ use super::{View, branch_name};
 use crate::{
     ApiError,
     api::shapes::{JsonBranch, JsonHead, JsonStartPoint, JsonVersion},
-    registry::{Kind, Thing},
+    registry::{Entity, Kind},
 };
 
 impl View<'_> {
     /// The current branch.
-    pub(in crate::api) fn branch(&self, thing: &Thing) -> Result<JsonBranch, ApiError> {
+    pub(in crate::api) fn branch(&self, entity: &Entity) -> Result<JsonBranch, ApiError> {
         let results = &self.databases.results;
-        let name = branch_name(thing)?;
+        let name = branch_name(entity)?;
         let stored = &self.project.stored;
         let latest = results.latest(stored, &name, None)?;
         let start = results.branch_head(stored, &name)?.and_then(|head| head.start_point);
@@ -26,14 +26,14 @@ impl View<'_> {
             Some(latest) => (latest.epoch, self.version(latest.uuid, latest.hash.as_deref())?),
             None => (0, None),
         };
-        self.branch_at(thing, epoch, version, start.as_ref())
+        self.branch_at(entity, epoch, version, start.as_ref())
     }
 
     /// The branch of a report at its time.
     pub(in crate::api) fn branch_of(&self, report: &Report) -> Result<JsonBranch, ApiError> {
-        let thing = self.named(Kind::Branch, report.branch.as_str())?;
+        let entity = self.named(Kind::Branch, report.branch.as_str())?;
         let version = self.version(report.uuid, report.hash.as_deref())?;
-        self.branch_at(&thing, report.epoch, version, report.start_point.as_ref())
+        self.branch_at(&entity, report.epoch, version, report.start_point.as_ref())
     }
 
     /// The same for a report without its content.
@@ -41,12 +41,12 @@ impl View<'_> {
         &self,
         report: &ReportSummary,
     ) -> Result<JsonBranch, ApiError> {
-        let thing = self.named(Kind::Branch, report.branch.as_str())?;
+        let entity = self.named(Kind::Branch, report.branch.as_str())?;
         let version = self.version(report.uuid, report.hash.as_deref())?;
         let head = self.databases.results.branch_head(&report.project, &report.branch)?;
         let start = head.filter(|head| head.epoch == report.epoch);
         let start = start.and_then(|head| head.start_point);
-        self.branch_at(&thing, report.epoch, version, start.as_ref())
+        self.branch_at(&entity, report.epoch, version, start.as_ref())
     }
 
     /// The branch of a report at its time, given by UUID and commit.
@@ -56,11 +56,11 @@ impl View<'_> {
         branch: &BranchName,
         hash: Option<&str>,
     ) -> Result<JsonBranch, ApiError> {
-        let thing = self.named(Kind::Branch, branch.as_str())?;
+        let entity = self.named(Kind::Branch, branch.as_str())?;
         let head = self.databases.results.branch_head(&self.project.stored, branch)?;
         let version = self.version(report, hash)?;
         let (epoch, start) = head.map_or((0, None), |head| (head.epoch, head.start_point));
-        self.branch_at(&thing, epoch, version, start.as_ref())
+        self.branch_at(&entity, epoch, version, start.as_ref())
     }
 
     fn version(&self, report: Uuid, hash: Option<&str>) -> Result<Option<JsonVersion>, ApiError> {
@@ -70,7 +70,7 @@ impl View<'_> {
 
     fn branch_at(
         &self,
-        thing: &Thing,
+        entity: &Entity,
         epoch: u32,
         version: Option<JsonVersion>,
         start: Option<&StartPoint>,
@@ -80,26 +80,26 @@ impl View<'_> {
             None => None,
         };
         Ok(JsonBranch {
-            uuid: thing.uuid,
+            uuid: entity.uuid,
             project: self.project.uuid,
-            name: thing.name.clone(),
-            slug: thing.slug.to_string(),
+            name: entity.name.clone(),
+            slug: entity.slug.to_string(),
             head: JsonHead {
-                uuid: head(thing, epoch),
+                uuid: head(entity, epoch),
                 start_point,
                 version,
-                created: thing.created,
+                created: entity.created,
                 replaced: None,
             },
-            created: thing.created,
-            modified: thing.modified,
-            archived: thing.archived,
+            created: entity.created,
+            modified: entity.modified,
+            archived: entity.archived,
         })
     }
 
     /// The start point, if measured.
     fn start_point(&self, start: &StartPoint) -> Result<Option<JsonStartPoint>, ApiError> {
-        let thing = self.named(Kind::Branch, start.branch.as_str())?;
+        let entity = self.named(Kind::Branch, start.branch.as_str())?;
         let filter = ReportFilter {
             project: Some(self.project.stored.clone()),
             branch: Some(start.branch.clone()),
@@ -108,9 +108,9 @@ impl View<'_> {
         };
         let Some(last) = self.databases.results.reports(&filter, 1)?.pop() else { return Ok(None) };
         let version = self.version(last.uuid, last.hash.as_deref())?;
-        let head = head(&thing, last.epoch);
+        let head = head(&entity, last.epoch);
         Ok(version.map(|version| JsonStartPoint {
-            branch: thing.uuid,
+            branch: entity.uuid,
             head,
             version,
             wingbeat: None,
@@ -119,7 +119,7 @@ impl View<'_> {
 }
 
 /// UUID of a branch's epoch.
-fn head(branch: &Thing, epoch: u32) -> Uuid {
+fn head(branch: &Entity, epoch: u32) -> Uuid {
     Uuid::new_v5(&branch.uuid, format!("head/{epoch}").as_bytes())
 }
 

@@ -19,7 +19,7 @@ use crate::{
         JsonBenchmark, JsonBranch, JsonMeasure, JsonMetric, JsonPerfMetric, JsonProject,
         JsonTestbed,
     },
-    registry::{MetricUuids, ReportRow, Thing},
+    registry::{Entity, MetricUuids, ReportRow},
 };
 
 /// Maximum in Bencher's server.
@@ -28,10 +28,10 @@ const PERMUTATIONS_MAX: usize = 255;
 /// Things whose series are requested, each list in its order.
 #[derive(Debug, Clone)]
 pub(in crate::api) struct Wanted {
-    pub(in crate::api) branches: Vec<Thing>,
-    pub(in crate::api) testbeds: Vec<Thing>,
-    pub(in crate::api) benchmarks: Vec<Thing>,
-    pub(in crate::api) measures: Vec<Thing>,
+    pub(in crate::api) branches: Vec<Entity>,
+    pub(in crate::api) testbeds: Vec<Entity>,
+    pub(in crate::api) benchmarks: Vec<Entity>,
+    pub(in crate::api) measures: Vec<Entity>,
     pub(in crate::api) since: Option<OffsetDateTime>,
     pub(in crate::api) until: Option<OffsetDateTime>,
 }
@@ -71,7 +71,7 @@ struct Series {
     pair: usize,
     benchmark: JsonBenchmark,
     measure: JsonMeasure,
-    measure_thing: Thing,
+    measure_entity: Entity,
     /// Indexes of the plot's series: units may have changed.
     parts: Vec<usize>,
 }
@@ -146,7 +146,7 @@ impl PerfAnswer {
                     lower_value: point.lower,
                     upper_value: point.upper,
                 },
-                threshold: pair.judges.at(self.project.uuid, &series.measure_thing, row.created),
+                threshold: pair.judges.at(self.project.uuid, &series.measure_entity, row.created),
                 boundary: has_boundary.then_some(Boundary { baseline, lower_limit, upper_limit }),
                 alert: pair
                     .alerts
@@ -164,18 +164,18 @@ impl View<'_> {
         wanted: &Wanted,
     ) -> Result<Option<PlotQuery>, ApiError> {
         fn all<T>(
-            things: &[Thing],
-            of: impl Fn(&Thing) -> Result<T, ApiError>,
+            entities: &[Entity],
+            of: impl Fn(&Entity) -> Result<T, ApiError>,
         ) -> Result<Vec<T>, ApiError> {
-            things.iter().map(of).collect()
+            entities.iter().map(of).collect()
         }
         let query = PlotQuery {
             branches: all(&wanted.branches, branch_name)?,
             testbeds: all(&wanted.testbeds, testbed_name)?,
-            benchmarks: all(&wanted.benchmarks, |thing| {
-                BenchmarkName::new(&thing.stored).map_err(damaged)
+            benchmarks: all(&wanted.benchmarks, |entity| {
+                BenchmarkName::new(&entity.stored).map_err(damaged)
             })?,
-            measures: all(&wanted.measures, |thing| Slug::new(&thing.stored).map_err(damaged))?,
+            measures: all(&wanted.measures, |entity| Slug::new(&entity.stored).map_err(damaged))?,
             since: wanted.since,
             until: wanted.until,
             ..PlotQuery::of(self.project.stored.clone())
@@ -229,12 +229,12 @@ impl View<'_> {
                             return Ok(answer);
                         }
                         let names = [branch, testbed, benchmark, measure];
-                        let parts = found.get(&names.map(|thing| thing.stored.clone()));
+                        let parts = found.get(&names.map(|entity| entity.stored.clone()));
                         answer.series.push(Series {
                             pair: answer.pairs.len() - 1,
                             benchmark: self.benchmark(benchmark),
                             measure: self.measure(measure),
-                            measure_thing: measure.clone(),
+                            measure_entity: measure.clone(),
                             parts: parts.cloned().unwrap_or_default(),
                         });
                     }
@@ -258,8 +258,8 @@ impl View<'_> {
 
     fn alerts_by_metric(
         &self,
-        branch: &Thing,
-        testbed: &Thing,
+        branch: &Entity,
+        testbed: &Entity,
         plot: &Plot,
     ) -> Result<HashMap<(Uuid, u32), StoredAlert>, ApiError> {
         let is_alert = |point: &PlotPoint| -> Option<(Limit, AlertStatus)> { point.alert };

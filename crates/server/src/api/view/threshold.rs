@@ -12,7 +12,7 @@ use crate::{
     api::shapes::{
         JsonAlert, JsonBranch, JsonMetric, JsonModel, JsonThreshold, JsonThresholdModel,
     },
-    registry::{Kind, MetricUuids, Model, ReportRow, Thing, Threshold, ThresholdFilter},
+    registry::{Entity, Kind, MetricUuids, Model, ReportRow, Threshold, ThresholdFilter},
 };
 
 /// Thresholds of a branch and testbed, by row of the measure.
@@ -21,8 +21,8 @@ pub(in crate::api) struct Judges(HashMap<i64, Threshold>);
 impl Judges {
     pub(in crate::api) fn of(
         view: &View<'_>,
-        branch: &Thing,
-        testbed: &Thing,
+        branch: &Entity,
+        testbed: &Entity,
     ) -> Result<Self, ApiError> {
         let filter =
             ThresholdFilter { branch: Some(branch.id), testbed: Some(testbed.id), measure: None };
@@ -34,7 +34,7 @@ impl Judges {
     pub(in crate::api) fn at(
         &self,
         project: Uuid,
-        measure: &Thing,
+        measure: &Entity,
         time: OffsetDateTime,
     ) -> Option<JsonThresholdModel> {
         let threshold = self.0.get(&measure.id)?;
@@ -56,7 +56,7 @@ impl View<'_> {
         model: Option<&Model>,
     ) -> Result<JsonThreshold, ApiError> {
         let row = |id| {
-            let found = self.databases.registry.thing_of_row(id)?;
+            let found = self.databases.registry.entity_of_row(id)?;
             let missing = || ApiError::not_found("a name of the threshold has just been deleted");
             found.ok_or_else(missing)
         };
@@ -82,16 +82,16 @@ impl View<'_> {
         stored: &StoredAlert,
     ) -> Result<JsonAlert, ApiError> {
         let alert = &stored.alert;
-        let branch_thing = self.named(Kind::Branch, stored.branch.as_str())?;
+        let branch_entity = self.named(Kind::Branch, stored.branch.as_str())?;
         let testbed = self.named(Kind::Testbed, stored.testbed.as_str())?;
         let measure = self.named(Kind::Measure, alert.measure.as_str())?;
-        let judges = Judges::of(self, &branch_thing, &testbed)?;
+        let judges = Judges::of(self, &branch_entity, &testbed)?;
         let threshold = judges.0.get(&measure.id);
         let model = threshold.and_then(|threshold| threshold.model_at(row.created));
         // The client requires a threshold, even for measures judged by `auto` without a stored one.
         let unkept = || {
             Uuid::new_v5(
-                &branch_thing.uuid,
+                &branch_entity.uuid,
                 format!("{}/{}", testbed.uuid, measure.uuid).as_bytes(),
             )
         };

@@ -16,7 +16,11 @@ use crate::{
 };
 
 /// A page that is never cached, because it contains secrets or user input.
-pub(super) fn secret_page(status: StatusCode, title: &str, content: &Markup) -> Response {
+pub(in crate::console) fn secret_page(
+    status: StatusCode,
+    title: &str,
+    content: &Markup,
+) -> Response {
     let mut response = (status, page(title, content)).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
@@ -36,7 +40,7 @@ pub(super) fn new_password() -> Markup {
                 minlength=(PASSWORD_BYTES_MIN);
         }
         p {
-            label for="again" { "The same again" } br;
+            label for="again" { "New password again" } br;
             input #again name="again" type="password" autocomplete="new-password" required;
         }
     }
@@ -45,7 +49,7 @@ pub(super) fn new_password() -> Markup {
 pub(super) fn new_password_fault(new: &str, again: &str) -> Option<String> {
     match new == again {
         true => password_fault(new),
-        false => Some("the two passwords differ: type the same one twice".to_owned()),
+        false => Some("the two passwords differ; type the same one twice".to_owned()),
     }
 }
 
@@ -82,16 +86,14 @@ pub(super) async fn begin_session(
 
 /// The calling user. Pages that need one require the right for it.
 pub(super) async fn user_of(app: &App, caller: &Caller) -> Result<User, ApiError> {
-    let id = caller.user();
-    let read = app.storage.read(move |databases| {
-        let user = id.map(|id| databases.registry.user_of(id)).transpose();
-        user.map(Option::flatten).map_err(StorageError::from)
-    });
-    read.await?
-        .ok_or_else(|| ApiError::forbidden("this page is for users, and not for keys of projects"))
+    let user = match caller.user() {
+        Some(id) => app.storage.registry(move |registry| registry.user_of(id)).await?,
+        None => None,
+    };
+    user.ok_or_else(|| ApiError::forbidden("this page is for users, not for keys of projects"))
 }
 
-pub(super) fn role_word(role: Role) -> &'static str {
+pub(in crate::console) fn role_word(role: Role) -> &'static str {
     match role {
         Role::Reader => "reader",
         Role::Member => "member",

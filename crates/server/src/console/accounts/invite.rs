@@ -72,16 +72,14 @@ pub(super) async fn accept(
 
 async fn find(app: &App, token: &str) -> Result<Invite, ApiError> {
     let (hash, now) = (digest(token), OffsetDateTime::now_utc());
-    let read = app
-        .storage
-        .read(move |databases| databases.registry.invite(&hash, now).map_err(StorageError::from));
-    read.await?.ok_or_else(used_up)
+    let found = app.storage.registry(move |registry| registry.invite(&hash, now)).await?;
+    found.ok_or_else(used_up)
 }
 
 fn used_up() -> ApiError {
     ApiError::not_found(
         "this link was used already, is too old, or is not complete: ask an admin of this server for another \
-         one (`wingbeat serve user reset` makes one too)",
+         one (`wingbeat serve user reset` creates one too)",
     )
 }
 
@@ -97,7 +95,7 @@ fn form(
         "Choose a password",
         &html! {
             @match invite {
-                Invite::FirstAdmin => h1 { "Make the first admin" },
+                Invite::FirstAdmin => h1 { "Create the first admin" },
                 Invite::User(user) => h1 { "Welcome, " (user.name) },
             }
             (fault(message))
@@ -121,7 +119,7 @@ fn form(
                     }
                 }
                 (new_password())
-                button { "Keep this password and sign in" }
+                button { "Set the password and sign in" }
             }
         },
     )

@@ -1,4 +1,4 @@
-//! Sign-in and sign-out.
+//! Sign-in and sign-out, and the change of a password.
 
 use std::time::Instant;
 
@@ -9,8 +9,11 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use maud::html;
+use time::OffsetDateTime;
 
-use super::forms::{begin_session, fault, next_page, secret_page};
+use super::forms::{
+    begin_session, fault, new_password, new_password_fault, next_page, secret_page, user_of,
+};
 use crate::{
     ApiError, App,
     access::{Caller, ClientAddress, Means, TooMany},
@@ -32,7 +35,7 @@ pub(super) struct SignIn {
 }
 
 /// Strangers must not learn which of the two is wrong.
-const WRONG: &str = "the email address or the password is not right, or the user is locked out";
+const WRONG: &str = "wrong email address or password, or the user is locked";
 
 pub(super) async fn show(
     Extension(caller): Extension<Caller>,
@@ -52,8 +55,7 @@ pub(super) async fn sign_in(
 ) -> Result<Response, ApiError> {
     let SignIn { email, password, next } = sent;
     if let Err(TooMany(wait)) = app.access.limits.attempt(address, &email, Instant::now()) {
-        let message =
-            format!("too many sign-ins went wrong: try again in {} s", wait.as_secs() + 1);
+        let message = format!("too many failed sign-ins: try again in {} s", wait.as_secs() + 1);
         let mut response = form(StatusCode::TOO_MANY_REQUESTS, Some(&message), &email, &next);
         let wait = HeaderValue::from(wait.as_secs() + 1);
         response.headers_mut().insert(header::RETRY_AFTER, wait);
@@ -75,7 +77,7 @@ pub(super) async fn sign_in(
     let (user, hash) = read.await?.unzip();
     let is_right = app.access.passwords.verify(password, hash).await?;
     let Some(user) = user.filter(|_| is_right) else {
-        tracing::info!(%address, "a sign-in went wrong");
+        tracing::info!(%address, "a sign-in failed");
         return Ok(form(StatusCode::UNAUTHORIZED, Some(WRONG), &email, &next));
     };
     app.access.limits.succeeded(address, &email, Instant::now());
@@ -117,6 +119,68 @@ fn form(status: StatusCode, message: Option<&str>, email: &str, next: &str) -> R
                 button { "Sign in" }
             }
             p { "No account, or the password is lost? An admin of this server can send a link." }
+        },
+    )
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct NewPassword {
+    current: String,
+    new: String,
+    again: String,
+}
+
+pub(super) async fn show_password() -> Response {
+    password_form(StatusCode::OK, None)
+}
+
+/// Stores a new password. Signs out all browsers of the user, and this one in again.
+pub(super) async fn change_password(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    ClientAddress(address): ClientAddress,
+    Form(sent): Form<NewPassword>,
+) -> Result<Response, ApiError> {
+    let user = user_of(&app, &caller).await?;
+    if let Some(fault) = new_password_fault(&sent.new, &sent.again) {
+        return Ok(password_form(StatusCode::BAD_REQUEST, Some(&fault)));
+    }
+    // An unattended browser must not allow guessing the password.
+    if let Err(TooMany(wait)) = app.access.limits.attempt(address, &user.email, Instant::now()) {
+        let message = format!("too many wrong passwords: try again in {} s", wait.as_secs() + 1);
+        return Ok(password_form(StatusCode::TOO_MANY_REQUESTS, Some(&message)));
+    }
+    let id = user.id;
+    let hash = app.storage.registry(move |registry| registry.password_hash(id)).await?;
+    if !app.access.passwords.verify(sent.current, hash).await? {
+        return Ok(password_form(StatusCode::UNAUTHORIZED, Some("wrong current password")));
+    }
+    app.access.limits.succeeded(address, &user.email, Instant::now());
+    let (hash, now) = (app.access.passwords.hash(sent.new).await?, OffsetDateTime::now_utc());
+    let write = app.storage.write(move |databases| {
+        databases.registry.set_password(id, &hash, now)?;
+        databases.registry.note(&user.email, "changed the password", now)?;
+        Ok::<_, StorageError>(())
+    });
+    write.await?;
+    begin_session(&app, id, None, "/console/account").await
+}
+
+fn password_form(status: StatusCode, message: Option<&str>) -> Response {
+    secret_page(
+        status,
+        "Change the password",
+        &html! {
+            h1 { "Change the password" }
+            (fault(message))
+            form method="post" action="/auth/password" {
+                p {
+                    label for="current" { "Current password" } br;
+                    input #current name="current" type="password" autocomplete="current-password" required;
+                }
+                (new_password())
+                button { "Change it and sign out everywhere else" }
+            }
         },
     )
 }

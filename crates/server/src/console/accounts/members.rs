@@ -108,7 +108,11 @@ pub(super) async fn reset(
     let write = app.storage.write(move |databases| {
         let Some(user) = databases.registry.user(&user)? else { return Ok(None) };
         databases.registry.create_invite(Some(user.id), &hash, now, now + INVITE_LIFETIME)?;
-        databases.registry.note(&admin.email, &format!("made a link for {}", user.email), now)?;
+        databases.registry.note(
+            &admin.email,
+            &format!("created a link for {}", user.email),
+            now,
+        )?;
         Ok::<_, StorageError>(Some(user))
     });
     let user = write.await?.ok_or_else(|| ApiError::not_found("there is no such user"))?;
@@ -171,8 +175,7 @@ async fn listed(
     message: Option<&str>,
     new: Option<&NewUser>,
 ) -> Result<Response, ApiError> {
-    let read = app.storage.read(|databases| databases.registry.users().map_err(StorageError::from));
-    let users = read.await?;
+    let users = app.storage.registry(Registry::users).await?;
     let empty = NewUser { name: String::new(), email: String::new(), role: Role::Member };
     let new = new.unwrap_or(&empty);
     Ok(secret_page(

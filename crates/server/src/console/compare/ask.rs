@@ -12,11 +12,11 @@ use wingbeat_track::{
 use crate::{
     ApiError,
     console::{
-        data::choice::main_branch,
+        choice::main_branch,
+        components::moment,
         layout::{Page, Tab},
         links::{Params, encoded},
-        parts::moment,
-        visit::Visit,
+        page_context::PageContext,
     },
     registry::Kind,
 };
@@ -25,13 +25,16 @@ use crate::{
 const OFFERED: usize = 40;
 
 /// The form that selects both reports; redirects to the comparison once both are given.
-pub(in crate::console) async fn ask(visit: Visit, params: Params) -> Result<Response, ApiError> {
+pub(in crate::console) async fn ask(
+    context: PageContext,
+    params: Params,
+) -> Result<Response, ApiError> {
     if let (Some(before), Some(after)) = (params.get("before"), params.get("after")) {
-        let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
+        let path = context.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
         let kept = params.with("before", "").with("after", "");
         return Ok(Redirect::to(&kept.at(&path)).into_response());
     }
-    let read = visit.read(|databases, project| {
+    let read = context.read(|databases, project| {
         let known = databases.results.known(&project.stored)?;
         let filter =
             ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
@@ -43,36 +46,36 @@ pub(in crate::console) async fn ask(visit: Visit, params: Params) -> Result<Resp
         h1 { "Compare" }
         p { "Each side is a branch (its newest report), a commit by the first digits of its hash, or a report \
              by its UUID." }
-        (form(&visit, &params, (params.get("before"), params.get("after")), &known, &reports))
-        (offers(&visit, main.as_ref(), &reports))
+        (form(&context, &params, (params.get("before"), params.get("after")), &known, &reports))
+        (offers(&context, main.as_ref(), &reports))
     };
-    Ok(Page::of(&visit, Tab::Compare, "Compare", &[], &content).into_response())
+    Ok(Page::of(&context, Tab::Compare, "Compare", &[], &content).into_response())
 }
 
 pub(super) fn form(
-    visit: &Visit,
+    context: &PageContext,
     params: &Params,
     (before, after): (Option<&str>, Option<&str>),
     known: &Known,
     reports: &[ReportSummary],
 ) -> Markup {
     html! {
-        form class="filter" method="get" action=(visit.at("compare")) {
+        form class="filter" method="get" action=(context.at("compare")) {
             label class="wide" { span { "Before" }
                 input name="before" value=[before] list="sides" required placeholder="main";
             }
             label class="wide" { span { "After" }
                 input name="after" value=[after] list="sides" required placeholder="a branch, a commit";
             }
-            (visit.select_testbed(known, Some("any"), params.get("testbed")))
+            (context.select_testbed(known, Some("any"), params.get("testbed")))
             button { "Compare" }
             datalist id="sides" {
-                @for (branch, shown) in visit.choices(Kind::Branch, known.branches.iter().map(|it| it.as_str())) {
+                @for (branch, shown) in context.choices(Kind::Branch, known.branches.iter().map(|it| it.as_str())) {
                     option value=(branch) { @if shown != branch { (shown) } }
                 }
                 @for report in reports.iter().filter(|report| report.hash.is_some()) {
                     option value=[report.hash.as_deref()] {
-                        (visit.names.shown(Kind::Branch, report.branch.as_str())) ", " (moment(report.start_time))
+                        (context.names.shown(Kind::Branch, report.branch.as_str())) ", " (moment(report.start_time))
                     }
                 }
             }
@@ -81,7 +84,7 @@ pub(super) fn form(
 }
 
 /// Branches of the newest reports, each against the main one.
-fn offers(visit: &Visit, main: Option<&BranchName>, reports: &[ReportSummary]) -> Markup {
+fn offers(context: &PageContext, main: Option<&BranchName>, reports: &[ReportSummary]) -> Markup {
     let mut seen = HashSet::new();
     let others = reports.iter().filter(|it| main != Some(&it.branch) && seen.insert(&it.branch));
     let others: Vec<_> = others.take(10).collect();
@@ -91,7 +94,7 @@ fn offers(visit: &Visit, main: Option<&BranchName>, reports: &[ReportSummary]) -
             ul class="changes" { @for report in others {
                 @let sides = format!("compare/{}..{}", encoded(main.as_str()), encoded(report.branch.as_str()));
                 li {
-                    a href=(visit.at(sides)) { (visit.branch(main)) " with " (visit.branch(&report.branch)) }
+                    a href=(context.at(sides)) { (context.branch(main)) " with " (context.branch(&report.branch)) }
                     " " span class="quiet" { (moment(report.start_time)) }
                 }
             } }

@@ -10,64 +10,64 @@ use crate::{
     console::{
         assets::Asset,
         cause::{self, Of},
-        data::compare::{CompareRow, Comparison},
+        compare::judge::{CompareRow, Comparison},
+        components::name,
         layout::{Page, Tab},
         links::{Params, encoded},
-        parts::name,
-        visit::Visit,
+        page_context::PageContext,
     },
     registry::Kind,
 };
 
 /// Address of a row's explanation, by report UUID so that it is stable.
-pub(super) fn address(visit: &Visit, comparison: &Comparison, row: &CompareRow) -> String {
+pub(super) fn address(context: &PageContext, comparison: &Comparison, row: &CompareRow) -> String {
     let sides = format!("compare/{}..{}/cause", comparison.before.uuid, comparison.after.uuid);
     let query = Params::default()
         .and("benchmark", row.benchmark.as_str())
         .and("measure", row.measure.slug.as_str());
-    query.at(&visit.at(sides))
+    query.at(&context.at(sides))
 }
 
 pub(in crate::console) async fn show(
-    visit: Visit,
+    context: PageContext,
     Path((_, sides)): Path<(String, String)>,
     params: Params,
 ) -> Result<Page, ApiError> {
     let (before, after) = split(&sides)?;
     let (benchmark, measure) = metric(&params)?;
-    let of = of(&visit, &sides, &params).await?;
-    let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
-    let why = cause::find(&visit, of.clone(), &params).await?;
+    let of = of(&context, &sides, &params).await?;
+    let path = context.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
+    let why = cause::find(&context, of.clone(), &params).await?;
     let why = why.unwrap_or_else(|| {
-        Err("no profile is about this measure: time and instructions can be explained".to_owned())
+        Err("there are no profiles of this measure, only of time and instructions".to_owned())
     });
-    let benchmark = visit.names.shown(Kind::Benchmark, benchmark.as_str());
-    let measure = visit.names.shown(Kind::Measure, measure.as_str());
+    let benchmark = context.names.shown(Kind::Benchmark, benchmark.as_str());
+    let measure = context.names.shown(Kind::Measure, measure.as_str());
     let title = format!("{benchmark} {measure}");
     let here = format!("{path}/cause");
     let content = html! {
         h1 { (name(&benchmark)) ": " (name(&measure)) }
         p { a href=(path) {
-            (name(&shown(&visit, before))) " compared with " (name(&shown(&visit, after)))
+            (name(&shown(&context, before))) " compared with " (name(&shown(&context, after)))
         } }
-        (cause::section(&visit, &of, (&here, &params), &why))
+        (cause::section(&context, &of, (&here, &params), &why))
     };
-    Ok(Page::of(&visit, Tab::Compare, &title, &[Asset::Flame], &content))
+    Ok(Page::of(&context, Tab::Compare, &title, &[Asset::Flame], &content))
 }
 
 /// The image of the cause, for embedding.
 pub(in crate::console) async fn picture(
-    visit: Visit,
+    context: PageContext,
     Path((_, sides, picture)): Path<(String, String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let of = of(&visit, &sides, &params).await?;
-    cause::file(&visit, of, &picture, &params).await
+    let of = of(&context, &sides, &params).await?;
+    cause::file(&context, of, &picture, &params).await
 }
 
-async fn of(visit: &Visit, sides: &str, params: &Params) -> Result<Of, ApiError> {
+async fn of(context: &PageContext, sides: &str, params: &Params) -> Result<Of, ApiError> {
     let (benchmark, measure) = metric(params)?;
-    let sides = reports_of(visit, split(sides)?, params).await?;
+    let sides = reports_of(context, split(sides)?, params).await?;
     Ok(Of::Reports { before: sides.before.uuid, after: sides.after.uuid, benchmark, measure })
 }
 
@@ -76,8 +76,6 @@ fn metric(params: &Params) -> Result<(BenchmarkName, Slug), ApiError> {
     let benchmark = params.get("benchmark").and_then(|name| BenchmarkName::new(name).ok());
     let measure = params.get("measure").and_then(|slug| Slug::new(slug).ok());
     benchmark.zip(measure).ok_or_else(|| {
-        ApiError::bad_request(
-            "this address does not say what is to be explained: it ends with ?benchmark=NAME&measure=SLUG",
-        )
+        ApiError::bad_request("invalid address: it must end with ?benchmark=NAME&measure=SLUG")
     })
 }

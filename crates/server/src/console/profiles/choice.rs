@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::figures::Figures;
 use crate::{
     console::{
+        components::{name, select, shortened},
         links::Params,
-        parts::{name, select, shortened},
     },
     profiles::Series,
 };

@@ -16,11 +16,11 @@ use crate::{
     ApiError, App,
     console::{
         assets::Asset,
+        components::{kept, name},
         flame,
         layout::{Page, Tab},
         links::{Params, encoded},
-        parts::{kept, name},
-        visit::Visit,
+        page_context::PageContext,
     },
     profiles::{Reading, Span, now_ns},
 };
@@ -122,14 +122,14 @@ fn view(params: &Params) -> View {
 }
 
 pub(in crate::console) async fn show(
-    visit: Visit,
+    context: PageContext,
     Path((_, service)): Path<(String, String)>,
     params: Params,
 ) -> Result<Page, ApiError> {
-    let query = ServiceQuery::of(&visit, service.clone(), &params);
-    let app = visit.app.clone();
-    let pair = visit.app.profiles.run(move || load(&app, &query)).await??;
-    let of_service = format!("{}/{}", visit.at("profiles"), encoded(&service));
+    let query = ServiceQuery::of(&context, service.clone(), &params);
+    let app = context.app.clone();
+    let pair = context.app.profiles.run(move || load(&app, &query)).await??;
+    let of_service = format!("{}/{}", context.at("profiles"), encoded(&service));
     let path = format!("{of_service}/compare");
     let content = html! {
         h1 { a href=(params.only(&["type", "label", "from", "until", "last"]).at(&of_service)) {
@@ -151,7 +151,7 @@ pub(in crate::console) async fn show(
         }
     };
     let title = format!("{}: comparison", shortened(&service, 60));
-    Ok(Page::of(&visit, Tab::Profiles, &title, &[Asset::Flame, Asset::Timeline], &content))
+    Ok(Page::of(&context, Tab::Profiles, &title, &[Asset::Flame, Asset::Timeline], &content))
 }
 
 fn swapped(params: &Params, pair: &Pair) -> Params {

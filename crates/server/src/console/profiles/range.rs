@@ -71,8 +71,7 @@ impl Fields {
         let length_ns = span.until_ns.saturating_sub(span.from_ns);
         if !(LEAST_NS..=MOST_NS).contains(&length_ns) {
             return Err(ApiError::bad_request(format!(
-                "the time from {} until {} is none that can be shown: it has to end after it begins, and be shorter \
-                 than 400 days",
+                "cannot show the time from {} until {}: it has to end after it begins and be shorter than 400 days",
                 shown(span.from_ns),
                 shown(span.until_ns)
             )));
@@ -128,7 +127,7 @@ fn parsed(text: &str) -> Result<i64, ApiError> {
     ns.ok_or_else(|| {
         let text: String = text.chars().take(40).collect();
         ApiError::bad_request(format!(
-            "{text:?} is no time; write one as 2026-11-28T02:15:00Z or 2026-11-28 02:15, in UTC"
+            "invalid time {text:?}: expected one like 2026-11-28T02:15:00Z or 2026-11-28 02:15, in UTC"
         ))
     })
 }
@@ -136,7 +135,7 @@ fn parsed(text: &str) -> Result<i64, ApiError> {
 fn length(text: &str) -> Result<i64, ApiError> {
     let wrong = || {
         let text: String = text.chars().take(40).collect();
-        ApiError::bad_request(format!("{text:?} is no length of time; write one as 15m, 6h or 3d"))
+        ApiError::bad_request(format!("invalid duration {text:?}: expected one like 15m, 6h or 3d"))
     };
     let (number, unit) =
         text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
@@ -207,10 +206,10 @@ mod tests {
             "2026-11-26 23:00:00 to 2026-11-27 00:00:00",
         );
         check(&[("until", "2026-11-28T01:00:00Z")], "2026-11-28 00:00:00 to 01:00:00");
-        check(&[("last", "0h")], "no length of time");
-        check(&[("last", "é")], "no length of time");
-        check(&[("last", "99999999999999d")], "no length of time");
-        check(&[("from", "yesterday")], "\"yesterday\" is no time");
+        check(&[("last", "0h")], "invalid duration");
+        check(&[("last", "é")], "invalid duration");
+        check(&[("last", "99999999999999d")], "invalid duration");
+        check(&[("from", "yesterday")], "invalid time \"yesterday\"");
         check(&[("from", "2026-11-28"), ("until", "2026-11-27")], "end after it begins");
         check(&[("from", "1970-01-01")], "shorter than 400 days");
     }

@@ -1,24 +1,30 @@
-//! A service over a time range: timeline, flame graph, and functions.
+//! A service over a time range: timeline, flame graph, and functions, and downloads of them.
 
-use axum::extract::Path;
+use axum::{
+    extract::Path,
+    http::{HeaderValue, header},
+    response::{IntoResponse as _, Response},
+};
 use maud::{Markup, html};
-use wingbeat_pprof::{Flame, FunctionRow, Medium, Picture, Request, Side, Stacks, View};
+use wingbeat_pprof::{
+    Flame, FunctionRow, Medium, Picture, Request, Side, Stacks, View, write::pack,
+};
 use wingbeat_text::{grouped, plural, share, shortened};
 
 use super::{
     choice::{Choice, Choices},
-    range::{self, FIELDS, LASTS, span_shown},
+    range::{self, FIELDS, LASTS, span_shown, written},
     timeline::{self, Pen, Timeline},
 };
 use crate::{
     ApiError, App,
     console::{
         assets::Asset,
-        flame,
+        components::{kept, name, sortable},
+        flame as picture,
         layout::{Page, Tab},
         links::{Params, encoded},
-        parts::{kept, name, sortable},
-        visit::Visit,
+        page_context::PageContext,
     },
     profiles::{Point, ProfilesError, Reading, Series, Span, now_ns},
 };
@@ -62,8 +68,8 @@ struct Found {
 }
 
 impl ServiceQuery {
-    pub(super) fn of(visit: &Visit, service: String, params: &Params) -> Self {
-        Self { project: visit.project.uuid.to_string(), service, params: params.clone() }
+    pub(super) fn of(context: &PageContext, service: String, params: &Params) -> Self {
+        Self { project: context.project.uuid.to_string(), service, params: params.clone() }
     }
 
     pub(super) fn series(&self, app: &App) -> Result<Vec<Series>, ApiError> {
@@ -153,21 +159,21 @@ pub(super) fn draw(
     choice: &Choice,
     medium: Medium,
 ) -> Picture {
-    let search = flame::search(&query.params);
+    let search = picture::search(&query.params);
     let title = format!("{} {}", query.service, choice.figures.name());
     let request = Request { view: View::Single, medium, title: &title, search: search.as_deref() };
     flame.draw(request, &|value| choice.figures.total(value))
 }
 
 pub(in crate::console) async fn show(
-    visit: Visit,
+    context: PageContext,
     Path((_, service)): Path<(String, String)>,
     params: Params,
 ) -> Result<Page, ApiError> {
-    let query = ServiceQuery::of(&visit, service.clone(), &params);
-    let app = visit.app.clone();
-    let data = visit.app.profiles.run(move || load(&app, &query)).await??;
-    let path = format!("{}/{}", visit.at("profiles"), encoded(&service));
+    let query = ServiceQuery::of(&context, service.clone(), &params);
+    let app = context.app.clone();
+    let data = context.app.profiles.run(move || load(&app, &query)).await??;
+    let path = format!("{}/{}", context.at("profiles"), encoded(&service));
     let content = html! {
         h1 { (name(&shortened(&service, 200))) }
         (filter(&path, &params, &data))
@@ -178,7 +184,7 @@ pub(in crate::console) async fn show(
         }
     };
     let title = shortened(&service, 60);
-    Ok(Page::of(&visit, Tab::Profiles, &title, &[Asset::Flame, Asset::Timeline], &content))
+    Ok(Page::of(&context, Tab::Profiles, &title, &[Asset::Flame, Asset::Timeline], &content))
 }
 
 fn filter(path: &str, params: &Params, data: &ServiceData) -> Markup {
@@ -247,14 +253,14 @@ fn shown(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Mark
             a class="button" href=(query("flame.svg")) { "Flame graph as SVG" }
         }
         h2 id="flame" { "Flame graph" }
-        (flame::section(&found.picture, (path, params), "flame", &html! {}))
+        (picture::section(&found.picture, (path, params), "flame", &html! {}))
         (functions(path, params, data, found))
     }
 }
 
 fn functions(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Markup {
     let figures = &data.choice.figures;
-    let search = flame::search(params).unwrap_or_default().to_lowercase();
+    let search = picture::search(params).unwrap_or_default().to_lowercase();
     let mut rows: Vec<&FunctionRow> =
         found.rows.iter().filter(|row| row.name.to_lowercase().contains(&search)).collect();
     let key = params.get("sort").unwrap_or("self");
@@ -299,5 +305,86 @@ fn functions(path: &str, params: &Params, data: &ServiceData, found: &Found) -> 
             }
         }
         @if has_more { p { a href={ (params.with("rows", "more").at(path)) "#functions" } { "Show more functions" } } }
+    }
+}
+
+fn no_profiles() -> ApiError {
+    ApiError::not_found("no profiles in this time range")
+}
+
+/// As pprof, with all sample types.
+pub(in crate::console) async fn pprof(
+    context: PageContext,
+    Path((_, service)): Path<(String, String)>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let query = ServiceQuery::of(&context, service, &params);
+    let app = context.app.clone();
+    let job = move || {
+        let (choice, _, reading) = query.profile(&app)?;
+        let profile = reading.profile.ok_or_else(no_profiles)?;
+        let mut bytes = Vec::new();
+        pack(&profile.message(), &mut bytes)
+            .map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let kind = choice.figures.id();
+        Ok::<_, ApiError>((bytes, file_name(&query.service, &kind, reading.span.from_ns)))
+    };
+    let (bytes, name) = context.app.profiles.run(job).await??;
+    let mut response = bytes.into_response();
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("application/octet-stream");
+    headers.insert(header::CONTENT_TYPE, kind);
+    let disposition = format!("attachment; filename=\"{name}\"");
+    if let Ok(disposition) = HeaderValue::from_str(&disposition) {
+        headers.insert(header::CONTENT_DISPOSITION, disposition);
+    }
+    Ok(response)
+}
+
+/// `nginx-process_cpu-20261128T020000Z.pb.gz`.
+fn file_name(service: &str, kind: &str, from_ns: i64) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
+    let kind = kind.split(':').next().unwrap_or_default();
+    let time: String = written(from_ns).chars().filter(|c| !"-:".contains(*c)).collect();
+    let name = format!("{}-{}", shortest(service), shortest(kind));
+    format!("{}-{time}.pb.gz", name.chars().map(plain).collect::<String>())
+}
+
+fn shortest(text: &str) -> String {
+    text.trim_start_matches('.').chars().take(60).collect()
+}
+
+/// The flame graph alone.
+pub(in crate::console) async fn flame(
+    context: PageContext,
+    Path((_, service)): Path<(String, String)>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let query = ServiceQuery::of(&context, service, &params);
+    let app = context.app.clone();
+    let job = move || {
+        let (choice, _, reading) = query.profile(&app)?;
+        let side =
+            reading.profile.as_ref().and_then(|it| side(it, &choice)).ok_or_else(no_profiles)?;
+        let (factor, _) = factors(&app, &query, &choice, &reading)?;
+        let flame = Flame::single(&side, side.total() * factor);
+        Ok::<_, ApiError>(draw(&flame, &query, &choice, Medium::File).svg)
+    };
+    Ok(picture::file(context.app.profiles.run(job).await??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_plain_names() {
+        let check = |service: &str, expected: &str| {
+            let name = file_name(service, "process_cpu:cpu", 1_795_831_200_000_000_000);
+            assert_eq!(name, format!("{expected}-process_cpu-20261128T020000Z.pb.gz"));
+        };
+        check("nginx", "nginx");
+        check("../a\"b\r\n", "-a-b--");
+        check("ä", "-");
     }
 }
