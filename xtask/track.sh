@@ -48,7 +48,7 @@ programs "crates/profiler/kernel-half/profile-ebpf.x86_64.o" --ctx "$context"
 
 if [ "${TIMES:-}" != exact ]; then
     job times "$machine times" rust_criterion \
-        cargo bench -p wingbeat-stats --bench bootstrap -p wingbeat-track --bench detect
+        cargo bench -p wingbeat-stats --bench bootstrap -p wingbeat-track --bench verdict
 fi
 
 if [ ${#worse[@]} -gt 0 ]; then

@@ -62,7 +62,7 @@ const ABSENCES: &[(&str, &[&[&str]], &str)] = &[
     ("crates/stats/src", &[MACHINE, &["serde", "wingbeat_bpf_loader"]], "it knows numbers only"),
     ("crates/text/", &[MACHINE, &["std::io", "std::env", "println!"]], "values become text"),
     ("crates/track/src/adapter", &[MACHINE], "adapters are bytes in, metrics out"),
-    ("crates/track/src/detect", &[MACHINE, &["rusqlite"]], "report and history decide alone"),
+    ("crates/track/src/verdict", &[MACHINE, &["rusqlite"]], "report and history decide alone"),
     ("crates/bpf-testing/", &[MACHINE, &["wingbeat_bpf_bench"]], "it confirms what bench counts"),
     (
         "crates/profiler-abi/src/",

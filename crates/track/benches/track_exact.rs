@@ -9,8 +9,8 @@ use time::OffsetDateTime;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
     adapter::Adapter,
-    detect::{ReportInput, Series, Settings, detect},
     model::{threshold::Test, *},
+    verdict::{ReportInput, Series, Settings, decide},
 };
 
 const POINTS: usize = 100;
@@ -71,7 +71,7 @@ fn decision(test: Test, values: &[f64]) {
         past: &past,
         series: vec![series],
     };
-    black_box(detect(black_box(&report), &Settings::default()));
+    black_box(decide(black_box(&report), &Settings::default()));
 }
 
 /// Each function in the form Gungraun expects: benchmarked functions take their input by value.

@@ -9,11 +9,11 @@ use std::{collections::BTreeMap, error::Error, fs};
 use serde::Deserialize;
 use time::{Duration, OffsetDateTime};
 use wingbeat_track::{
-    detect::{ReportInput, Series, Settings, detect},
     model::{
         BenchmarkName, Environment, Measure, Metric, Outcome, PastPoint, PastReport, ReasonKind,
         ThresholdModel, Verdict, threshold::Test,
     },
+    verdict::{ReportInput, Series, Settings, decide},
 };
 
 /// Earlier reports considered, as in `wingbeat run`.
@@ -114,7 +114,7 @@ fn replay(reports: &[Report]) -> Result<Counts, Box<dyn Error>> {
             past: &past,
             series: series.collect(),
         };
-        let decision = detect(&input, &settings);
+        let decision = decide(&input, &settings);
         for (place, (verdict, series)) in decision.verdicts.iter().zip(&input.series).enumerate() {
             counts.judged += usize::from(verdict.points >= BEFORE);
             if decision.alerts.contains(&place) {

@@ -34,12 +34,12 @@ use serde::Deserialize;
 
 use crate::{
     adapter::Adapter,
-    detect::Settings,
     model::{
         Description, Direction, Measure, MeasureKind, MeasureName, ProjectName, TestbedName,
         Threshold, ThresholdModel,
         threshold::{Test, ThresholdError},
     },
+    verdict::Settings,
 };
 
 pub const FILE: &str = "wingbeat.toml";

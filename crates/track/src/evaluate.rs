@@ -11,7 +11,6 @@ use uuid::Uuid;
 use wingbeat_stats::sample;
 
 use crate::{
-    detect::{self, Decision, Look, ReportInput, Series, Settings},
     model::{
         Alert, AlertStatus, BenchmarkName, Limit, Measure, MeasureKind, Notice, Outcome, Past,
         PastPoint, PastReport, ReasonNote, Report, Results, Slug, Threshold, ThresholdModel,
@@ -19,6 +18,7 @@ use crate::{
         threshold::{Test, best_of},
     },
     store::{HistoryLimits, Store, StoreError},
+    verdict::{self, Decision, Look, ReportInput, Series, Settings},
 };
 
 pub(crate) use head::place;
@@ -153,7 +153,7 @@ pub fn evaluate(
         series: series(&report, rules, background, repeats),
     };
     let Decision { mut verdicts, mut alerts, told: known, looks, mut notices } =
-        detect::detect(&input, &rules.settings);
+        verdict::decide(&input, &rules.settings);
     notices.extend(notices::of_idle(&rules.thresholds, &report));
     notices.extend(notices::of_wide(&rules.thresholds));
     notices.extend(notices::of_missing(&report, [&background.past, &background.pushes]));

@@ -10,7 +10,7 @@
 //! - [`adapter`]: parses the output of one tool into [`model::Results`]. Pure.
 //! - [`model`]: the domain's data types, most notably reports.
 //! - [`store`]: reports in an embedded database, or in files that merge.
-//! - [`detect`]: computes a verdict per metric from a report and its history. Pure.
+//! - [`verdict`]: computes a verdict per metric from a report and its history. Pure.
 //! - [`evaluate`]: finds the history of a report in a store, and passes both to the decision.
 //! - [`explain`]: compares the profiles before and after an alert, and names the functions that explain the change.
 //! - [`plot`]: draws series. Pure.
@@ -21,14 +21,13 @@
 //! [`import`] reads the histories of other tools. [`compare`] is separate: it runs two revisions alternately, without a
 //! history.
 //!
-//! [`detect`] implements `docs/judging-appendix.md`.
+//! [`verdict`] implements `docs/judging-appendix.md`.
 
 pub mod adapter;
 pub mod bencher;
 mod command;
 pub mod compare;
 pub mod config;
-pub mod detect;
 pub mod evaluate;
 pub mod explain;
 pub mod git;
@@ -41,3 +40,4 @@ pub mod plot;
 pub mod remote;
 pub mod run;
 pub mod store;
+pub mod verdict;

@@ -25,13 +25,13 @@ use uuid::Uuid;
 
 use crate::{
     adapter::Adapter,
-    detect::Look,
     evaluate::{self, Background, Judged},
     model::{
         Average, BranchName, Description, DescriptionError, Environment, MeasureName, Notice,
         Profile, ProjectName, Report, Results, Slugs, TestbedName, ThresholdModel,
     },
     store::{Retention, Store, StoreError},
+    verdict::Look,
 };
 pub use crate::{
     command::{Benchmark, CommandError, Echo, Interrupt},

@@ -14,12 +14,12 @@ use axum::{Extension, extract::State, http::StatusCode};
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
-    detect,
     evaluate::{self, Background, Branching, Judged, Rules},
     model::{
         BranchName, Notice, Report, Results, Slug, Threshold, ThresholdModel, threshold::Test,
     },
     store::Document,
+    verdict,
 };
 
 use self::names::name_all;
@@ -201,7 +201,7 @@ fn judged(
     // The last of equals wins.
     let mut thresholds: Vec<_> = named.thresholds.iter().map(threshold).collect();
     thresholds.extend(own_thresholds);
-    let rules = Rules { thresholds, otherwise, settings: detect::Settings::default() };
+    let rules = Rules { thresholds, otherwise, settings: verdict::Settings::default() };
     Ok(evaluate::evaluate(report, &rules, &background, &[]))
 }
 

@@ -1,4 +1,4 @@
-//! Simulated error rate and power of `detect`: the tables of docs/judging-appendix.md.
+//! Simulated error rate and power of `verdict::decide`: the tables of docs/judging-appendix.md.
 //!
 //! `cargo run --release -p wingbeat-track --example how_often [PERCENT [TABLE]]` makes reports with known noise and
 //! judges them. Tables are `alarms`, `power`, `confirmed`, `pushes`, `sizes` and `t-test`. The output is reproducible.

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use time::{Duration, OffsetDateTime};
 use wingbeat_stats::random::Random;
 use wingbeat_track::{
-    detect::{ReportInput, Series, Settings, detect},
     model::{
         BenchmarkName, Environment, Measure, Metric, Outcome, PastPoint, PastReport,
         ThresholdModel, threshold::Test,
     },
+    verdict::{ReportInput, Series, Settings, decide},
 };
 
 use crate::noise::Kind;
@@ -126,7 +126,7 @@ impl Trial {
                 past: &past,
                 series: series.collect(),
             };
-            let mut decision = detect(&input, &Settings::default());
+            let mut decision = decide(&input, &Settings::default());
             if self.confirm {
                 for (place, verdict) in decision.verdicts.iter().enumerate() {
                     let is_beyond = matches!(verdict.outcome, Outcome::Better | Outcome::Worse);
@@ -134,7 +134,7 @@ impl Trial {
                         input.series[place].repeats = vec![made[place].1[report]];
                     }
                 }
-                decision = detect(&input, &Settings::default());
+                decision = decide(&input, &Settings::default());
             }
             for (place, verdict) in decision.verdicts.iter().enumerate() {
                 let outcome = verdict.outcome;

@@ -8,7 +8,6 @@ use wingbeat_stats::{drift, sample};
 use wingbeat_text::{first_few, plural, share};
 
 use crate::{
-    detect::Series,
     model::{
         AlertStatus, BenchmarkName, MeasureKind, Notice, NoticeKind, NoticeText, Outcome, Past,
         PastPoint, PastReport, PastSeries, Report, Slug, Threshold, Verdict,
@@ -16,6 +15,7 @@ use crate::{
         threshold::{Test, matches_glob},
     },
     output::short_hash,
+    verdict::Series,
 };
 
 /// Maximum number of points before the alerts that determine the previous level.

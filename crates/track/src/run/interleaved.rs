@@ -19,13 +19,13 @@ use wingbeat_text::{first_few, plural, share};
 use super::{Echo, Finding, Interrupt, Request};
 use crate::{
     compare::{self, CompareError, ComparedRow, Comparison, End, Event},
-    detect::Look,
     evaluate::Background,
     model::{
         BenchmarkName, Boundary, Change, Interleaved, Notice, NoticeKind, NoticeText, Outcome,
         ReasonNote,
     },
     output::short_hash,
+    verdict::Look,
 };
 
 /// Total time limit: the builds of both commits, and their runs.

@@ -16,12 +16,12 @@ use wingbeat_server::{
     storage::{Databases, StorageError},
 };
 use wingbeat_track::{
-    detect::{self, ReportInput, Series},
     model::{
         Alert, AlertStatus, BenchmarkName, Measure, Profile, ProjectName, Report, Slug,
         ThresholdModel, threshold::Test,
     },
     store::{AlertFilter, HistoryLimits, ReportFilter, Store, StoreError},
+    verdict::{self, ReportInput, Series},
 };
 
 /// Creates the article's project with this many days of history.
@@ -137,7 +137,7 @@ fn store(store: &mut Store, mut report: Report) -> Result<(), StoreError> {
         past: &past.reports,
         series: series.collect(),
     };
-    let decision = detect::detect(&input, &detect::Settings::default());
+    let decision = verdict::decide(&input, &verdict::Settings::default());
     let alerts = decision.alerts.iter().filter_map(|&place| decision.verdicts.get(place));
     report.alerts = alerts.map(|verdict| Alert::of(Uuid::now_v7(), verdict)).collect();
     report.verdicts = decision.verdicts;

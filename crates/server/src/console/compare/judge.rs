@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use time::Duration;
 use uuid::Uuid;
 use wingbeat_track::{
-    detect::{self, ReportInput, Series},
     model::{
         BenchmarkName, Limit, Measure, Outcome, Past, ReasonKind, Report, Slug, ThresholdModel,
         Verdict, threshold::Test,
     },
     store::{HistoryLimits, ReportSummary, Store},
+    verdict::{self, ReportInput, Series},
 };
 
 use crate::ApiError;
@@ -242,7 +242,7 @@ fn judged(past: &Past, before: &Report, after: &Report) -> Vec<Verdict> {
         past: &past.reports,
         series: series.collect(),
     };
-    detect::detect(&input, &detect::Settings::default()).verdicts
+    verdict::decide(&input, &verdict::Settings::default()).verdicts
 }
 
 fn measures(rows: &[CompareRow]) -> Vec<MeasureSummary> {

@@ -3,12 +3,12 @@
 use std::{fs, path::Path};
 
 use wingbeat_stats::{changes, drift, paired};
-use wingbeat_track::{compare::judge, detect::Settings};
+use wingbeat_track::{compare::judge, verdict::Settings};
 
 const RULE: &str = "docs/how-numbers-are-judged.md";
 const APPENDIX: &str = "docs/judging-appendix.md";
 const STATS: &str = "crates/stats/src";
-const DETECT: &str = "crates/track/src/detect";
+const VERDICT: &str = "crates/track/src/verdict";
 
 fn read(path: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -101,18 +101,18 @@ fn settings() {
 
 #[test]
 fn short_histories() {
-    let reports = word(number(DETECT, "history.rs", "REPORTS_MIN"));
+    let reports = word(number(VERDICT, "history.rs", "REPORTS_MIN"));
     check(RULE, &format!("**Fewer than {reports} reports** show neither noise nor spikes"));
     check(APPENDIX, &format!("So with fewer than {reports} reports `auto` decides nothing"));
     check(
         "docs/run.md",
         &format!("With fewer than {reports} reports of history, `auto` raises no alert"),
     );
-    let apart = percent(number(DETECT, "few_reports.rs", "RUN_TO_RUN"));
+    let apart = percent(number(VERDICT, "few_reports.rs", "RUN_TO_RUN"));
     check(RULE, &format!("What differs by {apart} and by its samples"));
     check(APPENDIX, &format!("differs from the median of history by {apart}"));
-    let samples = number(DETECT, "samples.rs", "SAMPLES_MIN");
-    let chance = number(DETECT, "samples.rs", "DIFFER_CHANCE");
+    let samples = number(VERDICT, "samples.rs", "SAMPLES_MIN");
+    let chance = number(VERDICT, "samples.rs", "DIFFER_CHANCE");
     check(
         APPENDIX,
         &format!("(Mann–Whitney, {} or more on both sides, p ≤ {chance})", word(samples)),
@@ -136,7 +136,7 @@ fn noise_and_spikes() {
     check(APPENDIX, &format!("| a spike is farther than | {spike} spreads |"));
     check(APPENDIX, &format!("at most one value in {} is", word(one_in)));
     check(APPENDIX, &format!("| spikes at most | 1 value in {one_in} |"));
-    let part = |name| number(DETECT, "auto/case.rs", name);
+    let part = |name| number(VERDICT, "auto/case.rs", name);
     let [step, equal, change] = ["STEP_PART", "EQUAL_PART", "CHANGE_PART"].map(part);
     check(
         APPENDIX,
@@ -170,20 +170,20 @@ fn noise_and_spikes() {
     let correlation = number(STATS, "changes/noise.rs", "CORRELATION_MAX");
     check(APPENDIX, &format!("Errors beyond {carried} spreads carry nothing over"));
     check(APPENDIX, &format!("adjacent values, which is at most {correlation}"));
-    let degrees = number(DETECT, "auto/case.rs", "DEGREES_MIN");
+    let degrees = number(VERDICT, "auto/case.rs", "DEGREES_MIN");
     check(APPENDIX, &format!("at least {degrees} degrees of freedom"));
 }
 
 #[test]
 fn evidence() {
-    let points = number(DETECT, "auto.rs", "POINTS_MIN");
+    let points = number(VERDICT, "auto.rs", "POINTS_MIN");
     check(APPENDIX, &format!("| points of history | {points} |"));
-    let [one, last] = numbers(DETECT, "auto/run.rs", "REPORTS")[..] else { panic!("a range") };
+    let [one, last] = numbers(VERDICT, "auto/run.rs", "REPORTS")[..] else { panic!("a range") };
     assert_eq!(one, 1.0, "several values of one report");
     check(RULE, &format!("the newest two to {}, on a branch", word(last)));
     check(APPENDIX, &format!("the newest two to {} reports are judged together", word(last)));
     check(APPENDIX, &format!("| reports together | {last} |"));
-    let run = |name| number(DETECT, "auto/run.rs", name);
+    let run = |name| number(VERDICT, "auto/run.rs", name);
     check(
         APPENDIX,
         &format!("| newest value off, to consider several | {} spreads |", run("FROM")),
@@ -195,7 +195,7 @@ fn evidence() {
     check(APPENDIX, &format!("| correlation of repeats | {} |", run("CORRELATION_OF_REPEATS")));
     let pushes = number("crates/track/src", "evaluate.rs", "PUSHES_MAX");
     check(APPENDIX, &format!("the newest {} are judged together with this report", word(pushes)));
-    let share = |name| number(DETECT, "auto/evidence.rs", name);
+    let share = |name| number(VERDICT, "auto/evidence.rs", name);
     let [value, run, level] = ["VALUE_SHARE", "RUN_SHARE", "LEVEL_SHARE"].map(share).map(percent);
     check(
         APPENDIX,
@@ -203,19 +203,19 @@ fn evidence() {
             "a value alone has {value}, the newest reports together {run}, a new level {level}"
         ),
     );
-    let beside = number(DETECT, "history.rs", "AROUND");
+    let beside = number(VERDICT, "history.rs", "AROUND");
     let text = format!("{} points on each side decide", word(beside));
     check(APPENDIX, &(text[..1].to_uppercase() + &text[1..]));
 }
 
 #[test]
 fn levels_and_crowds() {
-    let reports = number(DETECT, "auto/case.rs", "NEW_LEVEL_REPORTS");
+    let reports = number(VERDICT, "auto/case.rs", "NEW_LEVEL_REPORTS");
     check(RULE, &format!("**A new level** of {} or more reports", word(reports)));
     check(APPENDIX, &format!("**A new level** of {} or more values", word(reports)));
     check(APPENDIX, &format!("| reports of a new level | {reports} |"));
-    assert_eq!(number(DETECT, "level.rs", "BETTER_MAX"), 0.125);
-    let agree = number(DETECT, "level.rs", "AGREE");
+    assert_eq!(number(VERDICT, "level.rs", "BETTER_MAX"), 0.125);
+    let agree = number(VERDICT, "level.rs", "AGREE");
     check(
         APPENDIX,
         &format!(
@@ -223,9 +223,9 @@ fn levels_and_crowds() {
             word(agree)
         ),
     );
-    let fresh = number(DETECT, "level.rs", "FRESH_MAX");
+    let fresh = number(VERDICT, "level.rs", "FRESH_MAX");
     check(APPENDIX, &format!("begins within the newest {} points", word(fresh)));
-    let together = |name| number(DETECT, "common_shift.rs", name);
+    let together = |name| number(VERDICT, "common_shift.rs", name);
     let benchmarks = word(together("BENCHMARKS_MIN"));
     let most = match together("MOST") {
         0.75 => "three quarters",

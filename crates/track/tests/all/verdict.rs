@@ -12,8 +12,8 @@ mod spikes;
 use time::{Duration, OffsetDateTime};
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
-    detect::*,
     model::{threshold::Test, *},
+    verdict::*,
 };
 
 /// Start time of the reports under test.
@@ -114,7 +114,7 @@ fn judge_of(hash: Option<&str>, all: &[Made], environment: &Environment) -> Deci
     });
     let report =
         ReportInput { start_time: NOW, environment, hash, past: &past, series: series.collect() };
-    detect(&report, &Settings::default())
+    decide(&report, &Settings::default())
 }
 
 fn judge_in(all: &[Made], environment: &Environment) -> Decision {

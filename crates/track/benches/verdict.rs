@@ -6,8 +6,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use time::OffsetDateTime;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
-    detect::{ReportInput, Series, Settings, detect},
     model::{threshold::Test, *},
+    verdict::{ReportInput, Series, Settings, decide},
 };
 
 const POINTS: usize = 255;
@@ -49,7 +49,7 @@ fn decisions(criterion: &mut Criterion) {
             series: series.collect(),
         };
         group.bench_function(test.name(), |bencher| {
-            bencher.iter(|| detect(black_box(&report), &Settings::default()));
+            bencher.iter(|| decide(black_box(&report), &Settings::default()));
         });
     }
     group.finish();

@@ -34,7 +34,7 @@ fn empty(series: &Series<'_>) -> Verdict {
 }
 
 /// Judges all metrics of a report. The verdicts are in the order of the series.
-pub fn detect(report: &ReportInput<'_>, settings: &Settings) -> Decision {
+pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     let mut verdicts: Vec<Verdict> = report.series.iter().map(empty).collect();
     let environments = Environments::of(report);
     let mut noisy = Vec::new();
