@@ -159,13 +159,7 @@ fn what_there_is_is_told_where_nothing_is_found() {
         "no pages profiles were kept of that time, only on-cpu and off-cpu: choose another --mode",
     );
     check(&["--mode", "wall"], 2, "--mode wall is for recordings");
-    check(&["--since", "yesterday"], 2, "90m or 2d");
     check(&["--since", "2026-11-02", "--until", "2026-11-01"], 2, "is not before --until");
-    check(&["--label", "web"], 2, "NAME=VALUE");
-    check(&["-F", "99"], 2, "--frequency");
-    check(&["--json"], 2, "'--from <DIR>' cannot be used with '--json'");
-    check(&["--wakers"], 2, "--wakers");
-    check(&["-p", "1"], 2, "--pid");
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
