@@ -137,7 +137,7 @@ fn damage_costs_no_more_than_what_is_damaged() {
     fs::write(of("20261127T231500Z-15s/labels.json"), b"{\"form").expect("write");
     fs::create_dir(of(".partial-20261127T234500Z-15s")).expect("a folder");
     let ran = from(folder.path(), &["-o", "out.folded"]).ended_with(0);
-    ran.tells_all(&["unpacking failed", "cannot open it", "labels.json is damaged"]);
+    ran.tells_all(&["cannot be decompressed", "cannot open it", "labels.json is damaged"]);
     let found = fs::read_to_string(folder.path().join("out.folded")).expect("a file");
     assert_eq!(found, "db (run);query 1\nweb (run);serve 3\n");
 }
