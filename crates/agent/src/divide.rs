@@ -8,7 +8,7 @@ use std::{
 use rustc_hash::FxHashMap;
 use wingbeat_profiler::{
     export::{self, ExportError},
-    model::{Completeness, Mode, ProcessId, Profile},
+    model::{Completeness, ProcessId, Profile},
     session::Lineage,
 };
 
@@ -20,10 +20,6 @@ use crate::{
 
 /// Maximum label sets per window. Those with fewest samples are merged beyond it.
 const SERIES_MAX: usize = 200;
-
-/// Kinds of profiles, with the mode of each.
-const KINDS: [(Kind, Mode); 3] =
-    [(Kind::Cpu, Mode::OnCpu), (Kind::OffCpu, Mode::OffCpu), (Kind::Pages, Mode::Pages)];
 
 /// A window divided by labels, with statistics.
 #[derive(Debug)]
@@ -48,7 +44,7 @@ pub(crate) fn divide(
 ) -> Result<Divided, ExportError> {
     processes.next_window();
     let mut groups: BTreeMap<Labels, BTreeSet<ProcessId>> = BTreeMap::new();
-    let parts = KINDS.map(|(kind, mode)| (kind, profile.of_mode(mode)));
+    let parts = Kind::ALL.map(|kind| (kind, profile.of_mode(kind.mode())));
     let parts: Vec<_> = parts.into_iter().filter(|(_, part)| !part.is_empty()).collect();
     let threads = parts.iter().flat_map(|(_, part)| part.weights().map(|((_, thread), _)| thread));
     let seen: BTreeSet<ProcessId> = threads.map(|thread| owner(profile, thread)).collect();

@@ -7,6 +7,7 @@ use std::{
 };
 
 use uuid::Uuid;
+use wingbeat_profiler::model::Mode;
 
 /// Estimated bytes of a series in addition to its profile and labels.
 const SERIES_BYTES: u64 = 64;
@@ -36,6 +37,16 @@ impl Kind {
             Self::Cpu => "process_cpu",
             Self::OffCpu => "off_cpu",
             Self::Pages => "memory",
+        }
+    }
+
+    /// Mode of the recordings that have it.
+    #[must_use]
+    pub fn mode(self) -> Mode {
+        match self {
+            Self::Cpu => Mode::OnCpu,
+            Self::OffCpu => Mode::OffCpu,
+            Self::Pages => Mode::Pages,
         }
     }
 

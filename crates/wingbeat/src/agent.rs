@@ -56,7 +56,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     let mut sinks = sinks(args)?;
     #[cfg(not(feature = "server"))]
     if args.metrics.is_some() {
-        return crate::not_built::refuse("wingbeat agent --metrics");
+        return crate::cli::refuse_unbuilt("wingbeat agent --metrics");
     }
     #[cfg(feature = "server")]
     if let Some(address) = args.metrics {
@@ -73,7 +73,6 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         windows: 0,
         filled: 0,
         not_stored: 0,
-        warned: None,
         warned_of: HashMap::new(),
     };
     let kept = args.keep.as_deref();
@@ -210,9 +209,8 @@ fn begin(args: &AgentArgs, sinks: &Sinks) -> String {
     let kept = args.keep.iter().map(|dir| dir.display().to_string());
     let all: Vec<String> = targets.chain(kept).collect();
     format!(
-        "agent: {} Hz on each CPU, a profile of {} every {}, to {}",
+        "agent: {} Hz on each CPU, a profile of each service every {}, to {}",
         args.frequency,
-        "each service",
         duration(args.window.as_nanos() as u64),
         all.join(", ")
     )
@@ -228,8 +226,7 @@ struct Reporter {
     filled: u64,
     /// Windows that could not be saved in the folder.
     not_stored: u64,
-    warned: Option<Instant>,
-    /// By names of engines.
+    /// Times of the last warnings, by engine or subject.
     warned_of: HashMap<String, Instant>,
 }
 
@@ -288,8 +285,7 @@ impl Reporter {
                 warning!("a window could not be stored: {error}");
             }
             Notice::Lost { samples, events } => {
-                if self.warned.is_none_or(|warned| warned.elapsed() > WARN_INTERVAL) {
-                    self.warned = Some(Instant::now());
+                if self.is_due("lost") {
                     warning!(
                         "{} and {} were lost because buffers were full; /metrics counts them",
                         plural(*samples, "sample"),
@@ -298,6 +294,16 @@ impl Reporter {
                 }
             }
         }
+    }
+
+    /// Whether to repeat this warning now.
+    fn is_due(&mut self, what: &str) -> bool {
+        let is_due = |warned: &Instant| warned.elapsed() > WARN_INTERVAL;
+        let is_due = self.warned_of.get(what).is_none_or(is_due);
+        if is_due {
+            self.warned_of.insert(what.to_owned(), Instant::now());
+        }
+        is_due
     }
 }
 
@@ -329,18 +335,6 @@ fn print_names(names: NameCounts) {
         plural(names.read, "file"),
         grouped(names.loaded)
     );
-}
-
-impl Reporter {
-    /// Whether to repeat this warning now.
-    fn is_due(&mut self, what: &str) -> bool {
-        let is_due = |warned: &Instant| warned.elapsed() > WARN_INTERVAL;
-        let is_due = self.warned_of.get(what).is_none_or(is_due);
-        if is_due {
-            self.warned_of.insert(what.to_owned(), Instant::now());
-        }
-        is_due
-    }
 }
 
 fn end(name: &str, counts: &Counts, quiet: bool) {

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+#[cfg(not(feature = "server"))]
+use self::{NotBuilt as ServeArgs, NotBuilt as StoreVerbArgs};
 use crate::{
     agent::AgentArgs,
     alerts::AlertsArgs,
@@ -23,10 +25,8 @@ use crate::{
     run::{MockArgs, RunArgs},
     top::TopArgs,
 };
-#[cfg(not(feature = "server"))]
-use crate::{not_built::NotBuilt as ServeArgs, not_built::NotBuilt as StoreVerbArgs};
 #[cfg(feature = "server")]
-use crate::{serve::ServeArgs, store::copy::StoreVerbArgs};
+use crate::{serve::ServeArgs, store::verb::StoreVerbArgs};
 
 /// Measures what eBPF and Rust code costs, down to the line, before it reaches production
 #[derive(Debug, Parser)]
@@ -123,7 +123,7 @@ Examples:
   wingbeat store rename branch master main
 
 Both stores are read once more at the end, and compared. The exit status is 0 if all documents are the same in both;
-1 on failure; 2 for wrong usage. A copy that was interrupted goes on when it is made again. docs/store.md tells more.";
+1 on failure; 2 for wrong usage. A copy that was interrupted goes on when it is made again. docs/store.md explains more.";
 
 const PROFILE_EXAMPLES: &str = "\
 Examples:
@@ -254,7 +254,7 @@ Examples:
   wingbeat serve key create --project parser --create-project --name ci --data bench    a key for CI
   wingbeat serve backup bench-2026-11-25 --data bench    while it runs
 
-SIGTERM and SIGINT end it once requests under way are answered. docs/serve.md tells how to run it behind
+SIGTERM and SIGINT end it once requests under way are answered. docs/serve.md explains how to run it behind
 a reverse proxy.";
 
 const DOCTOR_EXAMPLES: &str = "\
@@ -302,6 +302,24 @@ pub(crate) fn renamed(words: impl Iterator<Item = OsString>) -> (Vec<OsString>, 
     }
 }
 
+/// Any words: they are not understood by a build without the feature `server`, such as that of `cargo xtask demo`.
+#[cfg(not(feature = "server"))]
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct NotBuilt {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    words: Vec<OsString>,
+}
+
+/// Fails with a message about how to get a build that has it.
+#[cfg(not(feature = "server"))]
+pub(crate) fn refuse_unbuilt(what: &str) -> anyhow::Result<ExitCode> {
+    anyhow::bail!(
+        "this wingbeat was built without its server, which `{what}` needs; `cargo build --release -p wingbeat` \
+         builds all of it"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{Command, CommandFactory as _};
@@ -321,6 +339,94 @@ mod tests {
         check("wingbeat bench a.o", "wingbeat bench a.o");
         check("wingbeat --color never bench --live", "wingbeat --color never live");
         check("wingbeat run wingbeat bench --live", "wingbeat run wingbeat bench --live");
+    }
+
+    /// Command lines, and what is said about them.
+    const WRONG_USAGE: &[(&str, &str)] = &[
+        ("agent", "--push"),
+        ("agent --push nonsense", "pyroscope=URL"),
+        ("agent --push influx=http://localhost", "pyroscope=URL"),
+        ("agent --push wingbeat=localhost", "wingbeat=http://localhost:6610"),
+        ("agent --keep x -F 0", "0"),
+        ("agent --keep x --window 1ms", "1s to 10m"),
+        ("agent --keep x --max-cpu 0", "above 0"),
+        ("agent --keep x --unwind-memory 1G", "64M"),
+        ("agent --keep x --keep-size many", "many"),
+        ("agent --keep x --kubelet-insecure", "--kubelet"),
+        ("alerts dismiss", "<UUID>"),
+        ("annotate x.o -o x.doc", "x.doc"),
+        ("bench x.o --map nope", "NAME=FILE"),
+        ("bench x.o --cpu 9999", "'9999' for '--cpu <N>': this process may run on CPU"),
+        ("bench x.o --samples 0", "a number of at least 1"),
+        ("bench x.o --packets 0", "a number of at least 1"),
+        ("bench x.o --expect PASS", "a number of 32 bits"),
+        ("bench x.o --expect PASS", "XDP_PASS"),
+        ("bench x.o --err", "--against"),
+        ("bench x.o --format xml", "xml"),
+        ("changes x --min-change -1", "-1"),
+        ("changes x --alpha 0", "a rate between 0 and 1"),
+        ("changes x --last 0", "--last"),
+        ("changes x --format xml", "xml"),
+        ("compare --err x", "--base"),
+        ("compare --base main --precision 0 x", "no number of runs can detect every change"),
+        ("compare --base main --threshold=-1 x", "a percentage from 0"),
+        ("compare --base main --adapter none x", "none"),
+        ("diff a b -o x.png", "drawn as .svg"),
+        ("diff a b -o x.svg --json", "cannot be used with"),
+        ("diff a b --absolute", "--output"),
+        ("diff a b --alert 1", "--alert"),
+        ("diff a b --reports 0d1e..7f3c", "--reports"),
+        ("heap", "--pid"),
+        ("heap --pid 1 true", "--pid"),
+        ("heap --exact --sample 1K true", "--sample"),
+        ("heap --sample 1 true", "--exact takes every allocation"),
+        ("heap -o x.txt true", ".json (DHAT)"),
+        ("live --format xml", "xml"),
+        ("log --since yesterday", "expected a time, such as 2026-11-21"),
+        ("log 0000018f --branch main", "cannot be used with"),
+        ("log xyz", "xyz"),
+        ("mock --pow 400", "--pow"),
+        ("mock --noise 100", "--noise"),
+        ("mock --slower -100", "--slower"),
+        ("mock --slower much", "--slower"),
+        ("plot -o perf.png", ".svg or .html"),
+        ("plot --window soon", "such as 30d or 12h"),
+        ("profile", "--pid"),
+        ("profile --pid x", "--pid"),
+        ("profile --pid 0", "--pid"),
+        ("profile --pid 1 --all", "--all"),
+        ("profile --all -- true", "--all"),
+        ("profile -F 0 -- true", "--frequency"),
+        ("profile -d soon -- true", "--duration"),
+        ("profile --buffer-size 3M -- true", "power of two"),
+        ("profile --mode asleep true", "off-cpu"),
+        ("profile --mode off-cpu --min-block soon true", "--min-block"),
+        ("profile --from ring --since yesterday", "90m or 2d"),
+        ("profile --from ring --label web", "NAME=VALUE"),
+        ("profile --from ring -F 99", "--frequency"),
+        ("profile --from ring --json", "'--from <DIR>' cannot be used with '--json'"),
+        ("profile --from ring --wakers", "--wakers"),
+        ("profile --from ring -p 1", "--pid"),
+        ("run --backdate -5 true", "-5"),
+        ("run --backdate yesterday true", "yesterday"),
+        ("run --brnch x cargo bench", "'--branch'"),
+        ("run --exec --shell /bin/sh true", "--shell"),
+        ("run --start-point-hash x true", "--start-point"),
+        ("run --start-point main --start-point-max-versions 0 true", "0"),
+        ("top --format json", "--once"),
+        ("top --once --sort colour", "the columns are id, type, name, owners, runs, time, cpu"),
+        ("top --once --format xml", "possible values: human, json, bmf, csv"),
+        ("top -d 1ms", "at least 50 ms"),
+    ];
+
+    #[test]
+    fn wrong_usage_is_named() {
+        for (line, expected) in WRONG_USAGE {
+            let words = ["wingbeat"].into_iter().chain(line.split_whitespace());
+            let error = Cli::try_parse_from(words).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert!(error.to_string().contains(expected), "{line}: {error}");
+        }
     }
 
     #[test]

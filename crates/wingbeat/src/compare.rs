@@ -1,23 +1,33 @@
 //! `wingbeat compare`: runs two revisions interleaved, and prints the result. `wingbeat_track::compare` has the
 //! implementation, docs/compare.md is the reference.
 
-mod progress;
-
-use std::{env, ffi::OsString, io, ops::Bound, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, Write as _},
+    ops::Bound,
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use wingbeat_text::plural;
 use wingbeat_track::{
     adapter::Adapter,
-    compare::{Comparison, Plan, compare, judge::Settings, output},
+    compare::{Comparison, Event, Plan, compare, judge::Settings, output},
     model::Average,
     output::Style,
 };
 
 use crate::{
-    line::refuse_flags_behind,
     output::{PendingFile, deliver},
-    shell::{interruptible, stdout_has_colours, width_of},
+    shell::{
+        interruptible, message, progress_target, refuse_flags_behind, stdout_has_colours,
+        warning_text, width_of,
+    },
     values::{FormatArgs, average, duration, share, share_within, time_seed},
 };
 
@@ -86,7 +96,7 @@ pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Res
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let plan = plan(args)?;
     let comparison = interruptible(|stop| {
-        let mut shown = progress::Shown::new(plan.time, quiet, verbose);
+        let mut shown = Shown::new(plan.time, quiet, verbose);
         compare(&plan, stop, &mut |event| shown.show(&event))
     })?;
     // Files have no width.
@@ -135,4 +145,60 @@ fn text(comparison: &Comparison, format: Format, style: Style) -> anyhow::Result
 fn positive(text: &str) -> Result<f64, String> {
     share_within(text, (Bound::Excluded(0.0), Bound::Unbounded))
         .map_err(|error| format!("{error}: no number of runs can detect every change"))
+}
+
+/// A progress bar on a terminal; with `-v` also the command's output.
+struct Shown {
+    bar: ProgressBar,
+    time: Duration,
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Shown {
+    fn new(time: Duration, quiet: bool, verbose: bool) -> Self {
+        let target = progress_target(quiet || verbose);
+        let bar = ProgressBar::with_draw_target(Some(millis(time)), target);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+            bar.set_style(style);
+        }
+        Self { bar, time, quiet, verbose }
+    }
+
+    fn show(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Building(side, line) => self.say(&format!("building {}: {line}", side.name())),
+            Event::Notice(text) => self.say(&warning_text(text)),
+            Event::Output(side, stdout, stderr) if self.verbose => {
+                message!("{}:", side.name());
+                let mut terminal = io::stderr().lock();
+                // Ignores a closed stderr.
+                let _ = terminal.write_all(stdout).and_then(|()| terminal.write_all(stderr));
+            }
+            Event::Output(..) => {}
+            Event::Pairs(pairs, elapsed) => {
+                self.bar.set_position(millis((*elapsed).min(self.time)));
+                let seconds = elapsed.as_secs();
+                let most = self.time.as_secs();
+                let pairs = plural(*pairs, "pair");
+                self.bar.set_message(format!("{pairs}, {seconds} of {most} s at most"));
+            }
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| message!("{text}"));
+        }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
 }

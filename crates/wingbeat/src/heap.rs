@@ -11,7 +11,7 @@ use std::{
 
 use wingbeat_profiler::{
     debuginfod::DebugFiles,
-    export::{self, ExportError, Format, HeapFacts},
+    export::{self, Format, HeapFacts},
     model::{Mode, Profile},
     session::{self, Finished, HeapAccounts, HeapOptions, Options, Progress},
     symbolize::symbolize,
@@ -23,7 +23,7 @@ pub(crate) use self::args::HeapArgs;
 use self::args::{HeapFormat, Show};
 use crate::{
     output::{PendingFile, Written, given_twice},
-    progress::Recording,
+    progress,
     receiver::Receiver,
     shell::{error, interruptible_by_socket, message},
 };
@@ -72,14 +72,13 @@ pub(crate) fn record(
     stop: BorrowedFd<'_>,
     quiet: bool,
 ) -> anyhow::Result<Finished> {
-    let shares_terminal = matches!(options.targets, Targets::Command(_));
-    let line = Recording::new(quiet || shares_terminal);
+    let show_line = progress::recording(&options.targets, quiet);
     let show = &mut |progress: Progress| match progress.expected_slowdown {
         Some(share) if !quiet => {
             message!("expected to take {} more CPU time in the target", share::size(share));
         }
         Some(_) => {}
-        None => line.show(progress),
+        None => show_line(progress),
     };
     Ok(session::record(options, stop, show)?)
 }
@@ -133,17 +132,33 @@ fn write(
     };
     let pid = profile.processes.first().map_or(0, |process| process.pid);
     let facts = HeapFacts { pid, mode, peak_ns: Some(accounts.peak_ns) };
-    let shown = shown(profile, show);
+    let drawn = &shown(profile, show);
+    let files = HeapFiles { in_dhat: profile, in_pprof: profile, drawn, facts: &facts };
+    write_outputs(written, outputs, &files);
+}
+
+/// The contents of files about memory, by their format.
+pub(crate) struct HeapFiles<'a> {
+    pub(crate) in_dhat: &'a Profile,
+    pub(crate) in_pprof: &'a Profile,
+    /// For flame graphs and collapsed stacks.
+    pub(crate) drawn: &'a Profile,
+    pub(crate) facts: &'a HeapFacts,
+}
+
+pub(crate) fn write_outputs(
+    written: &mut Written,
+    outputs: Vec<(PendingFile, HeapFormat)>,
+    files: &HeapFiles<'_>,
+) {
+    let HeapFiles { in_dhat, in_pprof, drawn, facts } = files;
     for (file, format) in outputs {
-        let bytes = |writer: &mut dyn std::io::Write| -> Result<(), ExportError> {
-            match format {
-                HeapFormat::Dhat => export::write_dhat(profile, &facts, writer),
-                HeapFormat::Pprof => export::write(profile, Format::Pprof, writer),
-                HeapFormat::FlameGraph => export::write(&shown, Format::FlameGraph, writer),
-                HeapFormat::Folded => export::write(&shown, Format::Folded, writer),
-            }
-        };
-        written.write(file, format.name(), bytes);
+        written.write(file, format.name(), |writer| match format {
+            HeapFormat::Dhat => export::write_dhat(in_dhat, facts, writer),
+            HeapFormat::Pprof => export::write(in_pprof, Format::Pprof, writer),
+            HeapFormat::FlameGraph => export::write(drawn, Format::FlameGraph, writer),
+            HeapFormat::Folded => export::write(drawn, Format::Folded, writer),
+        });
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
-use indicatif::ProgressBar;
 use wingbeat_bpf_bench::live::{EndedBy, LiveReport, Options, Progress, format::Format, measure};
 use wingbeat_text::grouped;
 
 use crate::{
     output::{PendingFile, deliver},
-    shell::{error, interruptible_by_socket, message, progress_target, warning},
+    progress::StatusLine,
+    shell::{error, interruptible_by_socket, message, warning},
     values::{FormatArgs, TableFormat, duration},
 };
 
@@ -64,16 +64,10 @@ pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result
 /// Measures until the end, with progress on a terminal.
 fn measured(options: &Options, quiet: bool) -> anyhow::Result<LiveReport> {
     // A launched command shares the terminal, and its output must not be garbled.
-    let target = progress_target(quiet || !options.command.is_empty());
-    let bar = ProgressBar::with_draw_target(None, target);
-    let report = interruptible_by_socket(|stop| {
-        measure(options, stop, &mut |progress| {
-            bar.set_message(progress_text(progress));
-            bar.tick();
-        })
-    });
-    bar.finish_and_clear();
-    Ok(report??)
+    let line = StatusLine::new(quiet || !options.command.is_empty());
+    Ok(interruptible_by_socket(|stop| {
+        measure(options, stop, &mut |progress| line.show(progress_text(progress)))
+    })??)
 }
 
 fn progress_text(progress: Progress) -> String {

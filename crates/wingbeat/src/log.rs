@@ -1,10 +1,7 @@
 //! `wingbeat log`: lists a store's reports, newest first, or prints a whole report.
 
-mod check;
 mod json;
 mod report;
-#[cfg(test)]
-mod tests;
 
 use std::{collections::HashMap, process::ExitCode};
 
@@ -13,7 +10,7 @@ use wingbeat_text::{Paint, Side, rows};
 use wingbeat_track::{
     explain,
     model::{BranchName, ProjectName, StartPoint},
-    store::{ReportFilter, ReportSummary, Store},
+    store::{Check, Damaged, ReportFilter, ReportSummary, Store},
 };
 
 use crate::{
@@ -60,7 +57,7 @@ struct Entry {
 /// Lists, or prints one.
 pub(crate) fn run(args: &LogArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if args.check {
-        return check::run(&args.store.open()?, args.format.get(), quiet);
+        return check(&args.store.open()?, args.format.get(), quiet);
     }
     let store = args.store.open()?;
     match &args.report {
@@ -72,17 +69,14 @@ pub(crate) fn run(args: &LogArgs, quiet: bool) -> anyhow::Result<ExitCode> {
 
 fn show(store: &Store, part: &Part, format: Format, quiet: bool) -> anyhow::Result<()> {
     let report = report_of(store, part)?;
-    let sources = sources()?;
+    if quiet && format == Format::Human {
+        return Ok(());
+    }
+    let profiles = store.profiles(report.uuid)?;
+    let explained = explain::of_report(store, &report, &sources()?)?;
     match format {
-        Format::Human if quiet => Ok(()),
-        Format::Human => {
-            let profiles = store.profiles(report.uuid)?;
-            let explained = explain::of_report(store, &report, &sources)?;
-            print(&report::text(&report, &profiles, &explained, row_width()))
-        }
+        Format::Human => print(&report::text(&report, &profiles, &explained, row_width())),
         Format::Json => {
-            let profiles = store.profiles(report.uuid)?;
-            let explained = explain::of_report(store, &report, &sources)?;
             print_json(json::SCHEMA_VERSION, &json::Whole { report: &report, profiles, explained })
         }
     }
@@ -233,4 +227,106 @@ fn notes(summary: &ReportSummary, news: &[String]) -> Vec<String> {
     }
     notes.extend(news.iter().cloned());
     notes
+}
+
+/// Verifies a store. The exit code is 1 if something is damaged.
+fn check(store: &Store, format: Format, quiet: bool) -> anyhow::Result<ExitCode> {
+    let found = store.check()?;
+    let is_whole = found.damaged.is_empty();
+    match format {
+        Format::Json => print_json(json::SCHEMA_VERSION, &found)?,
+        Format::Human => print(&damage_list(&found.damaged))?,
+    }
+    if !quiet || !is_whole {
+        message!("{}", check_summary(&found, &store.path().display().to_string()));
+    }
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// One line per damaged part.
+fn damage_list(damaged: &[Damaged]) -> String {
+    let line = |Damaged { report, what }: &Damaged| match report {
+        Some(report) => format!("report {report}: {what}\n"),
+        None => format!("{what}\n"),
+    };
+    damaged.iter().map(line).collect()
+}
+
+fn check_summary(check: &Check, path: &str) -> String {
+    let Check { reports, whole_reports, metrics, alert_changes, withdrawals, profiles, damaged } =
+        check;
+    if damaged.is_empty() {
+        return format!(
+            "{path} is whole: {reports} reports with {metrics} metrics, {alert_changes} changes of alerts, \
+             {withdrawals} withdrawals and {profiles} profiles"
+        );
+    }
+    format!(
+        "{path} is damaged. {whole_reports} of the {reports} reports that were found are undamaged: \
+         `wingbeat export DIR` saves them and names the others. Then move the store away and create a new \
+         one with `wingbeat import DIR`; lost reports may be in an earlier export or a backup"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use unicode_width::UnicodeWidthStr as _;
+    use uuid::Uuid;
+    use wingbeat_track::{adapter::Adapter, model::Environment};
+
+    use super::*;
+
+    fn entry(branch: &str, testbed: &str, start: Option<&str>) -> Entry {
+        let summary = ReportSummary {
+            uuid: Uuid::nil(),
+            project: "p".parse().expect("a name"),
+            branch: branch.parse().expect("a name"),
+            hash: Some("0123456789abcdef".to_owned()),
+            epoch: 0,
+            testbed: testbed.parse().expect("a name"),
+            start_time: OffsetDateTime::UNIX_EPOCH,
+            end_time: OffsetDateTime::UNIX_EPOCH,
+            adapter: Adapter::Json,
+            environment: Environment::default(),
+            iterations: 1,
+            metrics: 12,
+            failures: 0,
+            alerts: 2,
+            active_alerts: 1,
+            confirms: None,
+        };
+        let start_point = start.map(|branch| StartPoint {
+            branch: branch.parse().expect("a name"),
+            hash: None,
+            until: None,
+            max_versions: 255,
+        });
+        Entry { summary, start_point, news: vec!["kernel Linux 6.12 → Linux 6.18".to_owned()] }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let branch = "feature/a-name-that-goes-on-for-long";
+        let entries = [
+            entry(branch, "ci-runner-with-a-long-name", Some("release/2026-11")),
+            entry("main", "ci-runner-with-a-long-name", None),
+        ];
+        for width in [80, 100, 120, 160, usize::MAX] {
+            let text = anstream::adapter::strip_str(&text(&entries, width)).to_string();
+            assert!(text.lines().all(|line| line.width() <= width), "{width}:\n{text}");
+            assert!(text.contains("from release/2026-11") || width == 120, "{width}:\n{text}");
+            assert_eq!(text.contains(branch), width >= 160, "{width}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn one_line_each() {
+        let whole = |what: &str| Damaged { report: None, what: what.to_owned() };
+        let of_report = Damaged { report: Some(Uuid::nil()), ..whole("it differs") };
+        assert_eq!(
+            damage_list(&[whole("an index is broken"), of_report]),
+            "an index is broken\nreport 00000000-0000-0000-0000-000000000000: it differs\n"
+        );
+    }
 }

@@ -14,12 +14,9 @@ mod doctor;
 mod exchange;
 mod generate;
 mod heap;
-mod line;
 mod live;
 mod log;
 mod name_service;
-#[cfg(not(feature = "server"))]
-mod not_built;
 mod output;
 mod plot;
 mod profile;
@@ -87,13 +84,13 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Export(args) => exchange::export(args, cli.quiet),
         Verb::Import(args) => exchange::import(args, cli.quiet),
         #[cfg(feature = "server")]
-        Verb::Store(args) => store::copy::run(args, cli.quiet),
+        Verb::Store(args) => store::verb::run(args, cli.quiet),
         #[cfg(feature = "server")]
         Verb::Serve(args) => serve::run(args, cli.quiet),
         #[cfg(not(feature = "server"))]
-        Verb::Store(_) => not_built::refuse("wingbeat store"),
+        Verb::Store(_) => cli::refuse_unbuilt("wingbeat store"),
         #[cfg(not(feature = "server"))]
-        Verb::Serve(_) => not_built::refuse("wingbeat serve"),
+        Verb::Serve(_) => cli::refuse_unbuilt("wingbeat serve"),
         Verb::Doctor(args) => doctor::run(args, cli.quiet),
         Verb::Generate(args) => generate::run(args, &Cli::command()),
     }

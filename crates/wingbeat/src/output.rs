@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use owo_colors::OwoColorize as _;
 use tempfile::NamedTempFile;
 use wingbeat_profiler::summary::Output;
 
@@ -241,6 +242,13 @@ pub(crate) fn given_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> O
     let mut regular = files.filter(|file| file.is_regular());
     let twice = regular.find(|file| !paths.insert(file.path()))?;
     Some(format!("{} is given twice: each output needs its own file", twice.path().display()))
+}
+
+/// Prints the written files.
+pub(crate) fn print_written(outputs: &[Output]) {
+    for Output { path, format, bytes } in outputs {
+        message!("wrote {} ({format}, {})", path.bold(), wingbeat_text::bytes(*bytes));
+    }
 }
 
 /// Results of writing a recording's files.

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     }
     receiver.show(&summary.outputs);
     written.finish(!summary.outputs.is_empty())?;
-    Ok(exit_code(&recording, shown))
+    Ok(heap::exit_code(&recording, !shown.is_empty()))
 }
 
 fn write_json(document: &Document, writer: &mut dyn io::Write) -> io::Result<()> {
@@ -138,60 +138,49 @@ fn pages(
 
 /// Rejects flags of other modes, and flags of saved windows in a recording.
 pub(crate) fn check_flags(args: &ProfileArgs) {
+    let mode = args.mode();
+    let first = |flags: &[(bool, &'static str)]| {
+        flags.iter().find(|(is_given, _)| *is_given).map(|(_, flag)| *flag)
+    };
     // clap does not require `--from` for these if `--all` is given, which conflicts with it.
-    let of_kept = [
+    let of_kept = first(&[
         (args.since.is_some(), "--since"),
         (args.until.is_some(), "--until"),
         (!args.service.is_empty(), "--service"),
         (!args.label.is_empty(), "--label"),
-    ];
-    if args.from.is_none()
-        && let Some((_, flag)) = of_kept.iter().find(|(is_given, _)| *is_given)
-    {
-        let text = format!("{flag} chooses from what was kept: add --from DIR instead of a target");
-        wrong_usage(ErrorKind::ArgumentConflict, text);
-    }
-    if args.receiver.open && !args.output.iter().any(|path| is_picture(path)) {
-        let text = "--open shows a flame graph, and no output is one: add -o FILE.svg";
-        wrong_usage(ErrorKind::ArgumentConflict, text.to_owned());
-    }
-    let of_time = [
+    ]);
+    let of_time = first(&[
         (args.summary_json.is_some(), "--summary-json"),
         (args.by_thread, "--by-thread"),
         (args.fold_runtime, "--fold-runtime"),
         (!args.debuginfod.is_empty(), "--debuginfod"),
         (args.stacks != StackHalf::Both, "--stacks"),
         (args.format.get() == values::Format::Json, "--format json"),
-    ];
-    if args.mode() == ProfileMode::Pages
-        && let Some((_, flag)) = of_time.iter().find(|(is_given, _)| *is_given)
-    {
-        let text =
-            format!("{flag} is about time, and --mode pages about memory: leave one of both out");
-        wrong_usage(ErrorKind::ArgumentConflict, text);
-    }
-    if args.mode() == ProfileMode::Pages && args.frequency.is_some() {
-        let text = "--frequency is about time, and --mode pages samples page faults: --faults says how many";
-        wrong_usage(ErrorKind::ArgumentConflict, text.to_owned());
-    }
-    let of_memory = [(args.show.is_some(), "--show"), (args.faults.is_some(), "--faults")];
-    if args.mode() != ProfileMode::Pages
-        && let Some((_, flag)) = of_memory.iter().find(|(is_given, _)| *is_given)
-    {
-        let text = format!("{flag} is about memory: add --mode pages");
-        wrong_usage(ErrorKind::ArgumentConflict, text);
-    }
-    let given = [
+    ]);
+    let of_memory = first(&[(args.show.is_some(), "--show"), (args.faults.is_some(), "--faults")]);
+    let off_cpu = first(&[
         (args.min_block.is_some(), "--min-block"),
         (args.wakers, "--wakers"),
         (args.hide_idle, "--hide-idle"),
-    ];
-    if matches!(args.mode(), ProfileMode::OnCpu | ProfileMode::Pages)
-        && let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given)
-    {
-        let text = format!("{flag} is about time off the CPU: add --mode off-cpu or --mode wall");
-        wrong_usage(ErrorKind::ArgumentConflict, text);
-    }
+    ]);
+    let is_pages = mode == ProfileMode::Pages;
+    let conflict = if let Some(flag) = of_kept.filter(|_| args.from.is_none()) {
+        format!("{flag} chooses from what was kept: add --from DIR instead of a target")
+    } else if args.receiver.open && !args.output.iter().any(|path| is_picture(path)) {
+        "--open shows a flame graph, and no output is one: add -o FILE.svg".to_owned()
+    } else if let Some(flag) = of_time.filter(|_| is_pages) {
+        format!("{flag} is about time, and --mode pages about memory: leave one of both out")
+    } else if is_pages && args.frequency.is_some() {
+        "--frequency is about time, and --mode pages samples page faults: --faults says how many"
+            .to_owned()
+    } else if let Some(flag) = of_memory.filter(|_| !is_pages) {
+        format!("{flag} is about memory: add --mode pages")
+    } else if let Some(flag) = off_cpu.filter(|_| is_pages || mode == ProfileMode::OnCpu) {
+        format!("{flag} is about time off the CPU: add --mode off-cpu or --mode wall")
+    } else {
+        return;
+    };
+    wrong_usage(ErrorKind::ArgumentConflict, conflict);
 }
 
 /// Rejects two outputs in one file.
@@ -243,9 +232,8 @@ fn pending_outputs(
 
 /// Records until the end, with progress on a terminal.
 fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Result<Finished> {
-    let shares_terminal = matches!(options.targets, Targets::Command(_));
-    let line = progress::Recording::new(quiet || shares_terminal);
-    Ok(session::record(options, stop, &mut |progress| line.show(progress))?)
+    let mut show = progress::recording(&options.targets, quiet);
+    Ok(session::record(options, stop, &mut show)?)
 }
 
 /// Symbolizes a recording, with progress if it takes long.
@@ -259,16 +247,6 @@ fn keep(profile: &mut Profile, half: StackHalf) {
         StackHalf::Both => {}
         StackHalf::User => profile.retain_frames(|kind| !kind.is_kernel()),
         StackHalf::Kernel => profile.retain_frames(BinaryKind::is_kernel),
-    }
-}
-
-fn exit_code(recording: &Finished, profile: &Profile) -> ExitCode {
-    match &recording.ended {
-        Some(ended) if ended.by_itself && ended.code() != 0 => {
-            ExitCode::from(u8::try_from(ended.code()).unwrap_or(1))
-        }
-        _ if profile.is_empty() => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
     }
 }
 
@@ -293,6 +271,5 @@ fn fetch_debug_files(
     quiet: bool,
 ) -> DebugFiles {
     forget_signals(stop);
-    let line = progress::Downloading::new(quiet);
-    client.fetch(wanted(recording), stop, &mut |progress| line.show(progress))
+    client.fetch(wanted(recording), stop, &mut progress::downloading(quiet))
 }

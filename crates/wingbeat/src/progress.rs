@@ -3,7 +3,7 @@
 use std::{sync::mpsc, thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use wingbeat_profiler::{debuginfod, session::Progress};
+use wingbeat_profiler::{debuginfod, session::Progress, targets::Targets};
 use wingbeat_text::bytes;
 
 use crate::shell::progress_target;
@@ -13,56 +13,48 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Redraw interval afterwards.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The line during a recording: elapsed, samples, lost.
-pub(crate) struct Recording(ProgressBar);
+/// A line about what is going on, on a terminal.
+pub(crate) struct StatusLine(ProgressBar);
 
-impl Recording {
-    /// A launched command shares the terminal, and its output must not be garbled: hides the line then.
+impl StatusLine {
     pub(crate) fn new(hidden: bool) -> Self {
         let bar = ProgressBar::with_draw_target(None, progress_target(hidden));
         bar.set_style(style("{spinner} {msg}"));
         Self(bar)
     }
 
-    pub(crate) fn show(&self, progress: Progress) {
-        let Progress { elapsed, samples, lost, .. } = progress;
-        let seconds = elapsed.as_secs_f64();
-        self.0.set_message(format!(
-            "recording {seconds:.1} s, {samples} samples, {lost} lost; Ctrl-C ends it"
-        ));
+    pub(crate) fn show(&self, text: String) {
+        self.0.set_message(text);
         self.0.tick();
     }
 }
 
-impl Drop for Recording {
+impl Drop for StatusLine {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// The line during a recording. A launched command shares the terminal, and its output must not be garbled: there is no
+/// line then.
+pub(crate) fn recording(targets: &Targets, quiet: bool) -> impl Fn(Progress) + use<> {
+    let line = StatusLine::new(quiet || matches!(targets, Targets::Command(_)));
+    move |Progress { elapsed, samples, lost, .. }| {
+        let seconds = elapsed.as_secs_f64();
+        line.show(format!(
+            "recording {seconds:.1} s, {samples} samples, {lost} lost; Ctrl-C ends it"
+        ));
     }
 }
 
 /// The line during downloads of debug information.
-pub(crate) struct Downloading(ProgressBar);
-
-impl Downloading {
-    pub(crate) fn new(hidden: bool) -> Self {
-        let bar = ProgressBar::with_draw_target(None, progress_target(hidden));
-        bar.set_style(style("{spinner} {msg}"));
-        Self(bar)
-    }
-
-    pub(crate) fn show(&self, progress: debuginfod::Progress) {
-        let debuginfod::Progress { done, files, bytes: received } = progress;
-        self.0.set_message(format!(
+pub(crate) fn downloading(quiet: bool) -> impl Fn(debuginfod::Progress) {
+    let line = StatusLine::new(quiet);
+    move |debuginfod::Progress { done, files, bytes: received }| {
+        line.show(format!(
             "downloading debug information: {done} of {files} files, {}; Ctrl-C skips the rest",
             bytes(received)
         ));
-        self.0.tick();
-    }
-}
-
-impl Drop for Downloading {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
     }
 }
 

@@ -1,6 +1,5 @@
 //! `wingbeat serve`: a team's server, and its local administration: users, keys, backups.
 
-mod backup;
 mod keys;
 mod users;
 
@@ -10,12 +9,12 @@ use clap::{Args, Subcommand};
 use wingbeat_server::{
     registry::Registry,
     service,
-    settings::{DatabaseUrl, Given, Settings, VARIABLES},
-    storage::{open_existing_registry, open_registry, served_at},
+    settings::{DataLocation, DatabaseUrl, Given, Settings, VARIABLES},
+    storage::{self, open_existing_registry, open_registry, served_at},
 };
 
-use self::{backup::BackupArgs, keys::KeyArgs, users::UserArgs};
-use crate::shell::print;
+use self::{keys::KeyArgs, users::UserArgs};
+use crate::shell::{message, print};
 
 /// Flags of `wingbeat serve`.
 #[derive(Debug, Args)]
@@ -74,7 +73,7 @@ pub(crate) fn run(args: &ServeArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         None => serve(args)?,
         Some(Action::Key(key)) => keys::run(key, quiet)?,
         Some(Action::User(user)) => users::run(user, quiet)?,
-        Some(Action::Backup(backup)) => backup::run(backup, quiet)?,
+        Some(Action::Backup(backup)) => back_up(backup, quiet)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -145,4 +144,31 @@ impl PlaceArgs {
         let registry = open_registry(&settings.location)?;
         Ok((settings, registry))
     }
+}
+
+/// Flags of `wingbeat serve backup`.
+#[derive(Debug, clap::Args)]
+struct BackupArgs {
+    /// Folder to write, which must not exist; it appears when it is complete
+    #[arg(value_name = "DIR")]
+    to: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+fn back_up(args: &BackupArgs, quiet: bool) -> anyhow::Result<()> {
+    let settings = args.place.settings(args.place.given())?;
+    let DataLocation::Folder(data) = &settings.location else {
+        anyhow::bail!(
+            "{} is a database of PostgreSQL, which its own tools back up: `pg_dump --format=custom --file=FILE \
+             URL`, and `pg_restore` to restore it",
+            settings.location
+        );
+    };
+    let bytes = storage::back_up(data, &args.to)?;
+    if !quiet {
+        let size = wingbeat_text::bytes(bytes);
+        message!("{} has {size}; `wingbeat serve --data` can serve it", args.to.display());
+    }
+    Ok(())
 }

@@ -1,18 +1,21 @@
-//! Interaction with the shell, shared by all verbs: messages, standard output, the terminal, signals.
+//! Interaction with the shell, shared by all verbs: messages, standard output, the terminal, signals, and the command
+//! after our own flags, of which a single argument is a shell command line, several are a program and its arguments.
 
 use std::{
+    ffi::{OsStr, OsString},
     io::{self, IsTerminal as _, Write as _},
     os::{
         fd::{AsFd, BorrowedFd},
         unix::net::UnixStream,
     },
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use indicatif::ProgressDrawTarget;
 use owo_colors::OwoColorize as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -200,4 +203,45 @@ pub(crate) fn signal_socket(signals: &[i32]) -> io::Result<UnixStream> {
 /// Makes each of these signals write a byte.
 pub(crate) fn write_signals(signals: &[i32], writer: &UnixStream) -> io::Result<()> {
     signals.iter().try_for_each(|&signal| pipe::register(signal, writer.try_clone()?).map(drop))
+}
+
+/// Rejects a shell command line followed by a flag, which was probably intended for wingbeat.
+pub(crate) fn refuse_flags_behind(command: &[OsString]) -> anyhow::Result<()> {
+    let [line, flag, ..] = command else { return Ok(()) };
+    if is_line(line) && is_flag(flag) {
+        bail!(
+            "{} follows the command {:?}: put flags of wingbeat before the command, and pass the \
+             arguments of a program one by one, or with the program in one string",
+            flag.display(),
+            line.display()
+        );
+    }
+    Ok(())
+}
+
+/// Whether a word is a shell command line instead of a program.
+fn is_line(word: &OsStr) -> bool {
+    word.to_string_lossy().contains(char::is_whitespace) && !Path::new(word).exists()
+}
+
+fn is_flag(word: &OsStr) -> bool {
+    word.to_string_lossy().starts_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_behind_a_line_are_refused() {
+        let check = |words: &[&str], expected: bool| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            assert_eq!(refuse_flags_behind(&words).is_ok(), expected, "{words:?}");
+        };
+        check(&[], true);
+        check(&["cargo bench"], true);
+        check(&["cargo", "bench", "--quiet"], true);
+        check(&["cargo bench", "--err"], false);
+        check(&["cargo bench", "fast", "--err"], true);
+    }
 }

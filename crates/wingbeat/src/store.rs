@@ -1,10 +1,8 @@
 //! Shared by all verbs that read a store: selection of the store and reports, and short UUIDs.
 
-#[cfg(feature = "server")]
-pub(crate) mod copy;
 pub(crate) mod id;
 #[cfg(feature = "server")]
-mod rename;
+pub(crate) mod verb;
 
 use std::{env, path::PathBuf};
 

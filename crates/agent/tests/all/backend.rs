@@ -1,6 +1,7 @@
-//! A scripted backend: responds, rejects, hangs, or closes the connection.
+//! A scripted backend, which responds, rejects, hangs, or closes the connection, and windows to push to it.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     sync::{
@@ -8,10 +9,10 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use crate::windows::numbers;
+use wingbeat_agent::{Kind, Series, Window};
 
 /// Reaction of the backend to a request.
 #[derive(Debug, Clone)]
@@ -165,4 +166,33 @@ fn serve(
         let mut stream = stream;
         stream.write_all(&answer)?;
     }
+}
+
+// Windows that can be identified after a push.
+
+/// 2026-11-27T23:00:00Z.
+pub(crate) const BEGIN_S: u64 = 1_795_820_400;
+
+/// The time this many seconds after the start.
+pub(crate) fn at(second: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(BEGIN_S + second)
+}
+
+pub(crate) fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// A window of one second with this number in its labels, and `bytes` bytes of invalid profile.
+pub(crate) fn numbered(number: u64, bytes: usize) -> Arc<Window> {
+    let mark = format!("window-{number:04}");
+    let labels = labels(&[("service_name", "web"), ("mark", &mark)]);
+    let series = vec![Series { kind: Kind::Cpu, labels, pprof: vec![b'.'; bytes] }];
+    Arc::new(Window { start: at(number), duration: Duration::from_secs(1), series })
+}
+
+/// The numbers of the windows in a request.
+pub(crate) fn numbers(body: &[u8]) -> Vec<u64> {
+    let text = String::from_utf8_lossy(body);
+    let marks = text.match_indices("window-").map(|(at, mark)| at + mark.len());
+    marks.map(|at| text[at..at + 4].parse().expect("a number")).collect()
 }

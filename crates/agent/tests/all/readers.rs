@@ -10,7 +10,7 @@ use wingbeat_pprof::{
 };
 use xtask::fetched;
 
-use crate::windows::{at, labels};
+use crate::backend::{at, labels};
 
 /// A window in which `main` spent three times as long in `hot` as in itself.
 fn window() -> Arc<Window> {

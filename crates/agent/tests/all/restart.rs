@@ -14,9 +14,8 @@ use std::{
 use wingbeat_agent::PushOptions;
 
 use crate::{
-    backend::{Backend, Reaction},
+    backend::{Backend, Reaction, numbered},
     push::{PATIENCE, check_sum, quick, start},
-    windows::numbered,
 };
 
 fn spooling(folder: &Path) -> PushOptions {
@@ -100,29 +99,6 @@ fn windows_are_on_disk_before_they_are_sent() {
     }
     backend.wait_for(1);
     std::mem::forget(pusher);
-}
-
-#[test]
-fn the_limit_of_the_disk_drops_the_oldest() {
-    let (backend, is_up) = switched();
-    let folder = tempfile::tempdir().expect("a folder");
-    let options = PushOptions { bytes_max: 5_500, ..spooling(folder.path()) };
-    let pusher = start(&backend.url(), options.clone());
-    (0..12).for_each(|number| pusher.offer(&numbered(number, 900)));
-    backend.wait_for(1);
-    let counts = pusher.finish(Duration::from_millis(20));
-    check_sum(&counts);
-    let bytes: u64 =
-        files(folder.path()).iter().map(|it| fs::metadata(it).expect("a file").len()).sum();
-    assert!(bytes <= 5_500 && counts.waiting == 5, "{bytes} bytes, {counts:?}");
-
-    is_up.store(true, Ordering::SeqCst);
-    let counts = start(&backend.url(), options).finish(PATIENCE);
-    check_sum(&counts);
-    // The first may have been in flight while the others arrived, and is not dropped then.
-    let taken = backend.taken();
-    assert!(taken[0] <= 7, "{taken:?}");
-    assert_eq!(taken[1..], [8, 9, 10, 11]);
 }
 
 #[test]

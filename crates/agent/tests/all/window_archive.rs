@@ -10,9 +10,10 @@ use std::{
 
 use wingbeat_agent::{Kind, Series, Window, WindowArchive};
 
-use crate::windows::{at, labels, numbered};
+use crate::backend::{at, labels, numbered};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// The numbers of the windows in a listing.
 fn listed(folder: &Path, since: SystemTime, until: SystemTime) -> Vec<u64> {
     let listing = WindowArchive::list(folder, since, until).expect("a listing");

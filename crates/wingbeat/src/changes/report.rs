@@ -124,4 +124,117 @@ impl Serialize for JsonSeries<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::{super::input::Series, *};
+
+    fn found(name: &str, changes: &[(usize, f64, f64, f64)]) -> Found {
+        let changes = changes.iter().map(|&(index, before, after, p_value)| Change {
+            index,
+            before,
+            after,
+            p_value,
+        });
+        let series = Series { name: name.to_owned(), values: vec![1.0; 200] };
+        Found { series, changes: changes.collect() }
+    }
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn a_table() {
+        let all = [
+            found("latency", &[(12, 100.0, 103.5, 2e-5), (140, 103.5, 99.9, 1e-30)]),
+            found("größe", &[(3, 0.0, 4096.0, 1e-4)]),
+            found("calm", &[]),
+        ];
+        let expected = "\
+series   index  before     after  change       p
+latency     12   100.0  →  103.5  +3.5 %  2.0e−5
+latency    140   103.5  →   99.9  −3.5 %   <1e−9
+größe        3       0  →  4,096       –  1.0e−4
+
+no change in 1 of 3 series
+";
+        assert_eq!(plain(&human(&all, None, usize::MAX)), expected);
+    }
+
+    #[test]
+    fn labels_have_a_column() {
+        let labels = ["a1".to_owned(), "b2-long".to_owned()];
+        let expected = "\
+series  index  label    before     after   change       p
+a           1  b2-long     2.0  →    3.0  +50.0 %  1.0e−4
+a           9              3.0  →    2.0  −33.3 %  1.0e−4
+";
+        let found = [found("a", &[(1, 2.0, 3.0, 1e-4), (9, 3.0, 2.0, 1e-4)])];
+        assert_eq!(plain(&human(&found, Some(&labels), usize::MAX)), expected);
+    }
+
+    #[test]
+    fn nothing_found() {
+        assert_eq!(human(&[found("a", &[])], None, usize::MAX), "no change in 1 of 1 series\n");
+    }
+
+    #[test]
+    fn series_that_are_too_short_are_said() {
+        let mut short = found("a", &[]);
+        short.series.values = vec![1.0, 2.0, f64::NAN, 3.0];
+        let text = human(&[short, found("b", &[])], None, usize::MAX);
+        let expected = "no change in 2 of 2 series; 1 of 2 series has fewer than 8 values, too few for a change\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn names_are_shortened_to_the_terminal() {
+        let (name, label) = ("a/rather/long/name/of/a/series/".repeat(4), "2026-01-01".repeat(4));
+        let labels = vec![label; 10];
+        let all = [found(&name, &[(3, 1.0, 2.0, 1e-4)]), found("b", &[])];
+        for width in [60, 80, 100, usize::MAX] {
+            let text = plain(&human(&all, Some(&labels), width));
+            assert!(text.lines().all(|line| wingbeat_text::width(line) <= width), "{text}");
+            assert_eq!(text.contains(&name), width == usize::MAX, "{text}");
+        }
+    }
+
+    #[test]
+    fn levels_have_the_digits_that_tell() {
+        let check = |before, after, expected: (&str, &str)| {
+            let (low, high) = levels(&Change { index: 0, before, after, p_value: 0.0 });
+            assert_eq!((low.as_str(), high.as_str()), expected, "{before} → {after}");
+        };
+        check(991.43, 995.74, ("991.4", "995.7"));
+        check(1.0, 10.0, ("1.0", "10.0"));
+        check(100_000.0, 250_000.0, ("100,000", "250,000"));
+        check(0.512_34, 0.523_45, ("0.512", "0.523"));
+        check(1000.0, 0.000_1, ("1,000", "0.00010"));
+        check(1e-7, 2e-7, ("1.000e−7", "2.000e−7"));
+        check(1e18, 2e18, ("1.000e18", "2.000e18"));
+    }
+
+    #[test]
+    fn json_has_every_series_in_order() {
+        let all = [found("b", &[(7, 0.0, 2.5, 1e-4)]), found("a", &[])];
+        let expected = r#"{
+  "schema_version": 1,
+  "series": {
+    "b": [
+      {
+        "index": 7,
+        "before": 0.0,
+        "after": 2.5,
+        "change": null,
+        "p": 0.0001
+      }
+    ],
+    "a": []
+  }
+}
+"#;
+        assert_eq!(json(&all, None).expect("JSON"), expected);
+        let labels = vec!["x".to_owned(); 8];
+        let text = json(&all, Some(&labels)).expect("JSON");
+        assert!(text.contains("\"index\": 7,\n        \"label\": \"x\","), "{text}");
+    }
+}

@@ -9,7 +9,10 @@ use wingbeat_profiler::{
 };
 use wingbeat_text::{Warning, bytes, duration, grouped, plural, share, shortened};
 
-use crate::shell::{message, target_text, warning};
+use crate::{
+    output::print_written,
+    shell::{message, target_text, warning},
+};
 
 /// Rows of a table.
 const ROWS: usize = 10;
@@ -84,14 +87,7 @@ pub(super) fn print(
     for text in warnings(recording, accounts) {
         warning!("{text}");
     }
-    self::outputs(outputs);
-}
-
-/// Prints the written files.
-pub(crate) fn outputs(outputs: &[Output]) {
-    for output in outputs {
-        message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
-    }
+    print_written(outputs);
 }
 
 fn figures(profile: &Profile, accounts: &HeapAccounts, verbose: bool) {

@@ -33,11 +33,11 @@ pub(crate) struct ProfileArgs {
     /// Record nothing: show what wingbeat agent --keep DIR kept
     #[arg(long, value_name = "DIR", conflicts_with_all = OF_RECORDINGS)]
     pub from: Option<PathBuf>,
-    /// Begin of what is shown of DIR: 90m, 2d (ago), 2026-11-27T14:00, 2026-11-27T14:00:00+01:00; UTC without
+    /// Start of the time range to show of DIR: 90m, 2d (ago), 2026-11-27T14:00, 2026-11-27T14:00:00+01:00; UTC without
     /// a zone [default: all that was kept]
     #[arg(long, value_name = "TIME", value_parser = moment_or_ago)]
     pub since: Option<SystemTime>,
-    /// End of what is shown of DIR [default: now]
+    /// End of the time range [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment_or_ago)]
     pub until: Option<SystemTime>,
     /// Show only services of this name, or pattern (web-*); repeatable
@@ -172,9 +172,9 @@ pub(crate) enum Memory {
     /// What was touched first, by samples of page faults
     #[default]
     Touched,
-    /// Address space that mmap, mremap and brk gave, except for files
+    /// Anonymous memory mapped by mmap, mremap and brk
     Mapped,
-    /// What of it was not given back
+    /// The part not unmapped since
     Kept,
 }
 

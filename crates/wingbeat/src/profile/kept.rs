@@ -28,7 +28,7 @@ use wingbeat_profiler::{
 use wingbeat_text::{bytes, duration, listed, plural, shortened};
 
 use crate::{
-    output::Written,
+    output::{Written, print_written},
     profile::{
         Memory, ProfileArgs, ProfileMode, check_outputs, keep, pending_outputs, write, wrong_usage,
     },
@@ -123,11 +123,11 @@ fn choose(args: &ProfileArgs, folder: &Path) -> anyhow::Result<Chosen> {
         Kind::ALL.into_iter().filter(|kind| entries.iter().any(|it| it.kind == *kind)).collect();
     let mode = args.given_mode.map(Mode::from);
     // In the order of `Kind::ALL`, on-CPU time is the first.
-    let Some(mode) = mode.or_else(|| kinds.first().map(|kind| mode_of(*kind))) else {
+    let Some(mode) = mode.or_else(|| kinds.first().map(|kind| kind.mode())) else {
         bail!("there is no profile of that time");
     };
-    entries.retain(|entry| mode_of(entry.kind) == mode);
-    let others: Vec<Mode> = kinds.into_iter().map(mode_of).filter(|it| *it != mode).collect();
+    entries.retain(|entry| entry.kind.mode() == mode);
+    let others: Vec<Mode> = kinds.into_iter().map(Kind::mode).filter(|it| *it != mode).collect();
     if entries.is_empty() {
         let names: Vec<&str> = others.iter().map(|it| it.name()).collect();
         bail!(
@@ -146,14 +146,6 @@ fn is_wanted(args: &ProfileArgs, entry: &Entry) -> bool {
     let service = label("service_name");
     (args.service.is_empty() || args.service.iter().any(|it| it.matches(service)))
         && args.label.iter().all(|(name, value)| value.matches(label(name)))
-}
-
-fn mode_of(kind: Kind) -> Mode {
-    match kind {
-        Kind::Cpu => Mode::OnCpu,
-        Kind::OffCpu => Mode::OffCpu,
-        Kind::Pages => Mode::Pages,
-    }
 }
 
 /// Why nothing matches, with the alternatives.
@@ -328,9 +320,7 @@ fn print(profile: &Profile, covered: (usize, Duration), outputs: &[Output]) {
     table("Most in the function itself", &top.by_self, |row| row.own);
     table("Most in the function and what it called", &top.by_total, |row| row.total);
     message!("");
-    for output in outputs {
-        message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
-    }
+    print_written(outputs);
 }
 
 fn whole_seconds(time: Duration) -> impl std::fmt::Display {

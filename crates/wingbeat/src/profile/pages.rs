@@ -1,12 +1,12 @@
 //! `wingbeat profile --mode pages`: where memory grows, without relying on an allocator or its symbols: samples page
 //! faults (first touch), and counts system calls for address space.
 
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 use owo_colors::OwoColorize as _;
 use wingbeat_profiler::{
     debuginfod::DebugFiles,
-    export::{self, ExportError, Format, HeapFacts},
+    export::HeapFacts,
     heap::requester::{Row, by_requester, rows},
     model::{Amount, Profile, Site},
     session::{Finished, Options, SpaceAccounts},
@@ -17,11 +17,13 @@ use wingbeat_text::{Warning, bytes, duration, grouped, plural};
 use super::Memory;
 use crate::{
     heap::{
+        HeapFiles,
         args::HeapFormat,
         exit_code, record,
-        report::{self, Bound, amount_text, table},
+        report::{Bound, amount_text, table},
+        write_outputs,
     },
-    output::{PendingFile, Written},
+    output::{PendingFile, Written, print_written},
     receiver::Receiver,
     shell::{error, interruptible_by_socket, message, target_text, warning},
 };
@@ -51,7 +53,7 @@ pub(super) fn run(
     }
     if !quiet {
         figures(&profile, &recording, options.faults);
-        report::outputs(&written.outputs);
+        print_written(&written.outputs);
     }
     if is_nothing {
         error!("{}", nothing(show));
@@ -116,21 +118,15 @@ fn write(
     facts: &HeapFacts,
 ) {
     // The chosen drawing is not part of the facts.
+    let mapped;
     let in_dhat = match facts.peak_ns {
-        Some(_) => &Profile { sites: profile.mapped_sites().to_vec(), ..profile.clone() },
+        Some(_) => {
+            mapped = Profile { sites: profile.mapped_sites().to_vec(), ..profile.clone() };
+            &mapped
+        }
         None => profile,
     };
-    for (file, format) in outputs {
-        let bytes = |writer: &mut dyn Write| -> Result<(), ExportError> {
-            match format {
-                HeapFormat::Dhat => export::write_dhat(in_dhat, facts, writer),
-                HeapFormat::Pprof => export::write(profile, Format::Pprof, writer),
-                HeapFormat::FlameGraph => export::write(shown, Format::FlameGraph, writer),
-                HeapFormat::Folded => export::write(shown, Format::Folded, writer),
-            }
-        };
-        written.write(file, format.name(), bytes);
-    }
+    write_outputs(written, outputs, &HeapFiles { in_dhat, in_pprof: profile, drawn: shown, facts });
 }
 
 fn figures(profile: &Profile, recording: &Finished, faults: u64) {

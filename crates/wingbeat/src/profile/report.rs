@@ -18,7 +18,10 @@ use wingbeat_text::{
     bytes, cut, decimal, duration, fixed, grouped, paragraph, plural, share, shortened, unbroken,
 };
 
-use crate::shell::{error, message, target_text, warning};
+use crate::{
+    output::print_written,
+    shell::{error, message, target_text, warning},
+};
 
 /// Functions per table.
 const ROWS: usize = 10;
@@ -53,9 +56,7 @@ pub(super) fn print(
             warning!("{warning}");
         }
     }
-    for output in &summary.outputs {
-        message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
-    }
+    print_written(&summary.outputs);
 }
 
 fn tables(summary: &Summary, profile: &Profile) {

@@ -97,7 +97,7 @@ pub(crate) struct RunArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     pub confirm: Option<u32>,
 
-    /// Keep profiles beside the report, which explain its alerts: exact counts where the tool leaves some, else
+    /// Store profiles with the report, which explain its alerts: exact counts where the tool leaves some, else
     /// run each benchmark once more under the profiler
     #[arg(long, value_name = "KIND", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "auto", help_heading = "Results")]

@@ -13,7 +13,7 @@ use wingbeat_track::{
 };
 
 use super::{args::RunArgs, thresholds::thresholds};
-use crate::line::refuse_flags_behind;
+use crate::shell::refuse_flags_behind;
 
 /// The request given by the flags.
 pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Request> {

@@ -99,16 +99,57 @@ mod tests {
 
     #[test]
     fn settings_belong_to_the_measure_of_their_place() {
-        let flags = "--threshold-measure latency --threshold-test t_test \
-                     --threshold-upper-boundary _ --threshold-measure Throughput \
-                     --threshold-test percentage --threshold-upper-boundary 10%";
-        let found = parse(&flags.split(' ').collect::<Vec<_>>()).expect("thresholds");
-        let told: Vec<_> = found
-            .iter()
-            .map(|it| (it.measure.as_str(), it.model.test, it.model.upper_boundary))
-            .collect();
-        let expected =
-            [("latency", Test::TTest, None), ("throughput", Test::Percentage, Some(0.1))];
-        assert_eq!(told, expected);
+        let flags = "--threshold-measure latency --threshold-test t \
+                     --threshold-upper-boundary _ --threshold-lower-boundary 0.9 \
+                     --threshold-min-sample-size 3 --threshold-window _ --threshold-measure Throughput \
+                     --threshold-test percentage --threshold-upper-boundary 10% \
+                     --threshold-lower-boundary _ --threshold-window 60 --threshold-measure size \
+                     --threshold-test static --threshold-lower-boundary -5 \
+                     --threshold-max-sample-size 7";
+        let found = parse(&flags.split_whitespace().collect::<Vec<_>>()).expect("thresholds");
+        let all = [
+            (
+                "latency",
+                ThresholdModel {
+                    min_sample_size: Some(3),
+                    max_sample_size: Some(7),
+                    ..ThresholdModel::new(Test::TTest).within(Some(0.9), None)
+                },
+            ),
+            (
+                "throughput",
+                ThresholdModel {
+                    window: Some(60),
+                    ..ThresholdModel::new(Test::Percentage).within(None, Some(0.1))
+                },
+            ),
+            ("size", ThresholdModel::new(Test::Static).within(Some(-5.0), None)),
+        ];
+        let told: Vec<_> = found.into_iter().map(|it| (it.measure, it.model)).collect();
+        assert_eq!(told, all.map(|(name, model)| (Measure::named(name).slug, model)));
+        let z = parse(&["--threshold-measure", "a", "--threshold-test", "z"]).expect("a threshold");
+        assert_eq!(z[0].model.test, Test::ZScore);
+    }
+
+    #[test]
+    fn what_is_wrong() {
+        let check = |flags: &str, expected: &str| {
+            let error = parse(&flags.split(' ').collect::<Vec<_>>()).expect_err(flags);
+            assert!(format!("{error:#}").contains(expected), "{flags}: {error:#}");
+        };
+        check("--threshold-test t_test", "given 1 times, and --threshold-measure 0 times");
+        let latency = |flags: &str| format!("--threshold-measure latency {flags}");
+        check(
+            &latency("--threshold-measure latency"),
+            "--threshold-measure latency is given twice",
+        );
+        check(&latency("--threshold-measure Latency"), "is given twice");
+        let boundary = "--threshold-test static --threshold-upper-boundary 5%";
+        check(&latency(boundary), "not a percentage");
+        check(&latency("--threshold-test student"), "there is no threshold test \"student\"");
+        check(&latency("--threshold-window soon"), "--threshold-window soon");
+        let boundary = "--threshold-test t_test --threshold-upper-boundary 1.5";
+        check(&latency(boundary), "does not take upper_boundary = 1.5");
+        check(&latency("--threshold-min-sample-size 1 --threshold-test iqr"), "at least 2");
     }
 }

@@ -30,7 +30,7 @@ use signal_hook::consts::SIGWINCH;
 use wingbeat_bpf_bench::live::Watch;
 
 use crate::{
-    shell::{ENDING, signal_socket, stdout_has_colours},
+    shell::{ENDING, forget_signals, signal_socket, stdout_has_colours},
     top::{
         columns::Sort,
         keys::step,
@@ -88,16 +88,7 @@ pub(super) fn run(
 
 impl Signals {
     fn register() -> io::Result<Self> {
-        let (end, resize) = (signal_socket(&ENDING)?, signal_socket(&[SIGWINCH])?);
-        resize.set_nonblocking(true)?;
-        Ok(Self { end, resize })
-    }
-
-    /// Drains the socket, so that only the next resize wakes.
-    fn forget_resizes(&self) {
-        use io::Read as _;
-        let mut bytes = [0; 64];
-        while matches!((&self.resize).read(&mut bytes), Ok(1..)) {}
+        Ok(Self { end: signal_socket(&ENDING)?, resize: signal_socket(&[SIGWINCH])? })
     }
 }
 
@@ -119,7 +110,8 @@ fn wait(screen: &Screen, signals: &Signals, due: Instant) -> io::Result<Wake> {
     let [end, keys, resize] = watched.map(|fd| fd.revents());
     let is_gone = keys.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
     if !resize.is_empty() {
-        signals.forget_resizes();
+        // Only the next resize wakes.
+        forget_signals(signals.resize.as_fd());
     }
     Ok(match () {
         () if !end.is_empty() || is_gone => Wake::End,

@@ -161,32 +161,22 @@ fn an_engine_that_is_down_and_an_agent_that_costs_too_much() {
 }
 
 #[test]
-fn wrong_usage() {
-    let check = |words: &[&str], code: i32, text: &str| {
-        Ran::of(&mut agent(words)).ended_with(code).tells(text);
+fn settings_that_cannot_be_used() {
+    let check = |words: &[&str], text: &str| {
+        Ran::of(&mut agent(words)).ended_with(1).tells(text);
     };
-    check(&[], 2, "--push");
-    check(&["--push", "nonsense"], 2, "pyroscope=URL");
-    check(&["--push", "influx=http://localhost"], 2, "pyroscope=URL");
-    check(&["--push", "wingbeat=localhost"], 2, "wingbeat=http://localhost:6610");
-    check(&["--keep", "x", "-F", "0"], 2, "0");
-    check(&["--keep", "x", "--window", "1ms"], 2, "1s to 10m");
-    check(&["--keep", "x", "--max-cpu", "0"], 2, "above 0");
-    check(&["--keep", "x", "--unwind-memory", "1G"], 2, "64M");
-    check(&["--keep", "x", "--keep-size", "many"], 2, "many");
     let folder = crate::target::folder();
     let rules = folder.path().join("rules").display().to_string();
     fs::write(&rules, "[[rule]]\nexe = 'x'").expect("rules");
-    check(&["--keep", "x", "--config", &rules], 1, "line 2: unknown field `exe`, expected one of");
-    check(&["--keep", "x", "--config", "/nowhere"], 1, "cannot read the rules in /nowhere");
-    check(&["--keep", "x", "--kubelet", "localhost"], 1, "is not the address of a kubelet");
-    check(&["--keep", "x", "--kubelet-insecure"], 2, "--kubelet");
-    check(&["--keep", "/proc/nowhere", "-d", "1s"], 1, "/proc/nowhere");
-    check(&["--push", "parca=http://localhost:1", "--token-file", "/nowhere"], 1, "/nowhere");
+    check(&["--keep", "x", "--config", &rules], "line 2: unknown field `exe`, expected one of");
+    check(&["--keep", "x", "--config", "/nowhere"], "cannot read the rules in /nowhere");
+    check(&["--keep", "x", "--kubelet", "localhost"], "is not the address of a kubelet");
+    check(&["--keep", "/proc/nowhere", "-d", "1s"], "/proc/nowhere");
+    check(&["--push", "parca=http://localhost:1", "--token-file", "/nowhere"], "/nowhere");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let kept = folder.path().join("kept").display().to_string();
-    check(&["--keep", &kept, "--metrics", &address], 1, "--metrics");
+    check(&["--keep", &kept, "--metrics", &address], "--metrics");
 }
 
 #[test]

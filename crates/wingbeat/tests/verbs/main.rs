@@ -8,6 +8,26 @@ mod docs;
 #[path = "../common/ran.rs"]
 mod ran;
 mod repository;
-mod run;
-mod serve;
+/// Complete runs of `wingbeat run` and `wingbeat mock`, in separate git repositories. Needs git and no privileges,
+/// except where noted.
+mod run {
+    mod exact;
+    mod gate;
+    mod github;
+    mod interleaved;
+    mod profiles;
+    mod recorded;
+    mod sources;
+    mod start_point;
+    mod store;
+    mod thresholds;
+}
+/// `wingbeat serve` as a process: starts, stops, kills, backups, and disk errors.
+mod serve {
+    mod postgres;
+    mod runs;
+    mod start;
+    mod support;
+    mod survives;
+}
 mod track_views;

@@ -14,18 +14,29 @@ mod counters;
 mod network;
 #[path = "xdp/report.rs"]
 mod report;
-#[path = "xdp/round.rs"]
-mod round;
 
-use std::{env, process::ExitCode};
+use std::{
+    env,
+    net::Ipv4Addr,
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
 
-use anyhow::Context;
-use aya::sys::{Stats, enable_stats};
+use anyhow::{Context, bail, ensure};
+use aya::{
+    programs::Xdp,
+    sys::{Stats, enable_stats},
+};
 use clap::Parser;
-use fun_xdp::Version;
+use fun_xdp::{AttachedMode, Interface, KernelHalf, OBJECT, Version};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
-use crate::{network::Network, report::Row};
+use crate::{
+    counters::Counters,
+    network::{Network, RECEIVER},
+    report::Row,
+};
 
 /// Measures the versions of the filter with real packets.
 #[derive(Debug, Parser)]
@@ -90,7 +101,7 @@ fn measure(plan: &Plan, network: &Network) -> anyhow::Result<Vec<Row>> {
         "{} programs, {} rounds of {} packets each, and one to warm up",
         rows.len(),
         plan.rounds,
-        round::packets(plan.packets)
+        packets(plan.packets)
     );
     for round in 0..=plan.rounds {
         // Alternates the direction, so that drift of the machine affects all versions equally.
@@ -105,7 +116,7 @@ fn measure(plan: &Plan, network: &Network) -> anyhow::Result<Vec<Row>> {
 
 /// Measures one version once; ignores the first time.
 fn take(row: &mut Row, plan: &Plan, network: &Network, round: u32) -> anyhow::Result<()> {
-    let ns_per_run = round::measure(row.version, plan.packets, network)
+    let ns_per_run = measure_once(row.version, plan.packets, network)
         .with_context(|| format!("round {round} of {}", row.version))?;
     if round > 0 {
         row.ns_per_run.push(ns_per_run);
@@ -118,4 +129,65 @@ fn stay_on_this_cpu() -> anyhow::Result<()> {
     let mut here = CpuSet::new();
     here.set(sched_getcpu());
     sched_setaffinity(None, &here).context("cannot stay on one CPU")
+}
+
+/// Timeout for the arrival of packets.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Packets in flight at the same time: a quarter of the interface's queue.
+const BURST: usize = 64;
+
+/// The number of packets, rounded up to complete sets of all last octets.
+fn packets(planned: u32) -> u64 {
+    u64::from(planned).next_multiple_of(256)
+}
+
+/// Loads and attaches the program, sends the packets, and returns the mean time of a run in nanoseconds.
+fn measure_once(version: Version, planned: u32, network: &Network) -> anyhow::Result<f64> {
+    let interface = Interface::find(RECEIVER)?;
+    let mut kernel = KernelHalf::load(OBJECT)?;
+    let mut classes = kernel.take_classes()?;
+    let attached = kernel.attach(version, &interface)?;
+    if let AttachedMode::Generic { native_refused } = &attached.mode {
+        bail!("a pair of interfaces should have XDP in native mode, but: {native_refused}");
+    }
+    let program = kernel.program(version)?;
+    let before = Counters::read(program)?;
+    let mut sent = 0;
+    for _ in 0..packets(planned) / 256 {
+        let sources: Vec<_> =
+            (0..=255).map(|last_octet| Ipv4Addr::new(198, 51, 100, last_octet)).collect();
+        for burst in sources.chunks(BURST) {
+            for source in burst {
+                network.send(*source)?;
+                sent += 1;
+            }
+            wait_for(program, before.runs + sent)?;
+        }
+        // A full queue would distort the measurement.
+        let found = classes.by_ref().collect::<Result<Vec<_>, _>>()?;
+        let expected: Vec<_> =
+            sources.iter().filter_map(|source| version.classify((*source).into())).collect();
+        ensure!(found == expected, "the classes are not those of the packets: {found:?}");
+    }
+    let cost = Counters::read(program)?.since(before).context("the counters went back")?;
+    ensure!(cost.runs == sent, "{sent} packets were sent, and the program ran {} times", cost.runs);
+    ensure!(cost.run_time_ns > 0, "the kernel counted no time for {} runs", cost.runs);
+    kernel.detach(attached)?;
+    cost.ns_per_run().context("the program never ran")
+}
+
+/// Waits until the program has run `runs` times.
+fn wait_for(program: &Xdp, runs: u64) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let counted = Counters::from_info(program)?.runs;
+        if counted >= runs {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            bail!("{} of the packets did not arrive within {PATIENCE:?}", runs - counted);
+        }
+        thread::yield_now();
+    }
 }

@@ -1,9 +1,10 @@
-//! The kernel half: loading its programs, and attaching one of them.
+//! The kernel half: loading its programs, attaching one of them, and reading what they found.
 
 use std::{error::Error, fmt, io};
 
 use aya::{
     Ebpf,
+    maps::{MapData, MapError, Queue},
     programs::{ProgramError, Xdp, XdpError, XdpMode, xdp::XdpLinkId},
 };
 use aya_log::EbpfLogger;
@@ -11,7 +12,7 @@ use clap::ValueEnum;
 use log::Log;
 use rustix::io::Errno;
 
-use crate::{Classes, Interface, SourceAddr};
+use crate::{Interface, SourceAddr};
 
 /// The name of the queue in the object file.
 const QUEUE: &str = "SOURCE_ADDR_QUEUE";
@@ -268,6 +269,44 @@ fn refusal(action: String, error: impl Error + Send + Sync + 'static) -> KernelE
     match io_error(&error).and_then(Errno::from_io_error) {
         Some(Errno::PERM) => KernelError::NotPermitted { action },
         _ => KernelError::Refused { action, source: Box::new(error) },
+    }
+}
+
+/// Classes found by the kernel half, oldest first. Iterating removes them, and ends when the queue is empty for now.
+///
+/// A queue cannot wake up its reader: poll it.
+pub struct Classes(Queue<MapData, u32>);
+
+/// Why a class cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ClassesError {
+    #[error("cannot read the queue of classes")]
+    Read(#[source] MapError),
+    /// A value that the kernel half does not write.
+    #[error("the queue holds {0}, which is not a class: other programs write to it")]
+    NoClass(u32),
+}
+
+impl Classes {
+    pub(crate) fn new(queue: Queue<MapData, u32>) -> Self {
+        Self(queue)
+    }
+
+    /// Capacity of the queue. Further classes are lost until some are removed.
+    pub fn capacity(&self) -> u32 {
+        self.0.capacity()
+    }
+}
+
+impl Iterator for Classes {
+    type Item = Result<SourceAddr, ClassesError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.0.pop(0) {
+            Ok(raw) => Some(SourceAddr::from_raw(raw).ok_or(ClassesError::NoClass(raw))),
+            Err(MapError::ElementNotFound) => None,
+            Err(error) => Some(Err(ClassesError::Read(error))),
+        }
     }
 }
 

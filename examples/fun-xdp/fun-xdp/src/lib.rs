@@ -3,16 +3,14 @@
 //! [`KernelHalf`] loads the programs and attaches one, [`Classes`] reads their results from the
 //! queue. Callers decide when to poll it, and what to do with the results.
 
-mod classes;
 mod interface;
 mod kernel;
 
 use aya::include_bytes_aligned;
 
-pub use classes::{Classes, ClassesError};
 pub use fun_xdp_common::SourceAddr;
 pub use interface::{Interface, InterfaceError};
-pub use kernel::{Attached, AttachedMode, KernelError, KernelHalf, Version};
+pub use kernel::{Attached, AttachedMode, Classes, ClassesError, KernelError, KernelHalf, Version};
 
 /// The programs without logging, for measurements.
 pub static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/fun-xdp"));

@@ -55,21 +55,14 @@ fn arguments_that_do_not_fit() {
     let folder = Folder::with_object();
     folder.file("zero.pcap", capture(&[]));
     folder.file("map.json", "[]");
-    let check = |arguments: &[&str], code, expected: &[&str]| {
-        check(&folder, &[&["bench", "looping.o"], arguments].concat(), code, expected);
+    let check = |arguments: &[&str], expected: &[&str]| {
+        check(&folder, &[&["bench", "looping.o"], arguments].concat(), 1, expected);
     };
-    check(&["count_dwn"], 1, &["looping.o has no program", "did you mean", PROGRAM]);
-    check(&["--input", "zero.pcap"], 1, &["zero.pcap", "it holds no packets"]);
-    check(&["--input", "missing.bin"], 1, &["missing.bin", "No such file"]);
-    check(&["--map", "nope=map.json"], 1, &["looping.o has no map \"nope\""]);
-    check(&["--map", "nope"], 2, &["NAME=FILE"]);
-    check(&["--cpu", "9999"], 2, &["'9999' for '--cpu <N>': this process may run on CPU"]);
-    check(&["--samples", "0"], 2, &["a number of at least 1"]);
-    check(&["--expect", "PASS"], 2, &["a number of 32 bits", "XDP_PASS"]);
-    check(&["--packets", "0"], 2, &["a number of at least 1"]);
-    check(&["--err"], 2, &["--against"]);
-    check(&["--format", "xml"], 2, &["xml"]);
-    check(&["-o", "/no/such/folder/x"], 1, &["/no/such/folder"]);
+    check(&["count_dwn"], &["looping.o has no program", "did you mean", PROGRAM]);
+    check(&["--input", "zero.pcap"], &["zero.pcap", "it holds no packets"]);
+    check(&["--input", "missing.bin"], &["missing.bin", "No such file"]);
+    check(&["--map", "nope=map.json"], &["looping.o has no map \"nope\""]);
+    check(&["-o", "/no/such/folder/x"], &["/no/such/folder"]);
 }
 
 #[test]

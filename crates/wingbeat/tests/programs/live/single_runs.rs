@@ -26,9 +26,9 @@ use wingbeat_bpf_loader::{
 use crate::{
     live::{
         network::{Network, sender},
-        object::{long_on_demand, looping, program},
         support::{
-            Dropper, Ran, live, program_in, run, started, statistics, turn, wait_for, wingbeat,
+            Dropper, Ran, live, long_on_demand, looping, program, program_in, run, started,
+            statistics, turn, wait_for, wingbeat,
         },
     },
     ran::stopped,

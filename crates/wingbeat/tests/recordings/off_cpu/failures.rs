@@ -22,8 +22,6 @@ fn wrong_usage() {
         let rest = ["-o", "out.folded", "--", "true"];
         said(folder().path(), &[flags, &rest].concat(), 2, texts);
     };
-    check(&["--mode", "asleep"], &["asleep", "off-cpu"]);
-    check(&["--mode", "off-cpu", "--min-block", "soon"], &["--min-block"]);
     check(&["--min-block", "5ms"], &["--min-block", "--mode"]);
     check(&["--wakers"], &["--wakers", "--mode"]);
     check(&["--hide-idle"], &["--hide-idle", "--mode"]);

@@ -16,18 +16,6 @@ fn check(flags: &[&str], code: i32, texts: &[&str]) {
 }
 
 #[test]
-fn wrong_usage() {
-    check(&[], 2, &["--pid"]);
-    check(&["--pid", "x"], 2, &["--pid"]);
-    check(&["--pid", "0"], 2, &["--pid"]);
-    check(&["--pid", "1", "--all"], 2, &["--all"]);
-    check(&["--all", "--", "true"], 2, &["--all"]);
-    check(&["-F", "0", "--", "true"], 2, &["--frequency"]);
-    check(&["-d", "soon", "--", "true"], 2, &["--duration"]);
-    check(&["--buffer-size", "3M", "--", "true"], 2, &["power of two"]);
-}
-
-#[test]
 fn outputs_are_checked_before_anything_runs() {
     let folder = folder();
     let witness = folder.path().join("witness");

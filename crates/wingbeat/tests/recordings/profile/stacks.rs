@@ -123,33 +123,6 @@ int main(void) { struct timespec now, then; clock_gettime(CLOCK_MONOTONIC, &then
     assert!(run.samples_with(";clock+0x") > 100, "{:?}", run.folded);
 }
 
-#[test]
-fn code_of_a_jit_has_the_names_of_its_perf_map() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    // push rbp; mov rbp,rsp; mov ecx,1000000; dec ecx; jnz -4; pop rbp; ret
-    let source = r#"
-#include <sys/mman.h>
-static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
-OWN void runs(void (*jit)(void)) { while (cpu_s() < 1) jit(); }
-int main(void) {
-    char path[64];
-    void *space = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memcpy(space, code, sizeof code);
-    sprintf(path, "/tmp/perf-%d.map", getpid());
-    FILE *map = fopen(path, "w");
-    fprintf(map, "%lx %lx jitted_function\n", (unsigned long)space, (unsigned long)sizeof code);
-    fclose(map);
-    runs((void (*)(void))space);
-    return 0;
-}"#;
-    let program = build(folder.path(), "jit", source);
-    if cfg!(not(target_arch = "x86_64")) {
-        return;
-    }
-    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
-    assert!(run.percent_with(";runs;jitted_function") > 90.0, "{:?}", run.folded);
-}
-
 /// A program that runs generated code: its initialization, and how it publishes the name, in C with the `path` of its
 /// perf map and the `text` for it.
 #[cfg(target_arch = "x86_64")]

@@ -279,18 +279,6 @@ fn a_count_that_is_not_exact() {
 }
 
 #[test]
-fn a_command_that_fails_the_second_time_leaves_the_alert() {
-    let repository = Repository::new();
-    repository.history(&[100.0, 101.0, 100.0]);
-    let line = format!("{}; test ! -e failed && touch failed", one_after_another(&[300.0]));
-    let flags = ["--project", "p", "--err", "--format", "json", "--confirm", "2"];
-    let ran = repository.run(&[&flags[..], &T_TEST, &[&line]].concat()).ended_with(1);
-    let remarks = ran.remarks();
-    assert!(remarks.contains("did not run again to confirm: it failed with status 1"), "{remarks}");
-    assert_eq!(repository.reports().len(), 4);
-}
-
-#[test]
 fn results_without_a_command() {
     let repository = Repository::new();
     repository.history(&[100.0, 101.0, 100.0]);

@@ -188,10 +188,15 @@ fn arguments_or_a_line_for_a_shell() {
     check(&["--", "cat", "results"], 0);
     check(&["cat results | cat"], 0);
     check(&["--exec", "cat results"], 1);
-    check(&["--exec", "--shell", "/bin/sh", "true"], 2);
     check(&["--shell", "/bin/bash", "--flag", "-ec", "cat <(cat results)"], 0);
     // Flags after the command belong to the command.
     check(&["cat", "results", "--err"], 1);
+    check(&["sh", "-c", &instructions(1), "--err", "--brnch"], 0);
+    // The name of a program may have spaces.
+    repository.write("a tool", format!("#!/bin/sh\n{}\n", instructions(1)));
+    let tool = repository.path().join("a tool").display().to_string();
+    check(&[&tool, "--err"], 0);
+    check(&["--", &tool, "--err"], 0);
 }
 
 #[test]
@@ -232,10 +237,8 @@ fn backdating() {
     };
     check("1700000000", 0, Some(1_700_000_000));
     check("0", 0, Some(0));
-    check("-5", 2, None);
     check("99999999999", 1, None);
     check("9223372036854775807", 2, None);
-    check("yesterday", 2, None);
 }
 
 #[test]
@@ -257,32 +260,8 @@ fn what_cannot_be_meant_is_wrong_usage() {
     check(&["--iter", "2"], "--iter 2 needs a command to run");
     check(&["--iter", "2", "--file", "results.json"], "--iter 2 needs a command to run");
     check(&["--brnch", "x", "cargo", "bench"], "unexpected argument '--brnch'");
-    check(&["--brnch", "x", "cargo", "bench"], "'--branch'");
+    check(&["--threshold-test", "t_test", &line], "and --threshold-measure 0 times");
     check(&[&line, "--err"], "--err follows the command \"echo");
-}
-
-#[test]
-fn arguments_of_the_command_are_its_own() {
-    let repository = Repository::new();
-    repository.write("a tool", format!("#!/bin/sh\n{}\n", instructions(1)));
-    let tool = repository.path().join("a tool").display().to_string();
-    let check = |arguments: &[&str]| {
-        repository.run(arguments).ended_with(0);
-    };
-    check(&[&tool, "--err"]);
-    check(&["--", &tool, "--err"]);
-    check(&["sh", "-c", &instructions(1), "--err", "--brnch"]);
-}
-
-#[test]
-fn a_spread_that_ends_before_it_begins_is_refused() {
-    let repository = Repository::new();
-    let line =
-        "echo '{\"a\": {\"latency\": {\"value\": 2, \"lower_value\": 3, \"upper_value\": 1}}}'";
-    let ran = repository.run(&[line]).ended_with(1);
-    let expected = "benchmark \"a\" has a latency whose lower value 3 is above its upper value 1";
-    assert!(ran.stderr.contains(expected), "{}", ran.stderr);
-    assert_eq!(repository.reports(), []);
 }
 
 #[test]

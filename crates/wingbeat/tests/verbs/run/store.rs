@@ -1,11 +1,6 @@
 //! The store from outside: concurrent runs, and unusable locations.
 
-use std::{
-    fs,
-    process::{Child, Command},
-    thread,
-    time::Duration,
-};
+use std::{fs, process::Child, thread, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
@@ -13,25 +8,6 @@ use crate::{
     ran::{Ran, started, stopped, wait_for},
     repository::{Repository, WINGBEAT, instructions, reports},
 };
-
-#[test]
-fn eight_at_once() {
-    let repository = Repository::new();
-    thread::scope(|scope| {
-        for number in 0..8 {
-            let repository = &repository;
-            scope.spawn(move || {
-                repository
-                    .run(&["--testbed", &format!("t{number}"), &instructions(1)])
-                    .ended_with(0);
-            });
-        }
-    });
-    let mut testbeds: Vec<_> =
-        repository.reports().iter().map(|report| report.testbed.to_string()).collect();
-    testbeds.sort();
-    assert_eq!(testbeds, ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"]);
-}
 
 #[test]
 fn a_dry_run_compares_and_stores_nothing() {
@@ -80,45 +56,6 @@ fn what_cannot_be_used_is_told_before_the_command_runs() {
     check("text.db", "is not a store of wingbeat");
     check(".", "it is a folder");
     check("/proc/no/store.db", "cannot create the store /proc/no/store.db");
-}
-
-/// Runs a script as root in a new mount namespace; `None` if not permitted.
-fn in_own_mounts(repository: &Repository, script: &str) -> Option<Ran> {
-    let namespace = ["--mount", "--propagation", "private"];
-    if !Command::new("unshare").args(namespace).arg("true").status().is_ok_and(|it| it.success()) {
-        assert!(!rustix::process::geteuid().is_root(), "root may have mounts of its own");
-        return None;
-    }
-    let mut command = repository.command("unshare");
-    command.args(namespace).args(["sh", "-ec", script]);
-    Some(Ran::of(command.env("WINGBEAT", WINGBEAT).env("LINE", instructions(1))))
-}
-
-#[test]
-fn a_folder_that_cannot_be_written() {
-    let repository = Repository::new();
-    repository.run(&[&instructions(1)]).ended_with(0);
-    let read_only = "mount --bind .wingbeat .wingbeat; mount -o remount,ro,bind .wingbeat";
-    let script = format!("{read_only}; \"$WINGBEAT\" run \"touch ran\"");
-    let Some(ran) = in_own_mounts(&repository, &script) else { return };
-    ran.ended_with(1).tells("read-only");
-    assert!(!repository.path().join("ran").exists());
-    let script = format!("{read_only}; \"$WINGBEAT\" run --dry-run --err \"$LINE\"");
-    // A dry run only reads.
-    in_own_mounts(&repository, &script).expect("as before").ended_with(0);
-}
-
-#[test]
-fn a_full_disk() {
-    let repository = Repository::new();
-    fs::create_dir(repository.path().join("small")).expect("a folder");
-    // Enough room to open the store, but not for a report.
-    let script = "mount -t tmpfs -o size=800k tmpfs small; cd small; \
-                  \"$WINGBEAT\" run --store s.db \"$LINE\"; head -c 49152 /dev/zero > room; \
-                  dd if=/dev/zero of=filler bs=4k 2>/dev/null || true; rm room; \
-                  \"$WINGBEAT\" run --store s.db -q \"$WINGBEAT mock --count 2000\"";
-    let Some(ran) = in_own_mounts(&repository, script) else { return };
-    ran.ended_with(1).tells("the disk is full");
 }
 
 // Ctrl-C while the command runs: it ends too, nothing is stored, and the parent sees the signal.
@@ -214,13 +151,6 @@ fn nothing_is_stored() {
     check(&["--adapter", "go_bench", &instructions(2)], "the adapter go_bench found no result");
     check(&["--adapter", "json", "echo {"], "json");
     check(&["echo {}"], "found no result");
-}
-
-#[test]
-fn nothing_to_run() {
-    let repository = Repository::new();
-    // Assert_cmd passes an empty stdin by default.
-    repository.run(&[]).ended_with(1).tells("no results came on stdin");
 }
 
 #[test]

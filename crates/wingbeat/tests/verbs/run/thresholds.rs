@@ -1,72 +1,11 @@
 //! Thresholds by flags: the n-th of each belongs to the n-th measure.
 
-use wingbeat_track::model::{Outcome, Report, threshold::Test};
+use wingbeat_track::model::Report;
 
 use crate::{
     ran::Ran,
     repository::{Repository, instructions, latency},
 };
-
-#[test]
-fn all_tests_catch_what_is_far_off() {
-    let repository = Repository::new();
-    let history: Vec<f64> = (0..12).map(|at| 100.0 + f64::from(at % 3)).collect();
-    repository.history(&history);
-    let check = |test: &str, upper: &str, expected| {
-        let flags = ["--threshold-measure", "latency", "--threshold-test", test];
-        let upper = ["--threshold-upper-boundary", upper];
-        let fixed = ["--project", "p", "--err", "--dry-run"];
-        let run =
-            |value| repository.run(&[&fixed[..], &flags, &upper, &[&latency(value)]].concat());
-        run(200.0).ended_with(1);
-        run(101.0).ended_with(0);
-        assert_eq!(test.parse(), Ok(expected));
-    };
-    check("static", "150", Test::Static);
-    check("percentage", "0.1", Test::Percentage);
-    check("z_score", "0.99", Test::ZScore);
-    check("t_test", "0.99", Test::TTest);
-    check("log_normal", "0.99", Test::LogNormal);
-    check("iqr", "3", Test::Iqr);
-    check("delta_iqr", "20", Test::DeltaIqr);
-    check("z", "0.99", Test::ZScore);
-    check("t", "0.99", Test::TTest);
-}
-
-#[test]
-fn one_place_each_and_an_underscore_for_none() {
-    let repository = Repository::new();
-    let line =
-        "echo '{\"a\": {\"x\": {\"value\": 10}, \"y\": {\"value\": 10}, \"z\": {\"value\": 10}}}'";
-    let flags = "--threshold-measure x --threshold-test static --threshold-lower-boundary _ \
-                 --threshold-upper-boundary 5 --threshold-measure y --threshold-test static \
-                 --threshold-lower-boundary -5 --threshold-upper-boundary _";
-    let flags: Vec<&str> = flags.split(' ').chain([line]).collect();
-    repository.run(&flags).ended_with(0);
-    let report = &repository.reports()[0];
-    let told: Vec<_> = report.verdicts.iter().map(|it| (it.measure.as_str(), it.outcome)).collect();
-    let expected = [("x", Outcome::Changed), ("y", Outcome::NoChange), ("z", Outcome::NotJudged)];
-    assert_eq!(told, expected, "what is not named does not act");
-    assert_eq!(report.alerts.len(), 1);
-}
-
-#[test]
-fn settings_of_history_count() {
-    let repository = Repository::new();
-    repository.history(&[100.0, 100.0, 200.0, 200.0]);
-    let check = |flags: &[&str], expected| {
-        let fixed = ["--project", "p", "--err", "--dry-run", "--threshold-measure", "latency"];
-        let test = ["--threshold-test", "percentage", "--threshold-upper-boundary", "0.1"];
-        repository
-            .run(&[&fixed[..], &test, flags, &[&latency(200.0)]].concat())
-            .ended_with(expected);
-    };
-    check(&[], 1);
-    check(&["--threshold-max-sample-size", "2"], 0);
-    check(&["--threshold-min-sample-size", "5"], 0);
-    check(&["--threshold-window", "150"], 0);
-    check(&["--threshold-window", "86400"], 1);
-}
 
 #[test]
 fn a_limit_is_told_once() {
@@ -133,34 +72,6 @@ fn a_threshold_that_judges_nothing_is_told() {
     check(&[], &of("b*"), &["the measure latency matches \"b*\""]);
     let two = [&latency[..], &typo].concat();
     check(&two, "", &["the threshold for latncy"]);
-}
-
-#[test]
-fn what_is_wrong_is_wrong_usage() {
-    let repository = Repository::new();
-    let check = |flags: &[&str], expected: &str| {
-        repository
-            .run(&[flags, &["touch ran"]].concat())
-            .ended_with(2)
-            .prints_nothing()
-            .tells(expected);
-        assert!(!repository.path().join("ran").exists(), "the command is not run");
-        assert!(!repository.store_path().exists());
-    };
-    check(&["--threshold-test", "t_test"], "given 1 times, and --threshold-measure 0 times");
-    let latency = ["--threshold-measure", "latency"];
-    let with = |flags: &[&'static str]| [&latency[..], flags].concat();
-    check(&with(&latency), "--threshold-measure latency is given twice");
-    check(&with(&["--threshold-measure", "Latency"]), "is given twice");
-    let boundary = ["--threshold-test", "static", "--threshold-upper-boundary", "5%"];
-    check(&with(&boundary), "not a percentage");
-    check(&with(&["--threshold-test", "student"]), "there is no threshold test \"student\"");
-    check(&with(&["--threshold-window", "soon"]), "--threshold-window soon");
-    check(
-        &with(&["--threshold-test", "t_test", "--threshold-upper-boundary", "1.5"]),
-        "does not take upper_boundary = 1.5",
-    );
-    check(&with(&["--threshold-min-sample-size", "1", "--threshold-test", "iqr"]), "at least 2");
 }
 
 /// Fractions that look like percentages.
@@ -293,11 +204,6 @@ fn a_file_that_is_not_understood_is_wrong_usage() {
         assert!(!repository.path().join("ran").exists(), "the command is not run");
     };
     check("projekt = 'x'", "unknown field `projekt`");
-    check(
-        "[[threshold]]\nmeasure = 'latency'\ntest = 'static'\nmin-sample-size = 2",
-        "min_sample_size",
-    );
-    check("adapter = 'x'", "adapter");
     check("project = [", "wingbeat.toml");
 }
 

@@ -138,6 +138,7 @@ fn reports_of_64_clients_all_land() {
                 match answer.status {
                     201 => break,
                     503 => {
+                        assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
                         refused += 1;
                         thread::sleep(Duration::from_millis(50));
                     }

@@ -6,9 +6,9 @@ use aya::util::KernelVersion;
 use rustix::process::Signal;
 
 use crate::{
+    enter_network, loader,
     network::RECEIVER,
     program::{Run, check, check_without_rights, copied},
-    run::{loader, network},
 };
 
 fn check_arguments(arguments: &[&str], code: i32, stderr: &str) {
@@ -39,7 +39,7 @@ fn without_rights_it_says_how_to_get_them() {
 
 #[test]
 fn capabilities_are_rights_enough() {
-    let Some(_network) = network() else { return };
+    let Some(_network) = enter_network() else { return };
     let (_folder, program) = copied(env!("CARGO_BIN_EXE_fun-xdp"));
     let with = |capabilities: &str| {
         let mut command = Command::new("setpriv");
@@ -62,7 +62,7 @@ fn capabilities_are_rights_enough() {
 
 #[test]
 fn an_interface_takes_one_program() {
-    let Some(_network) = network() else { return };
+    let Some(_network) = enter_network() else { return };
     let _first = Run::start(RECEIVER, "v1");
     let message = format!("another XDP program is attached to {RECEIVER}: `ip link show dev");
     check_arguments(&["--iface", RECEIVER], 1, &message);

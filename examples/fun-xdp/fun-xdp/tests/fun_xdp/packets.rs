@@ -6,9 +6,9 @@ use fun_xdp::SourceAddr;
 use rustix::process::Signal;
 
 use crate::{
+    enter_network,
     network::{Network, RECEIVER, ip},
     program::Run,
-    run::network,
 };
 
 /// Source addresses with every last octet.
@@ -28,7 +28,7 @@ fn send_all(network: &Network) {
 }
 
 fn check_version(version: &str, classify: fn(u32) -> Option<SourceAddr>) {
-    let Some(network) = network() else { return };
+    let Some(network) = enter_network() else { return };
     let mut run = Run::start(RECEIVER, version);
     let driver_refused = run.err().iter().any(|line| line.contains("in generic mode"));
     assert!(!driver_refused, "such an interface has native mode: {run}");
@@ -71,7 +71,7 @@ fn v4_prints_what_v3_prints() {
 
 #[test]
 fn v0_logs_addresses_and_no_more() {
-    let Some(network) = network() else { return };
+    let Some(network) = enter_network() else { return };
     let mut run = Run::start(RECEIVER, "v0");
     for source in [Ipv4Addr::new(198, 51, 100, 7), Ipv4Addr::new(203, 0, 113, 255)] {
         network.send(source).unwrap();
@@ -83,7 +83,7 @@ fn v0_logs_addresses_and_no_more() {
 
 #[test]
 fn an_interface_without_native_mode_is_attached_in_generic_mode() {
-    let Some(network) = network() else { return };
+    let Some(network) = enter_network() else { return };
     let mut run = Run::start("lo", "v4");
     let is_reported = run.err().iter().any(|line| {
         line.contains("lo refuses XDP in native mode") && line.contains("in generic mode")
@@ -102,7 +102,7 @@ fn an_interface_without_native_mode_is_attached_in_generic_mode() {
 
 #[test]
 fn the_end_of_the_interface_ends_a_run() {
-    let Some(_network) = network() else { return };
+    let Some(_network) = enter_network() else { return };
     let mut run = Run::start(RECEIVER, "v4");
     ip(&format!("link delete {RECEIVER}\n")).unwrap();
     assert_eq!(run.finish().code(), Some(1), "{run}");
@@ -112,7 +112,7 @@ fn the_end_of_the_interface_ends_a_run() {
 
 #[test]
 fn a_reader_that_goes_away_ends_a_run() {
-    let Some(network) = network() else { return };
+    let Some(network) = enter_network() else { return };
     let mut run = Run::start_without_reader(RECEIVER, "v4");
     network.send(Ipv4Addr::new(192, 0, 2, 1)).unwrap();
     assert_eq!(run.finish().code(), Some(0), "{run}");

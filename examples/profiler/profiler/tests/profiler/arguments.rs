@@ -8,8 +8,8 @@ use rustix::{
 };
 
 use crate::{
+    kernel_permits, profiler,
     program::{check, check_without_rights},
-    run::{kernel_permits, profiler},
 };
 
 fn check_arguments(arguments: &[&str], code: i32, stderr: &str) {

@@ -5,19 +5,16 @@ use std::{hint, process, sync::Arc, thread};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::{
-    program::Run,
-    run::{Busy, kernel_permits},
-};
+use crate::{Busy, kernel_permits, program::Run};
 
 /// The profiler's message after a successful run.
-pub(crate) const TALLY: &str = " samples logged, 0 not understood, ";
+const TALLY: &str = " samples logged, 0 not understood, ";
 
 /// With the feature `oops` a sample takes half a second, so three suffice.
 const SAMPLES: u32 = if cfg!(feature = "oops") { 3 } else { 50 };
 
 /// A shell that runs this script, and a profiler run on it in its own folder. `None` if the kernel does not allow that.
-pub(crate) fn sampled(script: &str) -> Option<(Busy, TempDir, Run)> {
+fn sampled(script: &str) -> Option<(Busy, TempDir, Run)> {
     kernel_permits().then(|| {
         let busy = Busy::start(script);
         let folder = tempfile::tempdir().unwrap();
@@ -27,7 +24,7 @@ pub(crate) fn sampled(script: &str) -> Option<(Busy, TempDir, Run)> {
 }
 
 /// Waits for samples of a thread, or of any thread of a process.
-pub(crate) fn wait_for_samples(run: &mut Run, of: &str) {
+fn wait_for_samples(run: &mut Run, of: &str) {
     let mut samples = 0;
     run.wait_for_log(&format!("samples of {of}"), |line| {
         samples += u32::from(is_sample_of(line, of));
@@ -111,4 +108,54 @@ fn threads_that_are_there_already_are_sampled() {
     wait_for_samples(&mut run, &format!("pid={} tid={tid}", process::id()));
     run.signal(Signal::INT);
     run.ends_well(TALLY);
+}
+
+/// Output of the feature `dhat-heap`.
+#[cfg(feature = "dhat-heap")]
+mod heap {
+    use std::{fs, path::Path};
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::profiler;
+
+    /// Reads dhat-heap.json and returns the names of its frames.
+    fn check_heap_profile(folder: &Path) -> Vec<String> {
+        let text = fs::read(folder.join("dhat-heap.json")).unwrap();
+        let profile: Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(profile["dhatFileVersion"], 2);
+        assert_eq!(profile["mode"], "rust-heap");
+        assert!(profile["pps"].as_array().is_some_and(|points| !points.is_empty()));
+        let frames = profile["ftbl"].as_array().unwrap();
+        frames.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    fn check_run(signal: Signal) {
+        let Some((busy, folder, mut run)) = sampled("while :; do :; done") else { return };
+        wait_for_samples(&mut run, &format!("pid={}", busy.pid()));
+        run.signal(signal);
+        run.ends_well(TALLY);
+        let frames = check_heap_profile(folder.path());
+        let allocates = |function: &str| frames.iter().any(|frame| frame.contains(function));
+        assert!(allocates("profiler::process_sample"), "{frames:#?}");
+        assert_eq!(allocates("oops::_oops"), cfg!(feature = "oops"), "{frames:#?}");
+    }
+
+    #[test]
+    fn ctrl_c_writes_a_heap_profile() {
+        check_run(Signal::INT);
+    }
+
+    #[test]
+    fn sigterm_writes_a_heap_profile() {
+        check_run(Signal::TERM);
+    }
+
+    #[test]
+    fn a_run_that_fails_writes_a_heap_profile() {
+        let folder = tempfile::tempdir().unwrap();
+        profiler(folder.path()).arg("4194305").output().unwrap();
+        check_heap_profile(folder.path());
+    }
 }

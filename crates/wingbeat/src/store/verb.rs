@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use wingbeat_server::{
     registry::Content,
     settings::DataLocation,
@@ -13,10 +13,16 @@ use wingbeat_server::{
 };
 use wingbeat_sql::PostgresUrl;
 use wingbeat_text::plural;
-use wingbeat_track::store::{Copied, Progress, Store};
+use wingbeat_track::{
+    model::{BenchmarkName, BranchName, ProjectName, TestbedName},
+    store::{Copied, Progress, Renamable, Renamed, Store},
+};
 
-use super::rename::RenameArgs;
-use crate::{shell::message, values::FormatArgs};
+use super::{StoreArgs, project};
+use crate::{
+    shell::message,
+    values::{Format, FormatArgs},
+};
 
 /// Flags of `wingbeat store`.
 #[derive(Debug, clap::Args)]
@@ -47,22 +53,13 @@ struct CopyArgs {
     format: FormatArgs<Format>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Text
-    #[default]
-    Human,
-    /// For programs
-    Json,
-}
-
 /// Progress interval in percent.
 const STEP_PERCENT: usize = 10;
 
 pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     match &args.verb {
         StoreVerb::Copy(args) => copy(args, quiet),
-        StoreVerb::Rename(args) => super::rename::run(args, quiet),
+        StoreVerb::Rename(args) => rename(args, quiet),
     }
 }
 
@@ -161,4 +158,73 @@ fn summary(copied: &Copied, from: &Store, to: &Store) -> String {
         to.path().display(),
         crate::exchange::counts(documents),
     )
+}
+
+/// Flags of `wingbeat store rename`.
+#[derive(Debug, clap::Args)]
+struct RenameArgs {
+    /// What to rename
+    #[arg(value_name = "KIND")]
+    kind: Kind,
+    /// Its name now
+    #[arg(value_name = "OLD")]
+    old: String,
+    /// Its new name
+    #[arg(value_name = "NEW")]
+    new: String,
+    /// Make both one where NEW is there already: its reports and those of OLD are one history
+    #[arg(long)]
+    merge: bool,
+    /// Project of the name [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    project: Option<ProjectName>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    Branch,
+    Testbed,
+    Benchmark,
+}
+
+fn rename(args: &RenameArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    let RenameArgs { kind, old, new, merge, .. } = args;
+    let (what, word, checked) = match kind {
+        Kind::Branch => (Renamable::Branch, "branch", BranchName::new(new).map(drop)),
+        Kind::Testbed => (Renamable::Testbed, "testbed", TestbedName::new(new).map(drop)),
+        Kind::Benchmark => (Renamable::Benchmark, "benchmark", BenchmarkName::new(new).map(drop)),
+    };
+    checked?;
+    let mut store = args.store.open()?;
+    let path = store.path().display().to_string();
+    if store.path().parent().is_some_and(is_of_server) {
+        bail!(
+            "the store {path} is of a server, which has names of its own: rename the {word} on its page of the \
+             console, or with `bencher {word} update --name`"
+        );
+    }
+    let project = project(args.project.as_ref(), &store)?;
+    match store.rename(&project, what, (old, new), *merge)? {
+        Renamed::Done => {
+            if !quiet {
+                message!("the {word} {old} of {project} is now {new}");
+            }
+        }
+        Renamed::Merged { reports } => {
+            if !quiet {
+                let reports = plural(reports, "report");
+                message!("{reports} of the {word} {old} of {project} are now of {new}");
+            }
+        }
+        Renamed::Missing => bail!("{project} has no {word} {old} in the store {path}"),
+        Renamed::Taken if what == Renamable::Benchmark => bail!(
+            "{project} has a benchmark {new} already, and two benchmarks cannot become one series; name it otherwise"
+        ),
+        Renamed::Taken => bail!(
+            "{project} has a {word} {new} already; --merge makes both one, with the reports of {old} among its own"
+        ),
+    }
+    Ok(ExitCode::SUCCESS)
 }
