@@ -15,7 +15,6 @@ mod kernel {
     mod stateful;
     mod support;
     mod tail_calls;
-    mod time;
 }
 
 /// Results as text: each format against a golden file, and properties of any result.
@@ -24,7 +23,6 @@ mod report {
     #[path = "../../common/golden.rs"]
     mod golden;
     mod human;
-    mod properties;
     mod sample;
     mod veristat;
 }

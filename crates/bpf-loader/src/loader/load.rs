@@ -22,13 +22,6 @@ use crate::{
     sys::{self, LoadRequest},
 };
 
-/// Options for loading.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LoaderOptions {
-    /// Load without the object's types and line records, as a last resort.
-    pub without_types: bool,
-}
-
 /// Loads the programs of one object.
 #[derive(Debug, Default)]
 pub struct Loader {
@@ -76,9 +69,8 @@ impl Loader {
     /// Prepares loading of programs of `spec`: loads its types into the kernel. Fails if the object
     /// needs a kernel configuration setting that cannot be determined. Rejected types are not an
     /// error: programs are then loaded without.
-    pub fn new(spec: &Spec, options: LoaderOptions) -> Result<Self, LoadError> {
-        let types = if options.without_types { ObjectTypes::default() } else { spec.types() };
-        let (types, btf) = load_types(types);
+    pub fn new(spec: &Spec) -> Result<Self, LoadError> {
+        let (types, btf) = load_types(spec.types());
         let (btf, types_refused) = match btf {
             Ok(btf) => (btf, None),
             Err(refused) => (None, Some(refused)),

@@ -15,7 +15,7 @@ use wingbeat_bpf_bench::{
 };
 use wingbeat_bpf_loader::{
     code::{Code, Insn},
-    loader::{Loaded, LoadedMap, Loader, LoaderOptions, ProgramRun, RunInput, run},
+    loader::{Loaded, LoadedMap, Loader, ProgramRun, RunInput, run},
     probe,
     spec::{ProgramSpec, Spec},
 };
@@ -112,7 +112,7 @@ impl Kernel {
             statics: &statics,
         };
         let spec = Spec::parse("generated.o", &object.object()).expect("an object");
-        let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+        let loader = Loader::new(&spec).expect("a loader");
         assert!(loader.has_types(), "the kernel takes the types");
         Self { loader, program: spec.programs()[0].clone() }
     }

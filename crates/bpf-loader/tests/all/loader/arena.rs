@@ -1,7 +1,7 @@
 //! Arenas: variables, addresses, and the effect of a reset.
 
 use wingbeat_bpf_loader::{
-    loader::{Alarm, LoadedMaps, Loader, LoaderOptions},
+    loader::{Alarm, LoadedMaps, Loader},
     spec::{MapSpec, MapType, Spec},
 };
 use wingbeat_bpf_testing::object::typed::{Function, TypedObject};
@@ -45,11 +45,11 @@ fn usual() -> Spec {
 #[test]
 fn variables_begin_with_their_values() {
     let Some(()) = is_possible() else { return };
-    let (loaded, _maps) = load_linked(&usual(), "counting", false).expect("it loads");
+    let (loaded, _maps) = load_linked(&usual(), "counting").expect("it loads");
     assert_eq!([value(&loaded), value(&loaded)], [42, 43]);
     let mut spec = usual();
     spec.set_global("count", &99_u32.to_le_bytes()).expect("it is set");
-    let (loaded, _maps) = load_linked(&spec, "counting", false).expect("it loads");
+    let (loaded, _maps) = load_linked(&spec, "counting").expect("it loads");
     assert_eq!(value(&loaded), 100);
 }
 
@@ -57,7 +57,7 @@ fn variables_begin_with_their_values() {
 fn a_reset_takes_all_pages_back() {
     let Some(()) = is_possible() else { return };
     let check = |program: &str, expected: [u32; 2]| {
-        let (loaded, maps) = load_linked(&usual(), program, false).expect("it loads");
+        let (loaded, maps) = load_linked(&usual(), program).expect("it loads");
         for round in 0..3 {
             assert_eq!([value(&loaded), value(&loaded)], expected, "{program}, round {round}");
             maps.reset(&Alarm::never()).expect("it is reset");
@@ -87,7 +87,7 @@ fn several_that_want_the_same_place() {
 fn arenas_that_the_kernel_refuses() {
     let Some(()) = is_possible() else { return };
     let check = |numbers: &[(&str, u32)], expected: &str| {
-        let loader = Loader::new(&object(numbers), LoaderOptions::default()).expect("a loader");
+        let loader = Loader::new(&object(numbers)).expect("a loader");
         let text = loader.create_maps().expect_err("it is refused").to_string();
         assert!(text.contains(expected), "{text}");
     };

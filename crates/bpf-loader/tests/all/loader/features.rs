@@ -87,12 +87,10 @@ fn a_spin_lock() {
          r1 = r6; call spin_unlock; r0 = r7; exit"
     ));
     let spec = with_map(TypedObject::new(), ("bpf_spin_lock", 4, 4), &[("only", &insns)]);
-    let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
+    let (loaded, maps) = load_linked(&spec, "only").expect("it loads");
     assert_eq!([run_tc(&loaded), run_tc(&loaded)], [1, 2]);
     maps.reset(&Alarm::never()).expect("they are reset");
     assert_eq!(run_tc(&loaded), 1, "the count begins anew");
-    let (_, text) = rejection(load_linked(&spec, "only", true).expect_err("the lock is not known"));
-    assert!(text.contains("map 'state' has to have BTF in order to use bpf_spin_lock"), "{text}");
 }
 
 #[test]
@@ -106,7 +104,7 @@ fn a_timer() {
     let callback = asm("*(u64 *)(r3 + 16) = 55; r0 = 0; exit");
     let functions: [(&str, &[Insn]); 2] = [("only", &insns), ("expired", &callback)];
     let spec = with_map(TypedObject::new(), ("bpf_timer", 16, 8), &functions);
-    let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
+    let (loaded, maps) = load_linked(&spec, "only").expect("it loads");
     assert_eq!(run_tc(&loaded), 0, "the timer is new");
     let state = RawMap { fd: maps.all()[0].as_fd(), key_len: 4, value_len: 24 };
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -114,7 +112,6 @@ fn a_timer() {
         assert!(Instant::now() < deadline, "the timer has not expired");
         thread::sleep(Duration::from_millis(5));
     }
-    rejection(load_linked(&spec, "only", true).expect_err("the timer is not known"));
 }
 
 /// A pending timer reads as zero, but exists.
@@ -128,7 +125,7 @@ fn a_timer_that_waits_is_gone_after_a_reset() {
     let callback = asm("*(u64 *)(r3 + 16) = 55; r0 = 0; exit");
     let functions: [(&str, &[Insn]); 2] = [("only", &insns), ("expired", &callback)];
     let spec = with_map(TypedObject::new(), ("bpf_timer", 16, 8), &functions);
-    let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
+    let (loaded, maps) = load_linked(&spec, "only").expect("it loads");
     let busy = (-libc::EBUSY).cast_unsigned();
     for _ in 0..3 {
         assert_eq!([run_tc(&loaded), run_tc(&loaded)], [0, busy]);
@@ -162,14 +159,11 @@ fn trusting(linkage: u32) -> Spec {
 fn a_global_function_is_checked_on_its_own() {
     let Some(()) = can_load() else { return };
     let (loaded, _) =
-        load_linked(&trusting(STATIC), "only", false).expect("the verifier follows the call");
+        load_linked(&trusting(STATIC), "only").expect("the verifier follows the call");
     assert_eq!(value(&loaded), 0x55);
-    let (_, text) = rejection(
-        load_linked(&trusting(GLOBAL), "only", false).expect_err("it may return anything"),
-    );
+    let (_, text) =
+        rejection(load_linked(&trusting(GLOBAL), "only").expect_err("it may return anything"));
     assert!(text.contains("R2"), "{text}");
-    // Without types the two cannot be distinguished.
-    load_linked(&trusting(GLOBAL), "only", true).expect("the verifier follows the call");
 
     // One that validates the result.
     let mut file = TypedObject::new();
@@ -180,7 +174,7 @@ fn a_global_function_is_checked_on_its_own() {
     let doubled = asm("r0 = r1; r0 += r1; exit");
     let twice = Function::global("twice", &doubled, twice);
     file.code("xdp", &[Function::global("only", &insns, only), twice]);
-    let (loaded, _) = load_linked(&file.spec(), "only", false).expect("it loads");
+    let (loaded, _) = load_linked(&file.spec(), "only").expect("it loads");
     assert_eq!(value(&loaded), 42);
     assert_eq!(loaded.verifier.stack_depths.len(), 2);
 }

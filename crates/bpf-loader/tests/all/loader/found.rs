@@ -122,13 +122,11 @@ fn whole_names_and_lines_come_from_the_types() {
     let mut file = TypedObject::new();
     file.program("xdp", name, &give(3));
     file.lines("xdp", &[(0, 3, "int found = 3;"), (1, 4, "return found;")]);
-    let spec = file.spec();
-    let load = |without_types| load_linked(&spec, name, without_types).expect("it loads").0;
-    let loaded = load(false);
+    let (loaded, _maps) = load_linked(&file.spec(), name).expect("it loads");
     assert_eq!(loaded.info.name, name[..15]);
     assert_eq!(program::full_name(&loaded).expect("a name").as_deref(), Some(name));
     assert_eq!(raw::record_counts(&loaded), (1, 2));
-    let bare = load(true);
+    let bare = named(name, 3);
     assert_eq!(bare.info.name, name[..15]);
     assert_eq!(program::full_name(&bare).expect("none"), None);
     assert_eq!(raw::record_counts(&bare), (0, 0));
@@ -219,7 +217,7 @@ fn nothing_is_pinned_and_no_pin_is_used() {
     let check = |spec: Spec, name: &str| {
         let map = spec.maps().iter().find(|map| map.name == name).expect("the map");
         assert_eq!((map.r#type, map.is_pinned_by_name), (MapType::ARRAY, true));
-        let (loaded, _maps) = load_linked(&spec, "reader", false).expect("it loads");
+        let (loaded, _maps) = load_linked(&spec, "reader").expect("it loads");
         assert_eq!([value(&loaded), value(&loaded)], [0, 7], "the map is its own");
         assert_eq!(bpffs.list(), before, "while it is loaded");
     };

@@ -3,7 +3,7 @@
 use wingbeat_bpf_loader::{
     KernelTypes,
     code::Insn,
-    loader::{Alarm, LoadError, Loaded, Loader, LoaderOptions, ResetError},
+    loader::{Alarm, LoadError, Loaded, Loader, ResetError},
     spec::Spec,
 };
 use wingbeat_bpf_testing::object::typed::{Function, TypedObject};
@@ -34,7 +34,7 @@ fn product(set: &[(&str, u32)]) -> u32 {
     for (name, number) in set {
         spec.set_global(name, &number.to_le_bytes()).expect("it is set");
     }
-    value(&load_linked(&spec, "product", false).expect("it loads").0)
+    value(&load_linked(&spec, "product").expect("it loads").0)
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn values_that_are_set() {
 fn constants_cannot_be_written() {
     let Some(()) = can_load() else { return };
     let spec = object();
-    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+    let loader = Loader::new(&spec).expect("a loader");
     let mut maps = loader.create_maps().expect("maps");
     let constants = maps.get_mut(".rodata").expect("constants");
     assert_eq!(constants.lookup(&[0; 4]).expect("read"), Some(6_u32.to_le_bytes().to_vec()));
@@ -86,7 +86,7 @@ fn accessed(structure: &str, member: &str, kind: u32) -> Result<u32, LoadError> 
     file.access("xdp", 0, local, "0:0", kind);
     let spec = file.spec();
     assert!(spec.needs_target_types());
-    load_linked(&spec, "access", false).map(|(loaded, _)| value(&loaded))
+    load_linked(&spec, "access").map(|(loaded, _)| value(&loaded))
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn implementing(structure: &str, member: &str, insns: &[Insn]) -> Spec {
 }
 
 fn loaded(structure: &str, member: &str, insns: &[Insn]) -> Result<Loaded, LoadError> {
-    load_linked(&implementing(structure, member, insns), "own", false).map(|(loaded, _)| loaded)
+    load_linked(&implementing(structure, member, insns), "own").map(|(loaded, _)| loaded)
 }
 
 fn has(structure: &str) -> bool {

@@ -15,7 +15,7 @@ use wingbeat_bpf_loader::{
     empty_baseline::Baseline,
     loader::{
         CounterEvent, Extended, ExtendedError, LoadError, Loaded, LoadedMap, LoadedMaps, Loader,
-        LoaderOptions, Moment, PerfCounter, TraceTarget, Tracer, TrampolineError,
+        Moment, PerfCounter, TraceTarget, Tracer, TrampolineError,
     },
     probe::{self, FindingStatus},
     program::{ProgramInfo, StatisticsOn, TailCalls},
@@ -142,7 +142,7 @@ fn replacement(section: &str) -> Spec {
 }
 
 fn loaded(spec: &Spec, name: &str, target: Option<&Loaded>) -> Result<Loaded, LoadError> {
-    let mut loader = Loader::new(spec, LoaderOptions::default()).expect("a loader");
+    let mut loader = Loader::new(spec).expect("a loader");
     assert!(loader.has_types(), "the kernel takes the types");
     if let Some(target) = target {
         loader.extend(Extended::new(target.as_fd()).expect("it has types"));

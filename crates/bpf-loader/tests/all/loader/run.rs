@@ -18,7 +18,9 @@ use wingbeat_bpf_loader::{
     loader::{Alarm, Loaded, LoadedMap, ProgramRun, RunError, RunInput, run},
 };
 
-use super::support::{asm, can_load, give, load as load_program, program, run, since};
+use super::support::{
+    asm, can_load, give, load as load_program, program, run as run_packet, since,
+};
 
 /// Offsets of the packet's start and end in `struct __sk_buff`.
 const SKB: (i16, i16) = (76, 80);
@@ -362,7 +364,7 @@ fn run_in_storm(signals: u32, every: Duration) -> (ProgramRun, u32) {
                 sent.fetch_add(1, Relaxed);
             }
         });
-        let found = run(&program, ProgramType::XDP, &[0; 64], RUNS_IN_STORM);
+        let found = run_packet(&program, ProgramType::XDP, &[0; 64], RUNS_IN_STORM);
         is_over.store(true, Relaxed);
         found
     });

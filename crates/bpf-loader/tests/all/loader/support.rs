@@ -10,9 +10,7 @@ use wingbeat_bpf_loader::{
     KernelTypes, ProgramType,
     code::{Code, FunctionInfo, Insn, op},
     helpers,
-    loader::{
-        LoadError, Loaded, LoadedMaps, Loader, LoaderOptions, ProgramRun, RunError, RunInput,
-    },
+    loader::{LoadError, Loaded, LoadedMaps, Loader, ProgramRun, RunError, RunInput},
     probe::Kernel,
     spec::{ProgramSpec, Spec},
 };
@@ -93,15 +91,10 @@ pub(crate) fn load(
 }
 
 /// Loads a program of an object, with the object's maps.
-pub(crate) fn load_linked(
-    spec: &Spec,
-    name: &str,
-    without_types: bool,
-) -> Result<(Loaded, LoadedMaps), LoadError> {
-    let loader = Loader::new(spec, LoaderOptions { without_types }).expect("a loader");
+pub(crate) fn load_linked(spec: &Spec, name: &str) -> Result<(Loaded, LoadedMaps), LoadError> {
+    let loader = Loader::new(spec).expect("a loader");
     let types = KernelTypes::parse(spec.types().bytes()).expect("sound types");
-    let has_types = !without_types && !types.is_empty();
-    assert_eq!(loader.has_types(), has_types, "the kernel takes the types");
+    assert_eq!(loader.has_types(), !types.is_empty(), "the kernel takes the types");
     let maps = loader.create_maps().expect("maps");
     let target = spec.needs_target_types().then(|| KernelTypes::from_kernel().expect("types"));
     let linked = spec.link_program(name, target.as_ref()).expect("it is linked");

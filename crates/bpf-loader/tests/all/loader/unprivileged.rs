@@ -4,10 +4,9 @@ use std::{env, io::ErrorKind, process::Command, thread};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use wingbeat_bpf_loader::{
-    ProgramType,
+    ProgramType, attachments,
     empty_baseline::Baseline,
-    links,
-    loader::{LoadError, LoadedMap, Loader, LoaderOptions},
+    loader::{LoadError, LoadedMap, Loader},
     program::{self, StatisticsOn},
 };
 use wingbeat_bpf_testing::object::typed::TypedObject;
@@ -63,7 +62,7 @@ fn without_rights() {
     let mut file = TypedObject::new();
     file.program("xdp", "by_hand", &give(0));
     let spec = file.spec();
-    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+    let loader = Loader::new(&spec).expect("a loader");
     assert!(!loader.has_types());
     let linked = spec.link_program("by_hand", None).expect("linking takes no rights");
     let error = loader.load(&linked.program, &linked.code, &[]).expect_err("no rights");
@@ -77,7 +76,7 @@ fn without_rights() {
     check("a baseline", Baseline::load().map(drop).expect_err("no rights"));
     check("programs", program::ids().expect_err("no rights"));
     check("a program", program::open(1).expect_err("no rights"));
-    check("links", links::all().expect_err("no rights"));
+    check("links", attachments::links().expect_err("no rights"));
 }
 
 /// Restricts this thread to these capabilities, and tries to load programs of some types.

@@ -6,8 +6,8 @@ use wingbeat_bpf_loader::{
     ProgramType,
     code::{Code, FunctionInfo, Insn, LineInfo},
     loader::{
-        Alarm, Effort, Explained, LoadError, Loader, LoaderOptions, Rejection, Remarks,
-        VerifierLimit, VerifierStatistics,
+        Alarm, Effort, Explained, LoadError, Loader, Rejection, Remarks, VerifierLimit,
+        VerifierStatistics,
     },
     spec::Spec,
 };
@@ -63,7 +63,7 @@ fn with_lines(insns: &[Insn], lines: &[(u32, u32, &str)]) -> Result<VerifierStat
     let mut file = TypedObject::new();
     file.program("xdp", "wrong", insns);
     file.lines("xdp", lines);
-    load_linked(&file.spec(), "wrong", false).map(|(loaded, _)| loaded.verifier)
+    load_linked(&file.spec(), "wrong").map(|(loaded, _)| loaded.verifier)
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn an_object_without_a_licence_has_none_unless_it_needs_one() {
     let Some(()) = can_load() else { return };
     let as_gpl = |file: TypedObject| {
         let spec = two_programs(file);
-        let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+        let loader = Loader::new(&spec).expect("a loader");
         load(&loader, &spec, "free").expect("it is free");
         assert_eq!(loader.remarks(), Remarks::default());
         // Again, like other forms of a program.
@@ -261,7 +261,7 @@ fn types_that_the_kernel_refuses_are_left_out() {
     file.program("xdp", "main", &give(2));
     file.types.structure("no name", 0, &[]);
     let spec = file.spec();
-    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+    let loader = Loader::new(&spec).expect("a loader");
     load(&loader, &spec, "main").expect("it is loaded without");
     assert!(!loader.has_types());
     assert!(loader.remarks().types_refused.is_some());

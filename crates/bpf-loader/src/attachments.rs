@@ -1,12 +1,16 @@
-//! Programs attached to network interfaces by netlink, the older mechanism without links: XDP (`ip
+//! Where loaded programs are attached: by links, and to network interfaces by netlink, the older mechanism: XDP (`ip
 //! link set dev X xdp …`) and tc filters (`tc filter add dev X ingress bpf …`).
 //!
-//! Covers the interfaces of this process's network namespace. For tc it covers ingress and egress
+//! Netlink covers the interfaces of this process's network namespace. For tc it covers ingress and egress
 //! (qdiscs `clsact` and `ingress`), but not filters of other qdiscs, and not actions (`act_bpf`).
 
-use std::{collections::BTreeSet, fmt, io};
+use std::{collections::BTreeSet, fmt, io, os::fd::AsFd as _};
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketType, netdevice::index_to_name, recv, send, socket,
+};
+
+use crate::sys::{self, LoadedObject};
 
 /// Numbers of requests and replies (include/uapi/linux/rtnetlink.h, Linux 6.18).
 const RTM_NEWLINK: u16 = 16;
@@ -65,7 +69,7 @@ impl fmt::Display for Attached {
 }
 
 /// All programs attached by netlink to interfaces of this network namespace. Needs no privileges.
-pub fn attached() -> io::Result<Vec<Attached>> {
+pub fn by_netlink() -> io::Result<Vec<Attached>> {
     let mut found = BTreeSet::new();
     let mut interfaces = Vec::new();
     for message in dump(RTM_GETLINK, &[0; LINK_LEN])? {
@@ -242,6 +246,88 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     })
 }
 
+// Links, which attach programs since Linux 5.7. Older mechanisms (tc filters, XDP by netlink,
+// cgroups and sockets without a link) are not listed here.
+
+/// Names of link types by number (`enum bpf_link_type`, include/uapi/linux/bpf.h, Linux 6.18), in bpftool's spelling.
+const NAMES: [&str; 15] = [
+    "unspec",
+    "raw_tracepoint",
+    "tracing",
+    "cgroup",
+    "iter",
+    "netns",
+    "xdp",
+    "perf_event",
+    "kprobe_multi",
+    "struct_ops",
+    "netfilter",
+    "tcx",
+    "uprobe_multi",
+    "netkit",
+    "sockmap",
+];
+
+/// Types that attach to a network interface; their details begin with its number.
+const OF_INTERFACES: [u32; 3] = [6, 11, 13];
+
+/// Maximum number of links read. A kernel has some thousand at most.
+const LINKS_MAX: usize = 1 << 20;
+
+/// One link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    pub id: u32,
+    pub program_id: u32,
+    pub kind: u32,
+    /// Number of its network interface, in any network namespace; `None` for other types, and if the interface is gone.
+    pub interface: Option<u32>,
+}
+
+impl Link {
+    /// Name of its type; `link type 99` for unknown types.
+    pub fn kind_name(&self) -> String {
+        let known = usize::try_from(self.kind).ok().and_then(|kind| NAMES.get(kind));
+        known.map_or_else(|| format!("link type {}", self.kind), |&name| name.to_owned())
+    }
+}
+
+/// `xdp on interface 3 (eth0 here)`. A link does not identify the network namespace of its
+/// interface, so the name is that of this number in our own namespace.
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind_name())?;
+        let Some(number) = self.interface else { return Ok(()) };
+        write!(f, " on interface {number}")?;
+        interface_name(number).map_or(Ok(()), |name| write!(f, " ({name} here)"))
+    }
+}
+
+/// All links. May miss links that come and go meanwhile. Fails with `PermissionDenied` without
+/// `CAP_SYS_ADMIN`; `InvalidInput` before Linux 5.8.
+pub fn links() -> io::Result<Vec<Link>> {
+    let mut links = Vec::new();
+    for id in sys::ids(LoadedObject::LINK).take(LINKS_MAX) {
+        // It may be gone.
+        let link = sys::open_id(LoadedObject::LINK, id?);
+        let Ok(info) = link.and_then(|link| sys::link_info(link.as_fd())) else { continue };
+        let interface = OF_INTERFACES.contains(&info.r#type).then_some(info.details[0]);
+        links.push(Link {
+            id: info.id,
+            program_id: info.prog_id,
+            kind: info.r#type,
+            interface: interface.filter(|&number| number != 0),
+        });
+    }
+    Ok(links)
+}
+
+/// Name of network interface `number` in our network namespace.
+fn interface_name(number: u32) -> Option<String> {
+    let any = socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
+    index_to_name(any, number).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -287,7 +373,7 @@ mod tests {
     #[test]
     fn anybody_may_ask() {
         // There may be no program, but there is always a reply.
-        attached().expect("interfaces");
+        by_netlink().expect("interfaces");
         let is_loopback = |message: &Message| {
             Interface::read(message).is_some_and(|it| (it.number, &*it.name) == (1, "lo"))
         };
@@ -329,6 +415,27 @@ mod tests {
         fn no_bytes_are_too_much(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             _ = messages(&bytes).count();
             _ = attributes(&bytes).count();
+        }
+    }
+
+    #[test]
+    fn texts() {
+        let check = |kind, interface, expected: &str| {
+            let link = Link { id: 1, program_id: 2, kind, interface };
+            assert_eq!(link.to_string(), expected);
+        };
+        // The loopback interface is number 1 in every network namespace.
+        check(6, Some(1), "xdp on interface 1 (lo here)");
+        check(11, Some(4_000_000), "tcx on interface 4000000");
+        check(6, None, "xdp");
+        check(3, None, "cgroup");
+        check(99, None, "link type 99");
+    }
+
+    #[test]
+    fn listing_needs_rights_only() {
+        if let Err(error) = links() {
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
         }
     }
 }
