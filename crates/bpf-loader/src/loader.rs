@@ -9,14 +9,12 @@ mod attach;
 mod externs;
 mod load;
 mod maps;
-mod perf_counter;
 mod raw_context;
 mod refused_map;
 mod reset;
 mod ring;
 mod run;
 mod run_apart;
-mod settings;
 mod trampoline;
 mod verifier;
 
@@ -34,16 +32,16 @@ pub use alarm::Alarm;
 pub use attach::{Attached, Uprobes};
 pub use load::{Loaded, Loader, Remarks};
 pub use maps::{LoadedMap, LoadedMaps, MapError};
-pub use perf_counter::{CounterEvent, PerfCounter};
 pub use raw_context::RawContext;
 pub use reset::ResetError;
 pub use ring::RingReader;
 pub use run::{ProgramRun, RunError, RunInput, run, run_until};
 pub use run_apart::run_apart;
-pub use trampoline::{Extended, ExtendedError};
-pub use trampoline::{Moment, TraceTarget, Tracer, TrampolineError};
-pub use verifier::{Effort, Explained};
-pub use verifier::{Rejection, VerifierLimit, VerifierStatistics};
+pub use trampoline::{
+    CounterEvent, Extended, ExtendedError, Moment, PerfCounter, TraceTarget, Tracer,
+    TrampolineError,
+};
+pub use verifier::{Effort, Explained, Rejection, VerifierLimit, VerifierStatistics};
 
 /// A program cannot be loaded.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,6 @@ use std::{
 use super::{
     Alarm, Effort, Explained, Extended, LoadError, RawContext, VerifierStatistics, attach, externs,
     maps::{self, LoadedMaps, is_large},
-    settings,
     verifier::verify,
 };
 use crate::{
@@ -79,7 +78,7 @@ impl Loader {
         if let Some(value) =
             spec.settings_map().and_then(|number| maps.get_mut(number)?.initial.as_mut())
         {
-            settings::fill(value, spec.externs())
+            externs::fill_settings(value, spec.externs())
                 .map_err(|reason| LoadError::Setting { file: spec.file().to_owned(), reason })?;
         }
         Ok(Self {

@@ -19,7 +19,7 @@ use wingbeat_bpf_loader::{
     },
     probe::{self, FindingStatus},
     program::{ProgramInfo, StatisticsOn, TailCalls},
-    spec::{MapSpec, MapType, Slot, Spec},
+    spec::{MapSpec, MapType, Spec},
 };
 use wingbeat_bpf_testing::object::{
     btf::GLOBAL,
@@ -85,8 +85,7 @@ fn programs_without_types_cannot_be_traced() {
 #[test]
 fn who_jumps_to_whom() {
     let Some(()) = can_load() else { return };
-    let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
-    spec.slots = vec![(1, Slot::Program("target".into()))];
+    let spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
     let maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
     let load = |insns: &[Insn]| {
         load_program(&program(ProgramType::XDP), insns, &maps.descriptors()).expect("it loads")
@@ -102,7 +101,7 @@ fn who_jumps_to_whom() {
         assert_eq!(found, expected, "{when}");
     };
     check("before", [(true, false), (false, false), (false, false)]);
-    maps.fill_programs(|name| (name == "target").then(|| target.as_fd())).expect("filled");
+    maps.all()[0].put_program(1, target.as_fd()).expect("filled");
     check("after", [(true, false), (false, true), (false, false)]);
 }
 

@@ -265,22 +265,20 @@ fn maps_that_the_user_puts_into_others() {
 #[test]
 fn tables_of_programs() {
     let Some(()) = can_load() else { return };
-    let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
-    spec.slots = vec![(1, Slot::Program("target".into())), (2, Slot::Program("absent".into()))];
-    let maps = created(&spec);
+    let maps = created(&MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3));
     let target = load_program(&program(ProgramType::XDP), &give(77), &[]).expect("it loads");
     let call_slot = |slot| {
         let jump = format!("r2 = map 0; r3 = {slot}; call tail_call; r0 = 1000; exit");
         disturb(&asm(&jump), &maps)
     };
     assert_eq!([0, 1, 2].map(call_slot), [1000; 3], "before it is loaded");
-    maps.fill_programs(|name| (name == "target").then(|| target.as_fd())).expect("filled");
+    maps.all()[0].put_program(1, target.as_fd()).expect("filled");
     assert_eq!([0, 1, 2].map(call_slot), [1000, 77, 1000]);
     maps.reset(&Alarm::never()).expect("it is reset");
     assert_eq!([0, 1, 2].map(call_slot), [1000, 77, 1000]);
     // All programs of a table have the same type.
     let other = load_program(&program(ProgramType::SCHED_CLS), &give(0), &[]).expect("it loads");
-    let error = maps.fill_programs(|_| Some(other.as_fd())).expect_err("another type");
+    let error = maps.all()[0].put_program(1, other.as_fd()).expect_err("another type");
     assert!(error.to_string().starts_with("cannot fill map table (prog_array): "), "{error}");
 }
 
