@@ -75,7 +75,7 @@ fn the_source_line() {
     assert_eq!(rejection.insn_index, Some(2));
     // Linux 6.12 also reports the file, 6.1 does not.
     let source = match since(6, 12, "the file in the verifier's log") {
-        true => "found = *(int *)0; @ by_hand.c:5",
+        true => "found = *(int *)0; @ program.c:5",
         false => "found = *(int *)0;",
     };
     assert_eq!(rejection.source.as_deref(), Some(source));
