@@ -4,13 +4,12 @@
 use std::{collections::HashSet, path::Path};
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_bpf_bench::input::{Options, capture::is_capture, parse};
+use wingbeat_bpf_bench::input::{capture::is_capture, parse};
 
 const PACKETS_MAX: usize = 8;
 
 fuzz_target!(|bytes: &[u8]| {
-    let options = Options { packets_max: PACKETS_MAX };
-    let read = parse(Path::new("fuzz"), "fuzz", bytes, &options)
+    let read = parse(Path::new("fuzz"), "fuzz", bytes, PACKETS_MAX)
         .inspect_err(|error| assert!(!error.to_string().is_empty()));
     let Ok(loaded) = read else { return };
     let names: HashSet<_> = loaded.inputs.iter().map(|input| &input.name).collect();

@@ -12,7 +12,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/bpf-loader/src/loader/run_apart.rs",
     "crates/bpf-loader/src/sys.rs",
     "crates/bpf-loader/src/sys/",
-    "crates/bpf-loader/tests/loader/",
+    "crates/bpf-loader/tests/all/loader/",
     "crates/profiler/src/session/limits.rs",
     "crates/profiler-ebpf/",
     // Makes the C allocator return memory, for which Rust has no API.

@@ -13,7 +13,7 @@
 use std::{error::Error, path::Path, process::ExitCode};
 
 use wingbeat_bpf_bench::{
-    input::{Input, MapSource, Options, Source, load_all},
+    input::{Input, MapSource, PACKETS_MAX, Source, load_all},
     measure::{Confirmation, confirm},
     plan::Plan,
 };
@@ -90,7 +90,7 @@ fn arguments() -> Result<(String, Plan)> {
     }
     plan.inputs = match sources.is_empty() {
         true => vec![Input::default_packet()],
-        false => load_all(&sources, &Options::default())?.inputs,
+        false => load_all(&sources, PACKETS_MAX)?.inputs,
     };
     Ok((object.ok_or("give an object file")?, plan))
 }

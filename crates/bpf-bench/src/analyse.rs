@@ -1,10 +1,9 @@
-//! BurstPlan measurements into reported results. Pure functions, no I/O.
+//! Turns measurements into reported results. Pure functions, no I/O.
 
 pub(crate) mod clock;
 pub mod compare;
 mod outcome;
 mod plausible;
-mod single_runs;
 mod warning;
 
 use std::time::Duration;
@@ -182,7 +181,7 @@ pub fn report(mut raw: Raw) -> BenchReport {
         .map(|(r#type, run)| Baseline {
             r#type: r#type.name(),
             latency: latency(run, &|_| Some(0.0), raw.seed),
-            distribution: single_runs::of(run, run, (step, raw.seed), None),
+            distribution: clock::distribution(run, run, (step, raw.seed), None),
         })
         .collect();
     let nothing = RawRun::default();
@@ -199,7 +198,7 @@ pub fn report(mut raw: Raw) -> BenchReport {
             let net_of = |own_ns: f64| Some((own_ns - median_ns?).max(0.0));
             let latency = latency(&case.run, &net_of, raw.seed);
             let no_clock = case.no_clock.as_deref();
-            let distribution = single_runs::of(&case.run, baseline, (step, raw.seed), no_clock);
+            let distribution = clock::distribution(&case.run, baseline, (step, raw.seed), no_clock);
             let own_output = outcome::own_output(case, &net_of);
             Case { own_output, ..analysed(case, latency, distribution, raw.expect) }
         })

@@ -19,14 +19,13 @@ mod report;
 mod sampler;
 mod single_runs;
 mod warning;
-mod watch;
 
 use std::{ffi::OsString, io, path::PathBuf, time::Duration};
 
 use wingbeat_bpf_loader::{Capability, Rights, rights::how_to_get};
 
 use choose::NotFound;
-use sampler::{Attachments, Sampler, Statistics};
+use sampler::{Attachments, Statistics};
 
 pub use crate::conditions::cpus_online;
 pub use measure::measure;
@@ -34,9 +33,9 @@ pub use report::{
     CommandReport, EndedBy, LiveOutcome, LiveReport, MeanInterval, ProgramReport, SCHEMA_VERSION,
     Total, Vanished,
 };
+pub use sampler::Watch;
 pub use single_runs::{Bin, CounterReport, EmptyRuns, SingleRuns, Untimed};
 pub use warning::NeverRan;
-pub use watch::Watch;
 
 /// What to measure.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,6 @@
 mod against;
 mod alternation;
 mod batch;
-mod bursts;
 mod cases;
 #[cfg(feature = "testing")]
 mod confirm;
@@ -29,7 +28,6 @@ mod schedule;
 mod session;
 mod slot;
 mod subject;
-mod tail_calls;
 mod target;
 #[cfg(test)]
 mod tests;

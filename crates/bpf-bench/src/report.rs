@@ -7,7 +7,6 @@ mod comparison;
 mod details;
 mod human;
 mod ranking;
-mod verdict;
 pub mod veristat;
 
 use std::{

@@ -17,7 +17,6 @@
 
 mod arithmetic;
 pub mod assemble;
-mod checksum;
 pub mod generate;
 pub mod machine;
 pub mod memory;

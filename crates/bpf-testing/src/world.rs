@@ -147,3 +147,71 @@ impl Host for World<'_> {
         Ok(bytes.map(|bytes| bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wingbeat_bpf_loader::code::Code;
+
+    use super::*;
+    use crate::{
+        assemble::{Assembler, assembled, load},
+        linked,
+    };
+
+    /// No maps.
+    struct Nothing;
+
+    impl Contents for Nothing {
+        fn lookup(&mut self, _: usize, _: &[u8]) -> Result<Option<Vec<u8>>, String> {
+            Ok(None)
+        }
+
+        fn queue(&mut self, _: usize) -> Result<Vec<Vec<u8>>, String> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Runs a program of this type on an all-zero packet; checks the outcome or the error.
+    #[track_caller]
+    fn check(r#type: ProgramType, code: Code, packet_len: usize, expected: &str) {
+        let surroundings = Surroundings { cpu: 0, now_ns: 0 };
+        let linked = linked("program", r#type, code);
+        let outcome = run(&linked, &[], &mut Nothing, &vec![0; packet_len], surroundings);
+        let found = outcome.map_or_else(|error| error.to_string(), |found| format!("{found:?}"));
+        assert!(found.contains(expected), "{found}");
+    }
+
+    #[test]
+    fn what_cannot_be_known() {
+        let xdp = |build: fn(&mut Assembler), expected| {
+            check(ProgramType::XDP, assembled(build), 20, expected);
+        };
+        xdp(|it| it.mov(0, 0).exit(), "counts: [1, 1]");
+        xdp(Assembler::exit, "instruction 0: the end of a function without a result");
+        let unwritten = "instruction 0: stack that was never written";
+        xdp(|it| it.emit(load(op::DW, 0, 10, -8)).exit(), unwritten);
+        let unknown = "a part of the context that is not known here, at 20";
+        xdp(|it| it.emit(load(op::W, 0, 1, 20)).exit(), unknown);
+        xdp(
+            |it| it.emit(load(op::W, 1, 1, 0)).emit(load(op::W, 0, 1, 17)).exit(),
+            "instruction 1: a read out of bounds",
+        );
+        xdp(|it| it.call(7).exit(), "bpf_get_prandom_u32 gives another number each time");
+        xdp(|it| it.call(69).exit(), "the helper bpf_fib_lookup is not known to the interpreter");
+        xdp(|it| it.call(9999).exit(), "helper 9999, which Linux 6.18 has not");
+        let endless = |it: &mut Assembler| _ = it.emit(Insn::new(op::JA, 0, 0, -1, 0));
+        xdp(endless, "endless, or runs more than 10,000,000 instructions");
+        xdp(|it| _ = it.mov(0, 0), "instruction 1: outside of the program");
+    }
+
+    #[test]
+    fn what_cannot_be_run() {
+        let check = |r#type, packet_len, expected: &str| {
+            check(r#type, assembled(|it| it.mov(0, 0).exit()), packet_len, expected);
+        };
+        check(ProgramType::KPROBE, 20, "programs of type kprobe are not known");
+        check(ProgramType::XDP, 13, "the packet has 13 bytes; the interpreter takes from 14");
+        check(ProgramType::XDP, 3521, "the packet has 3521 bytes");
+        check(ProgramType::SCHED_CLS, 3520, "return_value: 0");
+    }
+}

@@ -188,8 +188,7 @@ impl InputArgs {
 
     /// The inputs, with warnings.
     pub(crate) fn load(&self) -> anyhow::Result<(Vec<input::Input>, Vec<String>)> {
-        let options = input::Options { packets_max: self.packets };
-        let loaded = input::load_all(&self.input, &options)?;
+        let loaded = input::load_all(&self.input, self.packets)?;
         let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
         Ok((loaded.inputs, warnings))
     }

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use wingbeat_bpf_loader::{
-    loader::{Loader, LoaderOptions},
+    loader::Loader,
     spec::{Linked, Spec},
 };
 use wingbeat_stats::sample::Sample;
@@ -145,10 +145,7 @@ fn on_kernel(
     varying: &[String],
 ) -> Result<Vec<Contested>, BenchError> {
     let linked = [link(specs[0])?, link(specs[1])?];
-    let mut loaders = [
-        Loader::new(specs[0], LoaderOptions::default())?,
-        Loader::new(specs[1], LoaderOptions::default())?,
-    ];
+    let mut loaders = [Loader::new(specs[0])?, Loader::new(specs[1])?];
     for (loader, spec) in loaders.iter_mut().zip(specs) {
         loader.make_up_contexts(spec.programs().iter());
     }

@@ -7,7 +7,7 @@ use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
 
 use rustix::time::{ClockId, clock_gettime};
 use wingbeat_bpf_loader::{
-    loader::{Alarm, LoadedMaps, Loader, LoaderOptions, ProgramRun, RunInput, run},
+    loader::{Alarm, LoadedMaps, Loader, ProgramRun, RunInput, run},
     spec::Spec,
 };
 use wingbeat_bpf_testing::world::{self, Surroundings, WorldOutcome};
@@ -68,7 +68,7 @@ pub fn confirm(
     let cpu = plan.cpu.or_else(|| kernel::allowed_cpus().last().copied());
     let program = find(spec, program)?.name.clone();
     // Report errors that concern all inputs once.
-    contents(spec, plan, &mut Loader::new(spec, LoaderOptions::default())?)?;
+    contents(spec, plan, &mut Loader::new(spec)?)?;
     let one = |input: &Input| {
         let plan = Plan { inputs: vec![input.clone()], cpu, ..plan.clone() };
         let by_counters = count_program(spec, &program, &plan, &AtomicBool::new(false))?;
@@ -110,7 +110,7 @@ fn interpret(
     cpu: usize,
 ) -> Result<Other, BenchError> {
     let linked = link_one(spec, program)?;
-    let mut loader = Loader::new(spec, LoaderOptions::default())?;
+    let mut loader = Loader::new(spec)?;
     let contents = contents(spec, plan, &mut loader)?;
     let mut maps = loader.create_maps()?;
     fill(&mut maps, &contents, &Alarm::never())?;

@@ -16,8 +16,8 @@ use wingbeat_bpf_loader::{
 
 use super::{
     BenchError,
+    contents::{PlainTargets, Targets},
     error::short,
-    tail_calls::{PlainTargets, Targets},
 };
 use crate::{
     counts::{Counts, FailedTailCall, TailCalled},

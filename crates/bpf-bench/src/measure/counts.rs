@@ -3,7 +3,7 @@
 use std::{sync::atomic::AtomicBool, time::Duration};
 
 use wingbeat_bpf_loader::{
-    loader::{Loader, LoaderOptions, ProgramRun},
+    loader::{Loader, ProgramRun},
     spec::{Linked, ObjectTypes, Spec},
 };
 
@@ -57,7 +57,7 @@ pub fn count_program(
             let name = &linked.program.name;
             return Err(BenchError::NotMeasurable(format!("{name} cannot be run: {NOT_RUN}")));
         }
-        let mut loader = Loader::new(spec, LoaderOptions::default())?;
+        let mut loader = Loader::new(spec)?;
         loader.make_up_contexts(std::iter::once(&linked.program));
         let contents = contents(spec, plan, &mut loader)?;
         let mut counts = Counts { executed: vec![0; linked.code.insns.len()], ..Counts::default() };

@@ -16,7 +16,7 @@ use wingbeat_stats::random::Random;
 
 use super::{
     BenchError,
-    bursts::Bursts,
+    alternation::Bursts,
     empty_baseline::BASELINE,
     feeding::Row,
     runner::{Alternation, Facts, Form, Given, Leaves, Pace, Runner, Subject},

@@ -12,11 +12,10 @@ use wingbeat_bpf_loader::{
 
 use super::{
     BenchError,
-    contents::{Contents, fill},
+    contents::{Contents, PlainTargets, fill},
     counted::Counted,
     error::short,
     kernel::Kernel,
-    tail_calls::PlainTargets,
 };
 use crate::instrument::wrapper::{self, histogram::VALUE_SIZE_BYTES};
 

@@ -10,7 +10,7 @@ use wingbeat_bpf_loader::{
 };
 use wingbeat_stats::random::Random;
 
-use super::{BenchError, bursts::Bursts, feeding::Row};
+use super::{BenchError, alternation::Bursts, feeding::Row};
 use crate::{
     counts::{Counts, TailCalls},
     input::Input,

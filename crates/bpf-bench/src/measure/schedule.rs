@@ -9,7 +9,7 @@
 use std::{path::Path, time::Duration};
 
 use wingbeat_bpf_loader::{
-    loader::{Loader, LoaderOptions},
+    loader::Loader,
     spec::{Linked, ProgramSpec, Spec},
 };
 
@@ -71,7 +71,7 @@ fn on_kernel(
     let session = Session::new(plan, watcher, kernel, Budget::new(kernel.now(), time));
     session.show("reading the object's types");
     let linked = link(spec)?;
-    let mut loader = Loader::new(spec, LoaderOptions::default())?;
+    let mut loader = Loader::new(spec)?;
     loader.make_up_contexts(chosen.iter().copied());
     target::provide(&mut loader, &chosen, (spec, &linked), plan)?;
     let contents = contents(spec, plan, &mut loader)?;

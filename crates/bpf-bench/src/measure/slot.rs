@@ -113,7 +113,7 @@ impl<A: Alternation> Slot<A> {
     /// no bursts in the end; else it provides the kernel's figures. Returns how often calls were
     /// interrupted.
     ///
-    /// A batch that slots out too short or too long is repeated with another number of runs.
+    /// A batch that turns out too short or too long is repeated with another number of runs.
     pub(super) fn take_batch<'a, R: Runner<'a>>(
         &mut self,
         runner: R,

@@ -281,9 +281,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         runs: u32,
     ) -> Result<(ProgramRun, Option<u64>), BenchError> {
         let Ok(counted) = &self.state.counted else { return Ok((self.run(given, runs)?, None)) };
-        counted.clear()?;
-        let run = self.run_form(counted.program.as_fd(), given, runs)?;
-        let counts = counted.read(self.name(), &self.state.maps, runs.into())?;
+        let (run, counts) = self.count(counted, given, runs)?;
         // The counts include runs interrupted by a signal.
         let is_whole = (run.runs, run.retries) == (runs, 0);
         Ok((run, is_whole.then(|| counts.instructions())))

@@ -14,7 +14,7 @@ use std::{
 use rustix::fs::{FsWord, statfs};
 use wingbeat_bpf_loader::{
     ProgramType,
-    loader::{Extended, Loader, LoaderOptions},
+    loader::{Extended, Loader},
     program,
     spec::{Attachment, Linked, ProgramSpec, Spec},
 };
@@ -124,7 +124,7 @@ fn in_object(
 ) -> Result<Vec<Extended>, BenchError> {
     let mut loaded: Vec<&str> = Vec::new();
     let mut found = Vec::new();
-    let loader = Loader::new(spec, LoaderOptions::default())?;
+    let loader = Loader::new(spec)?;
     for function in functions {
         // An extension cannot be extended.
         let has_it = |it: &&Linked| {

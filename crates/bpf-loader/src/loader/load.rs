@@ -11,7 +11,6 @@ use std::{
 use super::{
     Alarm, Effort, Explained, Extended, LoadError, RawContext, VerifierStatistics, attach, externs,
     maps::{self, LoadedMaps, is_large},
-    settings,
     verifier::verify,
 };
 use crate::{
@@ -21,13 +20,6 @@ use crate::{
     spec::{Extern, ExternKind, MapSpec, ObjectTypes, ProgramSpec, Spec, nearest},
     sys::{self, LoadRequest},
 };
-
-/// Options for loading.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LoaderOptions {
-    /// Load without the object's types and line records, as a last resort.
-    pub without_types: bool,
-}
 
 /// Loads the programs of one object.
 #[derive(Debug, Default)]
@@ -76,9 +68,8 @@ impl Loader {
     /// Prepares loading of programs of `spec`: loads its types into the kernel. Fails if the object
     /// needs a kernel configuration setting that cannot be determined. Rejected types are not an
     /// error: programs are then loaded without.
-    pub fn new(spec: &Spec, options: LoaderOptions) -> Result<Self, LoadError> {
-        let types = if options.without_types { ObjectTypes::default() } else { spec.types() };
-        let (types, btf) = load_types(types);
+    pub fn new(spec: &Spec) -> Result<Self, LoadError> {
+        let (types, btf) = load_types(spec.types());
         let (btf, types_refused) = match btf {
             Ok(btf) => (btf, None),
             Err(refused) => (None, Some(refused)),
@@ -87,7 +78,7 @@ impl Loader {
         if let Some(value) =
             spec.settings_map().and_then(|number| maps.get_mut(number)?.initial.as_mut())
         {
-            settings::fill(value, spec.externs())
+            externs::fill_settings(value, spec.externs())
                 .map_err(|reason| LoadError::Setting { file: spec.file().to_owned(), reason })?;
         }
         Ok(Self {

@@ -10,7 +10,7 @@ use std::{
 use super::{Alarm, ResetError, arena::Arena, refused_map};
 use crate::{
     code::{Code, op},
-    spec::{MapSpec, MapType, ObjectTypes, RDONLY_PROG, Slot},
+    spec::{MapSpec, MapType, ObjectTypes, RDONLY_PROG},
     sys::{self, MapCreate},
 };
 
@@ -56,7 +56,7 @@ impl LoadedMaps {
         Self::create_with(specs, types, &[], |_| true)
     }
 
-    /// Like `create`, but the kernel protects the maps numbered `unwritten` from writes by
+    /// Like [`create`](Self::create), but the kernel protects the maps numbered `unwritten` from writes by
     /// programs. A map that is not needed may be rejected, and a bulky one is not even tried: a
     /// stand-in replaces it. Fails if the kernel rejects a needed map.
     pub fn create_with(
@@ -84,46 +84,21 @@ impl LoadedMaps {
         };
         let maps = specs.iter().enumerate().map(create).collect::<Result<_, _>>()?;
         let maps = Self { maps };
-        maps.fill_slots(|slot| match slot {
-            Slot::Map(name) => Some(maps.maps.iter().find(|map| map.spec.name == *name)?.as_fd()),
-            Slot::Program(_) => None,
-        })?;
-        maps.put_in()?;
+        maps.fill_tables()?;
         Ok(maps)
     }
 
-    /// Fills program tables as defined by the object; `find` returns the loaded program of a name.
-    /// Fails if the kernel rejects one, as all programs of a table must have the same type.
-    pub fn fill_programs<'a>(
-        &self,
-        find: impl Fn(&str) -> Option<BorrowedFd<'a>>,
-    ) -> Result<(), MapError> {
-        self.fill_slots(|slot| match slot {
-            Slot::Map(_) => None,
-            Slot::Program(name) => find(name),
-        })
-    }
-
-    fn fill_slots<'a>(
-        &self,
-        find: impl Fn(&Slot) -> Option<BorrowedFd<'a>>,
-    ) -> Result<(), MapError> {
-        for map in &self.maps {
-            for (index, slot) in &map.spec.slots {
-                if let Some(fd) = find(slot) {
-                    map.set(&index.to_ne_bytes(), &fd.as_raw_fd().to_ne_bytes())?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Fills map tables as requested by the user.
-    fn put_in(&self) -> Result<(), MapError> {
+    /// Fills map tables, as defined by the object and as requested by the user.
+    fn fill_tables(&self) -> Result<(), MapError> {
         for table in &self.maps {
-            for (key, name) in &table.spec.put_in {
+            let own = table.spec.slots.iter();
+            let own =
+                own.filter_map(|(index, slot)| Some((index.to_ne_bytes().to_vec(), slot.map()?)));
+            let requested =
+                table.spec.put_in.iter().map(|(key, name)| (key.clone(), name.as_str()));
+            for (key, name) in own.chain(requested) {
                 if let Some(map) = self.get(name) {
-                    table.set(key, &map.fd.as_raw_fd().to_ne_bytes())?;
+                    table.set(&key, &map.fd.as_raw_fd().to_ne_bytes())?;
                 }
             }
         }
@@ -456,12 +431,9 @@ pub(in crate::loader) fn used(specs: &[MapSpec], codes: &[&Code]) -> BTreeSet<us
         }
     }
     let tables = || used.iter().filter_map(|number| specs.get(*number));
-    let slots = tables().flat_map(|map| &map.slots).filter_map(|(_, slot)| match slot {
-        Slot::Map(name) => Some(name),
-        Slot::Program(_) => None,
-    });
-    let put_in = tables().flat_map(|map| &map.put_in).map(|(_, name)| name);
-    let position = |name: &String| specs.iter().position(|map| map.name == *name);
+    let slots = tables().flat_map(|map| &map.slots).filter_map(|(_, slot)| slot.map());
+    let put_in = tables().flat_map(|map| &map.put_in).map(|(_, name)| name.as_str());
+    let position = |name: &str| specs.iter().position(|map| map.name == name);
     let inner: Vec<usize> = slots.chain(put_in).filter_map(position).collect();
     used.extend(inner);
     used
@@ -562,7 +534,7 @@ pub(crate) fn possible_cpus() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::Insn;
+    use crate::{code::Insn, spec::Slot};
 
     #[test]
     fn bulky_maps() {

@@ -364,7 +364,7 @@ fn explain(
     let Some(log) = log.filter(|log| !log.trim().is_empty()) else {
         return match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {
-                LoadError::Refused { program, source: error, advice: super::error::advice() }
+                LoadError::Refused { program, source: error, advice: super::advice() }
             }
             _ => LoadError::Failed { program, source: error },
         };

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::Flaw;
+use super::Flaw;
 use crate::btf::table::{TypeKind, TypeTable, word_at};
 
 /// Number of access kinds (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).

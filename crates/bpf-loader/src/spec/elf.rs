@@ -10,7 +10,7 @@ use object::{
     read::elf::{FileHeader as _, Rel as _, Rela as _, SectionHeader as _, SectionTable, Sym as _},
 };
 
-use super::error::Flaw;
+use super::Flaw;
 
 /// Maximum size of a global data section in bytes: the file may contain only its size, not its contents.
 const DATA_SIZE_MAX: u64 = 64 << 20;

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use super::{
+    Flaw,
     btf_ext::{Access, BtfExt, Records},
     elf::{Definition, Elf, Relocation, Role, Section, Symbol},
-    error::Flaw,
     externs::Externs,
     section::{Attachment, ProgramSpec},
 };

@@ -5,7 +5,7 @@ mod value;
 use super::{
     Spec, SpecError,
     elf::{Definition, Elf, Role},
-    error::nearest,
+    nearest,
 };
 use crate::btf::table::{Type, TypeKind, TypeTable};
 use value::{Shape, listed};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
+    Flaw,
     elf::{Definition, Elf, Relocation, Role, Section, Symbol},
-    error::Flaw,
     externs::{Externs, KCONFIG},
     functions::within,
 };

@@ -3,7 +3,7 @@
 use wingbeat_bpf_loader::{
     btf::{BtfError, KernelTypes},
     code::{Code, Insn, op},
-    loader::{Loader, LoaderOptions},
+    loader::Loader,
     probe::{Kernel, TooOld},
     spec::{Spec, SpecError},
 };
@@ -83,8 +83,7 @@ impl Object {
         let types = KernelTypes::from_kernel()?;
         let globals = globals(&types, settings)?;
         let spec = with_settings(settings, &globals).map_err(RecordError::kernel(WHAT))?;
-        let mut loader =
-            Loader::new(&spec, LoaderOptions::default()).map_err(RecordError::kernel(WHAT))?;
+        let mut loader = Loader::new(&spec).map_err(RecordError::kernel(WHAT))?;
         // Before Linux 6.13 no program's stack is shared, and not every type may call these functions.
         let has_all = Kernel::running().is_at_least(6, 13)
             && placeholder::FUNCTIONS.iter().all(|(_, name)| types.function_id(name).is_some());

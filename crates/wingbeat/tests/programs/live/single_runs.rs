@@ -17,7 +17,7 @@ use rustix::{
 use serde_json::Value;
 use wingbeat_bpf_loader::{
     ProgramType,
-    loader::{self, Loaded, Loader, LoaderOptions, RunInput},
+    loader::{self, Loaded, Loader, RunInput},
     probe::{Denial, denied},
     program,
     spec::Spec,
@@ -61,7 +61,7 @@ fn turn_with_fentry() -> Option<MutexGuard<'static, ()>> {
 fn load(name: &str, bytes: &[u8]) -> Loaded {
     let spec = Spec::parse("made.o", bytes).expect("an object");
     let linked = spec.link_program(name, None).expect("its program");
-    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+    let loader = Loader::new(&spec).expect("a loader");
     loader.load(&linked.program, &linked.code, &[]).expect("the verifier takes it")
 }
 
