@@ -1,4 +1,4 @@
-//! Writes the seeds of the fuzz targets into `fuzz/seeds`: small inputs of every kind, so that the
+//! Writes the seeds of the fuzzed parsers into `fuzz/seeds`: small inputs of every kind, so that the
 //! fuzzer need not discover each format. `CONTRIBUTING.md` says when to run it.
 //!
 //! gcc builds those of `elf`, `unwind_image`, `allocator` and `gopclntab` from `seeds/code.S`,
