@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use wingbeat_agent::{Credentials, Kind, Pusher, Series, Target, Window, encode};
 use wingbeat_pprof::{
+    pprof::{Strings, pack},
     proto::{Profile, Sample, ValueType},
-    write::{Strings, pack},
 };
 
 use crate::{

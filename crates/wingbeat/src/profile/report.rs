@@ -36,7 +36,7 @@ pub(super) fn print(
     let samples = profile.samples.len() as u64;
     let warnings = warnings(summary, samples);
     if quiet {
-        for warning in warnings.iter().filter(|warning| warning.is_failure()) {
+        for warning in warnings.iter().filter(|warning| warning.is_failure) {
             error!("{warning}");
         }
         return;
@@ -47,7 +47,7 @@ pub(super) fn print(
         message!("");
     }
     for warning in &warnings {
-        if warning.is_failure() {
+        if warning.is_failure {
             error!("{warning}");
         } else {
             warning!("{warning}");

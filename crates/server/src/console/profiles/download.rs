@@ -5,7 +5,7 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
-use wingbeat_pprof::{Flame, Medium, write::pack};
+use wingbeat_pprof::{Flame, Medium, pprof::pack};
 
 use super::{
     range::written,
