@@ -1,4 +1,4 @@
-//! Writes the seeds of the fuzz targets into `fuzz/seeds`: small inputs of every kind, so that the
+//! Writes the seeds of the fuzzed parsers into `fuzz/seeds`: small inputs of every kind, so that the
 //! fuzzer need not discover each format. `CONTRIBUTING.md` says when to run it.
 //!
 //! gcc builds those of `elf`, `unwind_image`, `allocator` and `gopclntab` from `seeds/code.S`,
@@ -250,17 +250,6 @@ fn profile() -> Profile {
     let line = |function| Line { function, file: Some("a.rs".to_owned()), line: Some(function) };
     let frame = |address, lines| Frame { binary: Some(0), address, lines };
     Profile {
-        meta: Meta {
-            mode: Mode::OnCpu,
-            target: "a".to_owned(),
-            start: UNIX_EPOCH,
-            start_ns: 0,
-            duration_ns: 2_000_000,
-            frequency_hz: 999,
-            period: 1_001_001,
-            fault_bytes: 0,
-            system: "Linux".to_owned(),
-        },
         functions: vec![function("main"), function("work")],
         binaries: vec![Binary {
             kind: BinaryKind::User,
@@ -287,11 +276,17 @@ fn profile() -> Profile {
             on_cpu_ns: None,
         }],
         samples: vec![Sample { time_ns: 1, thread: 0, stack: 0, cpu: 0 }],
-        blocked: Vec::new(),
-        intervals: Vec::new(),
-        sites: Vec::new(),
-        mapped: None,
-        sums: Vec::new(),
+        ..Profile::new(Meta {
+            mode: Mode::OnCpu,
+            target: "a".to_owned(),
+            start: UNIX_EPOCH,
+            start_ns: 0,
+            duration_ns: 2_000_000,
+            frequency_hz: 999,
+            period: 1_001_001,
+            fault_bytes: 0,
+            system: "Linux".to_owned(),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{fs, io::ErrorKind, ops::Range, path::Path};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
 /// The two marks of a named part.
 pub fn marks(name: &str) -> [String; 2] {
@@ -21,46 +21,33 @@ pub fn replace(text: &str, name: &str, new: &str) -> Option<String> {
     Some(format!("{}\n\n{}\n\n{}", &text[..start], new.trim_end(), &text[end..]))
 }
 
-/// Writes the named parts whose marks a file has; a new file gets the first part.
-pub fn write(file: &Path, parts: &[(&str, &str)]) -> anyhow::Result<()> {
-    let lines: Vec<String> = parts.iter().map(|(name, _)| marks(name).join("\n")).collect();
+/// Writes a named part of a file, which has its marks or is new.
+pub fn write(file: &Path, name: &str, new: &str) -> anyhow::Result<()> {
+    let lines = marks(name).join("\n");
     let old = match fs::read_to_string(file) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => format!("{}\n", lines[0]),
+        Err(error) if error.kind() == ErrorKind::NotFound => format!("{lines}\n"),
         Err(error) => {
             return Err(error).with_context(|| format!("cannot read {}", file.display()));
         }
     };
-    let replaced = parts.iter().fold(None, |text: Option<String>, (name, new)| {
-        replace(text.as_deref().unwrap_or(&old), name, new).or(text)
-    });
-    let Some(text) = replaced else {
-        let lines = lines.join("\nor the lines\n");
-        bail!("{} has no marks for the tables: add the lines\n{lines}", file.display());
-    };
+    let text = replace(&old, name, new).with_context(|| {
+        format!("{} has no marks for the table: add the lines\n{lines}", file.display())
+    })?;
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Markdown table with the first row as heading, with aligned columns.
 pub fn aligned(rows: &[Vec<String>]) -> String {
+    let Some((head, body)) = rows.split_first() else { return String::new() };
     let longest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-    let count = rows.first().map_or(0, Vec::len);
-    in_columns(rows, &(0..count).map(|at| longest(at).max(3)).collect::<Vec<_>>())
-}
-
-/// The same without alignment, which is most of a long table.
-pub fn compact(rows: &[Vec<String>]) -> String {
-    in_columns(rows, &vec![3; rows.first().map_or(0, Vec::len)])
-}
-
-fn in_columns(rows: &[Vec<String>], widths: &[usize]) -> String {
-    let Some((head, rows)) = rows.split_first() else { return String::new() };
+    let widths: Vec<usize> = (0..head.len()).map(|at| longest(at).max(3)).collect();
     let line = |row: &Vec<String>| {
-        let padded = row.iter().zip(widths).map(|(cell, &width)| format!(" {cell:width$} |"));
+        let padded = row.iter().zip(&widths).map(|(cell, &width)| format!(" {cell:width$} |"));
         format!("|{}\n", padded.collect::<String>())
     };
     let rule = widths.iter().map(|width| "-".repeat(*width)).collect();
-    [line(head), line(&rule)].into_iter().chain(rows.iter().map(line)).collect()
+    [line(head), line(&rule)].into_iter().chain(body.iter().map(line)).collect()
 }
 
 fn range(text: &str, name: &str) -> Option<Range<usize>> {
@@ -109,7 +96,6 @@ mod tests {
     fn tables_are_markdown() {
         let rows = [["a", "bbbb"], ["µµµµ", "1"]].map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(aligned(&rows), "| a    | bbbb |\n| ---- | ---- |\n| µµµµ | 1    |\n");
-        assert_eq!(compact(&rows), "| a   | bbbb |\n| --- | --- |\n| µµµµ | 1   |\n");
         assert_eq!(aligned(&[]), "");
     }
 
@@ -129,17 +115,15 @@ mod tests {
             if let Some(old) = old {
                 fs::write(&file, old).expect("a file");
             }
-            let outcome = write(&file, &[("a", "first"), ("b", "second")]);
+            let outcome = write(&file, "a", "new");
             let text = fs::read_to_string(&file).expect("text");
             assert_eq!(text, expected.or(old).expect("a text"));
-            let found = outcome.map_err(|error| error.to_string().contains("<!-- b: begin -->"));
+            let found = outcome.map_err(|error| error.to_string().contains("<!-- a: begin -->"));
             assert_eq!(found, expected.map(drop).ok_or(true), "{old:?}");
         };
-        let marked = |name, text| format!("<!-- {name}: begin -->\n{text}<!-- {name}: end -->\n");
-        let (a, b) = (marked("a", "\nfirst\n\n"), marked("b", "\nsecond\n\n"));
-        check(None, Some(&a));
-        check(Some(&marked("b", "")), Some(&b));
-        check(Some(&(marked("a", "x\n") + &marked("b", "y\n"))), Some(&(a.clone() + &b)));
+        let expected = marked("<b>\n\nnew\n\n<e>\n");
+        check(None, Some(&expected));
+        check(Some(&marked("<b>\nx\n<e>\n")), Some(&expected));
         check(Some("text\n"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask setup`: installs what builds of kernel halves, tests and benchmarks need.
 //!
 //! The toolchain of kernel halves is a Rust with the sources of `core`, and bpf-linker built for its LLVM. As long as
-//! the recorded one works, no other is searched for. Otherwise one of [`ways`] has to lead to one. Everything else is
+//! the recorded one works, no other is searched for. Otherwise one of the [`ways`] has to lead to one. Everything else is
 //! optional: a program that is not available is reported with the tests that need it.
 
 use std::{
@@ -99,49 +99,50 @@ struct Machine {
     root: bool,
 }
 
+/// How to get a toolchain: what to install, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
-    Packages(Vec<String>),
-    Nightly(&'static str),
-    /// bpf-linker for this LLVM.
-    Linker(u32),
+struct Way {
+    name: String,
+    packages: Vec<String>,
+    nightly: Option<&'static str>,
+    /// bpf-linker for the LLVM.
+    needs_linker: bool,
+    llvm: u32,
 }
 
-/// The ways to a toolchain, the best first: names and steps.
+/// The ways to a toolchain, the best first.
 ///
 /// 1. An installed compiler: works offline.
 /// 2. The distribution's packages: compiler and LLVM have the same source, and fit each other.
 /// 3. A pinned nightly from rustup, whose LLVM still has to come from the distribution or `LLVM_PREFIX`.
 ///
 /// Without root, those that do not need it come first.
-fn ways(machine: &Machine) -> Vec<(String, Vec<Step>)> {
-    let steps = |llvm: u32, mut packages: Vec<String>, nightly: Option<&'static str>| {
-        let has_linker = machine.linkers.contains(&llvm);
-        if !has_linker && !machine.llvm.contains_key(&llvm) {
+fn ways(machine: &Machine) -> Vec<Way> {
+    let way = |name: String, llvm: u32, mut packages: Vec<String>, nightly| {
+        let needs_linker = !machine.linkers.contains(&llvm);
+        if needs_linker && !machine.llvm.contains_key(&llvm) {
             packages.push(format!("llvm-{llvm}-dev"));
         }
-        if !has_linker && !machine.cxx {
+        if needs_linker && !machine.cxx {
             packages.push("g++".to_owned());
         }
-        let packages = (!packages.is_empty()).then_some(Step::Packages(packages));
-        let linker = (!has_linker).then_some(Step::Linker(llvm));
-        packages.into_iter().chain(nightly.map(Step::Nightly)).chain(linker).collect()
+        Way { name, packages, nightly, needs_linker, llvm }
     };
-    let installed = machine.compilers.iter().map(|it| {
-        (format!("the Rust at {}", it.rustc.display()), steps(it.llvm, Vec::new(), None))
-    });
+    let installed = machine
+        .compilers
+        .iter()
+        .map(|it| way(format!("the Rust at {}", it.rustc.display()), it.llvm, Vec::new(), None));
     let distribution = machine.rust.map(|(names, llvm)| {
-        ("the distribution's Rust".to_owned(), steps(llvm, names.map(String::from).to_vec(), None))
+        way("the distribution's Rust".to_owned(), llvm, names.map(String::from).to_vec(), None)
     });
     let nightlies = NIGHTLIES
         .iter()
         .filter(|_| machine.rustup)
-        .map(|(name, llvm)| (format!("rustup with {name}"), steps(*llvm, Vec::new(), Some(*name))));
-    let mut ways: Vec<(String, Vec<Step>)> =
-        installed.chain(distribution).chain(nightlies).collect();
-    ways.sort_by_key(|(_, steps)| {
-        let needs_root = matches!(steps.first(), Some(Step::Packages(_)));
-        (!steps.is_empty(), needs_root && !machine.root)
+        .map(|(name, llvm)| way(format!("rustup with {name}"), *llvm, Vec::new(), Some(*name)));
+    let mut ways: Vec<Way> = installed.chain(distribution).chain(nightlies).collect();
+    ways.sort_by_key(|way| {
+        let is_ready = way.packages.is_empty() && way.nightly.is_none() && !way.needs_linker;
+        (!is_ready, !way.packages.is_empty() && !machine.root)
     });
     ways
 }
@@ -204,45 +205,46 @@ impl Here {
         self.apt_get("package lists", &["update"])
     }
 
-    fn perform(&self, step: &Step) -> anyhow::Result<()> {
-        match step {
-            Step::Packages(names) => {
-                // Never removes another package, such as Debian's own rustc, without being asked. Fresh cloud machines
-                // hold the lock while they upgrade.
-                let options = ["install", "-y", "--no-install-recommends", "--no-remove"];
-                let names: Vec<_> = names.iter().map(String::as_str).collect();
-                let words = [&options[..], &["-oDPkg::Lock::Timeout=300"], &names].concat();
-                let install = || self.apt_get(&names.join(" "), &words);
-                // A failure suggests stale lists.
-                install().or_else(|error| {
-                    self.package_lists().map_err(|_| error).and_then(|()| install())
-                })
-            }
-            Step::Nightly(name) => {
-                let mut rustup = Command::new("rustup");
-                rustup.args(["toolchain", "install", name, "--profile", "minimal"]);
-                rustup.args(["--component", "rust-src", "--no-self-update"]);
-                self.run(format_args!("Rust {name} with the sources of core"), &mut rustup)
-            }
-            Step::Linker(llvm) => {
-                let prefix = llvm_prefixes().remove(llvm);
-                let prefix =
-                    prefix.with_context(|| format!("llvm-{llvm}-dev has no llvm-config"))?;
-                let feature = format!("llvm-{llvm}");
-                let flags = ["--no-default-features", "--features", &feature];
-                let mut install = cargo_install(LINKER_VERSION, &linker(*llvm));
-                let what = format!("bpf-linker {LINKER_VERSION}, built in a minute or two");
-                self.run(what, install.args(flags).env("LLVM_PREFIX", prefix))
-            }
+    fn packages(&self, names: &[String]) -> anyhow::Result<()> {
+        if names.is_empty() {
+            return Ok(());
         }
+        // Never removes another package, such as Debian's own rustc, without being asked. Fresh cloud machines hold the
+        // lock while they upgrade.
+        let options = ["install", "-y", "--no-install-recommends", "--no-remove"];
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let words = [&options[..], &["-oDPkg::Lock::Timeout=300"], &names].concat();
+        let install = || self.apt_get(&names.join(" "), &words);
+        // A failure suggests stale lists.
+        install().or_else(|error| self.package_lists().map_err(|_| error).and_then(|()| install()))
+    }
+
+    fn follow(&self, way: &Way) -> anyhow::Result<()> {
+        self.packages(&way.packages)?;
+        if let Some(name) = way.nightly {
+            let mut rustup = Command::new("rustup");
+            rustup.args(["toolchain", "install", name, "--profile", "minimal"]);
+            rustup.args(["--component", "rust-src", "--no-self-update"]);
+            self.run(format_args!("Rust {name} with the sources of core"), &mut rustup)?;
+        }
+        if way.needs_linker {
+            let llvm = way.llvm;
+            let prefix = llvm_prefixes().remove(&llvm);
+            let prefix = prefix.with_context(|| format!("llvm-{llvm}-dev has no llvm-config"))?;
+            let mut install = cargo_install(LINKER_VERSION, &linker(llvm));
+            install.args(["--no-default-features", "--features", &format!("llvm-{llvm}")]);
+            let what = format!("bpf-linker {LINKER_VERSION}, built in a minute or two");
+            self.run(what, install.env("LLVM_PREFIX", prefix))?;
+        }
+        Ok(())
     }
 
     /// Installs what is missing of these; a failure is only printed.
     fn tools(&self, needed: &[Tool]) {
         // Looks again: another setup may have held the lock until now.
         let packages: Vec<_> = missing(needed).iter().map(|it| it.package.to_owned()).collect();
-        if !packages.is_empty() && Rights::now() != Rights::None {
-            let _ = self.perform(&Step::Packages(packages));
+        if Rights::now() != Rights::None {
+            let _ = self.packages(&packages);
         }
     }
 }
@@ -397,15 +399,15 @@ fn choose(here: &Here) -> anyhow::Result<Compiler> {
         machine = probe();
     }
     let mut reasons = String::new();
-    for (way, steps) in ways(&machine) {
-        let outcome = steps.iter().try_for_each(|step| here.perform(step)).and_then(|()| {
+    for way in ways(&machine) {
+        let outcome = here.follow(&way).and_then(|()| {
             let Machine { compilers, linkers, .. } = probe();
             let ready = compilers.into_iter().find(|it| linkers.contains(&it.llvm));
             ready.context("what was installed for it does not run")
         });
         match outcome {
             Ok(compiler) => return Ok(compiler),
-            Err(error) => reasons += &format!("  {way}: {error:#}\n"),
+            Err(error) => reasons += &format!("  {}: {error:#}\n", way.name),
         }
     }
     let (nightly, llvm) = NIGHTLIES[0];
@@ -505,17 +507,16 @@ mod tests {
         }
     }
 
-    /// Checks the first ways: the last word of each name, and its steps.
+    /// Checks the first ways: the last word of each name, and what is installed.
     #[track_caller]
     fn check(machine: &Machine, expected: &[&str]) {
-        let step = |step: &Step| match step {
-            Step::Packages(names) => format!(" install {}", names.join(" ")),
-            Step::Nightly(_) => " rustup".to_owned(),
-            Step::Linker(llvm) => format!(" link {llvm}"),
-        };
-        let way = |(name, steps): (String, Vec<Step>)| {
-            let steps: Vec<_> = steps.iter().map(step).collect();
-            format!("{}:{}", name.rsplit([' ']).next().unwrap_or_default(), steps.join(","))
+        let way = |it: Way| {
+            let packages = it.packages.join(" ");
+            let packages = (!packages.is_empty()).then(|| format!(" install {packages}"));
+            let nightly = it.nightly.map(|_| " rustup".to_owned());
+            let linker = it.needs_linker.then(|| format!(" link {}", it.llvm));
+            let steps: Vec<_> = [packages, nightly, linker].into_iter().flatten().collect();
+            format!("{}:{}", it.name.rsplit(' ').next().unwrap_or_default(), steps.join(","))
         };
         let found: Vec<_> = ways(machine).into_iter().map(way).collect();
         assert_eq!(found[..expected.len().min(found.len())], *expected);

@@ -117,7 +117,7 @@ impl<A> Comparison<A> {
         }
         if common.update {
             for ((mark, page), text) in self.pages.iter().zip(&texts) {
-                marked::write(&repository().join(page), &[(mark, text)])?;
+                marked::write(&repository().join(page), mark, text)?;
                 eprintln!("wrote the tables into {page}");
             }
         }

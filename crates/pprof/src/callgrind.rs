@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::exact::{Counted, CountedFrame};
+use crate::{
+    exact::{Counted, CountedFrame},
+    interner::Interner,
+};
 
 /// Largest file to read, in bytes. That of a benchmark has some hundred thousand.
 pub const CALLGRIND_BYTES_MAX: u64 = 64 << 20;
@@ -43,7 +46,7 @@ enum Broken {
 }
 
 /// Object, function, file and line.
-type Key = (usize, usize, usize, u32);
+type Key = (u32, u32, u32, u32);
 
 #[derive(Default)]
 struct Reader {
@@ -54,9 +57,9 @@ struct Reader {
     functions: Names,
     files: Names,
     /// Location of the costs that follow.
-    object: usize,
-    function: usize,
-    file: usize,
+    object: u32,
+    function: u32,
+    file: u32,
     /// Whether the next costs are those of a call, which the callee has too.
     is_call: bool,
     counts: BTreeMap<Key, u64>,
@@ -150,50 +153,39 @@ fn without_recursion(name: &str) -> &str {
 /// Compressed names: a name is defined with a number on first use, and the number alone is used after that: `(3)
 /// main`, `(3)`.
 struct Names {
-    names: Vec<String>,
-    numbers: HashMap<u64, usize>,
-    known: HashMap<String, usize>,
+    names: Interner<String>,
+    numbers: HashMap<u64, u32>,
 }
 
 impl Default for Names {
     fn default() -> Self {
-        Self {
-            names: vec![String::new()],
-            numbers: HashMap::new(),
-            known: HashMap::from([(String::new(), 0)]),
-        }
+        let mut names = Interner::default();
+        // Until one is named.
+        names.id(String::new());
+        Self { names, numbers: HashMap::new() }
     }
 }
 
 impl Names {
-    fn number(&mut self, value: &str) -> Result<usize, Broken> {
+    fn number(&mut self, value: &str) -> Result<u32, Broken> {
         let value = value.trim();
         let numbered = value.strip_prefix('(').and_then(|rest| rest.split_once(')'));
         // `(below main)` is a name.
         let Some((number, name)) =
             numbered.and_then(|(number, name)| Some((number.parse().ok()?, name.trim())))
         else {
-            return Ok(self.known(value));
+            return Ok(self.names.id_of(value));
         };
         if name.is_empty() {
             return self.numbers.get(&number).copied().ok_or(Broken::Line("undefined name"));
         }
-        let known = self.known(name);
+        let known = self.names.id_of(name);
         self.numbers.insert(number, known);
         Ok(known)
     }
 
-    fn known(&mut self, name: &str) -> usize {
-        if let Some(known) = self.known.get(name) {
-            return *known;
-        }
-        self.names.push(name.to_owned());
-        self.known.insert(name.to_owned(), self.names.len() - 1);
-        self.names.len() - 1
-    }
-
-    fn name(&self, number: usize) -> &str {
-        self.names.get(number).map_or("", String::as_str)
+    fn name(&self, number: u32) -> &str {
+        self.names.entries.get(number as usize).map_or("", String::as_str)
     }
 }
 

@@ -5,8 +5,8 @@ use std::io;
 use rustc_hash::FxHashMap;
 
 use crate::{
+    pprof::{Strings, pack},
     proto,
-    write::{Strings, pack},
 };
 
 /// The count of a code location.

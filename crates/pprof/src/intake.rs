@@ -11,9 +11,8 @@ use prost::{
 
 use crate::{
     AddError, Stacks,
-    pprof::{Dangling, Tables, UnpackError, unpacked},
+    pprof::{Dangling, Tables, UnpackError, pack, unpacked},
     proto::{Profile, Sample},
-    write::pack,
 };
 
 /// Maximum entries of all tables of a profile: empty ones take two bytes, and many more in memory.

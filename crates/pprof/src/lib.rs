@@ -3,7 +3,7 @@
 //! [`Stacks`] → one sample type ([`Side`]) → weights by function, scaled to the metric → [`compare`] → [`sentences`],
 //! and the same profiles as one picture ([`Flame`]). Bytes in, data, text and images out: nothing here accesses the
 //! machine. [`exact`] creates profiles from counts such as those read by [`callgrind`], and
-//! [`write`](mod@write) is shared by all pprof writers.
+//! [`mod@pprof`] is shared by all readers and writers.
 //!
 //! [`intake`] checks profiles that were pushed to a server, and [`pyroscope`] has the message they arrive in.
 
@@ -13,6 +13,7 @@ pub mod exact;
 mod explain;
 mod flame;
 pub mod intake;
+mod interner;
 mod names;
 mod origin;
 pub mod pprof;
@@ -22,11 +23,11 @@ mod scale;
 mod side;
 mod stacks;
 mod words;
-pub mod write;
 
 pub use blame::{Matched, Place};
 pub use explain::{Explanation, Guilty, compare};
 pub use flame::{Colour, Flame, FunctionRow, Medium, Picture, Request, View};
+pub use interner::Interner;
 pub use scale::{Change, Metric, RUN_TO_RUN};
 pub use side::{ReadError, Side};
 pub use stacks::{AddError, Stacks};

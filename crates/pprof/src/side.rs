@@ -5,9 +5,8 @@ use std::{
     collections::{BTreeSet, HashSet},
 };
 
-use rustc_hash::FxHashMap;
-
 use crate::{
+    interner::Interner,
     names,
     origin::{self, Origin, origin},
     pprof::BYTES_MAX,
@@ -118,19 +117,19 @@ impl Side {
     /// A profile of counted stacks, `outermost;…;innermost`, as in collapsed stacks: without lines, and with
     /// origins derived from names. `kind` is the counted type and its unit: `samples count`.
     pub fn of_stacks<'s>(kind: &str, counts: impl Iterator<Item = (&'s str, u64)>) -> Self {
-        let mut table = FrameTable::default();
+        let mut table = Interner::default();
         let stacks = counts.map(|(stack, count)| {
             let frames = stack.split(';').map(|name| table.id(Frame::written(name)));
             Stack::of(frames.collect(), count as f64, kind)
         });
         let stacks: Vec<Stack> = stacks.collect();
         let total = stacks.iter().map(|stack| stack.weight).sum();
-        Self { frames: table.frames, stacks, total, kind: kind.to_owned(), is_exact: false }
+        Self { frames: table.entries, stacks, total, kind: kind.to_owned(), is_exact: false }
     }
 
     /// The same weights as if read [from collapsed stacks](Self::of_stacks), with names as written there.
     pub fn collapsed(self, kind: &str, written: &dyn Fn(&str) -> String) -> Self {
-        let mut table = FrameTable::default();
+        let mut table = Interner::default();
         let ids = self.frames.iter().map(|frame| {
             let name = written(&frame.name);
             // A function of a program may be named like one of the kernel.
@@ -143,7 +142,7 @@ impl Side {
             Stack::of(frames, stack.weight, kind)
         });
         let (kind, total) = (kind.to_owned(), self.total);
-        Self { stacks: stacks.collect(), frames: table.frames, total, kind, is_exact: false }
+        Self { stacks: stacks.collect(), frames: table.entries, total, kind, is_exact: false }
     }
 
     /// Unit of the weights: `ns`, or the counted type.
@@ -213,12 +212,12 @@ impl Side {
         if counts.is_empty() {
             counts.push(weight);
         }
-        let mut table = FrameTable::default();
+        let mut table = Interner::default();
         let places = profile.places();
         let frames_of: Vec<Vec<u32>> =
-            places.map(|(image, address, lines)| table.place(image, address, lines)).collect();
+            places.map(|(image, at, lines)| frames_at(&mut table, image, at, lines)).collect();
         let evaluates: Vec<bool> =
-            table.frames.iter().map(|frame| origin::evaluates(&frame.name)).collect();
+            table.entries.iter().map(|frame| origin::evaluates(&frame.name)).collect();
         let mut stacks = Vec::new();
         for (places, values) in profile.stacks() {
             let value = |at: usize| values[at].max(0) as f64;
@@ -232,63 +231,38 @@ impl Side {
         let total = stacks.iter().map(|stack| stack.weight).sum();
         let kind = format!("{} {}", types[weight].0, types[weight].1);
         let is_exact = EXACT.iter().any(|exact| kind.starts_with(exact));
-        Some(Self { frames: table.frames, stacks, total, kind, is_exact })
+        Some(Self { frames: table.entries, stacks, total, kind, is_exact })
     }
 }
 
-#[derive(Default)]
-struct FrameTable {
-    frames: Vec<Frame>,
-    ids: FxHashMap<Frame, u32>,
-}
-
-impl FrameTable {
-    fn id(&mut self, frame: Frame) -> u32 {
-        if let Some(known) = self.ids.get(&frame) {
-            return *known;
-        }
-        // A profile of 1 GiB has fewer frames.
-        let id = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
-        self.frames.push(frame.clone());
-        self.ids.insert(frame, id);
-        id
+/// Frames of a location, outermost first.
+fn frames_at<'s>(
+    table: &mut Interner<Frame>,
+    image: &str,
+    address: u64,
+    lines: impl DoubleEndedIterator<Item = (&'s str, &'s str, i64)>,
+) -> Vec<u32> {
+    let mut frames = Vec::new();
+    for (name, file, line) in lines.rev() {
+        let is_inlined = !frames.is_empty();
+        frames.push(table.id(Frame {
+            name: name.to_owned(),
+            file: Some(file).filter(|file| !file.is_empty()).map(str::to_owned),
+            line: u32::try_from(line).ok().filter(|line| *line > 0),
+            is_gone: false,
+            is_inlined,
+            origin: origin(image, name, file),
+        }));
     }
-
-    /// Frames of a location, outermost first.
-    fn place<'s>(
-        &mut self,
-        image: &str,
-        address: u64,
-        lines: impl DoubleEndedIterator<Item = (&'s str, &'s str, i64)>,
-    ) -> Vec<u32> {
-        let mut frames = Vec::new();
-        for (name, file, line) in lines.rev() {
-            let is_inlined = !frames.is_empty();
-            frames.push(self.id(Frame {
-                name: name.to_owned(),
-                file: Some(file).filter(|file| !file.is_empty()).map(str::to_owned),
-                line: u32::try_from(line).ok().filter(|line| *line > 0),
-                is_gone: false,
-                is_inlined,
-                origin: origin(image, name, file),
-            }));
-        }
-        if frames.is_empty() {
-            let image_name = image.rsplit('/').next().unwrap_or(image);
-            let name = format!("{image_name}+{address:#x}");
-            let origin = origin(image, &name, "");
-            let (file, line) = (None, None);
-            frames.push(self.id(Frame {
-                name,
-                file,
-                line,
-                is_gone: false,
-                is_inlined: false,
-                origin,
-            }));
-        }
-        frames
+    if frames.is_empty() {
+        let image_name = image.rsplit('/').next().unwrap_or(image);
+        let name = format!("{image_name}+{address:#x}");
+        let origin = origin(image, &name, "");
+        let (file, line) = (None, None);
+        let (is_gone, is_inlined) = (false, false);
+        frames.push(table.id(Frame { name, file, line, is_gone, is_inlined, origin }));
     }
+    frames
 }
 
 #[cfg(test)]
@@ -303,7 +277,7 @@ pub(crate) mod tests {
 
     /// Parses stacks like `own;lib:f;[kernel]:g count`, with samples of 1 ms. `~f` is inlined.
     pub(crate) fn side(stacks: &str) -> Side {
-        let mut table = FrameTable::default();
+        let mut table = Interner::default();
         let mut found = Vec::new();
         for line in stacks.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (stack, count) = line.rsplit_once(' ').expect("a count");
@@ -326,7 +300,7 @@ pub(crate) mod tests {
         }
         let total = found.iter().map(|stack| stack.weight).sum();
         let kind = "wall nanoseconds".to_owned();
-        Side { frames: table.frames, stacks: found, total, kind, is_exact: false }
+        Side { frames: table.entries, stacks: found, total, kind, is_exact: false }
     }
 
     #[test]

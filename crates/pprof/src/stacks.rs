@@ -1,11 +1,10 @@
 //! Stacks of one or more profiles with the same sample types: read, added up, merged, and written as one profile.
 
-use std::collections::hash_map::Entry;
-
 use prost::Message as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
+    interner::Interner,
     pprof::{Dangling, Tables, UnpackError, unpacked},
     proto::{Function, Line, Location, Mapping, Profile, Sample, ValueType},
     side::{ReadError, Side},
@@ -54,12 +53,10 @@ pub struct Stacks {
     types: Vec<(u32, u32)>,
     shown: u32,
     period: (u32, u32, i64),
-    texts: Vec<String>,
-    text_numbers: FxHashMap<String, u32>,
-    functions: Vec<(u32, u32)>,
-    function_numbers: FxHashMap<(u32, u32), u32>,
-    places: Vec<Place>,
-    place_numbers: FxHashMap<Place, u32>,
+    texts: Interner<String>,
+    /// Name and file.
+    functions: Interner<(u32, u32)>,
+    places: Interner<Place>,
     /// Locations, innermost first, to an index of `values`.
     stacks: FxHashMap<Box<[u32]>, usize>,
     /// For each stack, one per type.
@@ -148,19 +145,19 @@ impl Stacks {
         if other.is_empty() {
             return Ok(());
         }
-        let texts: Vec<u32> = other.texts.iter().map(|text| self.text(text)).collect();
+        let texts: Vec<u32> = other.texts.entries.iter().map(|text| self.text(text)).collect();
         let both = |(a, b): (u32, u32)| (texts[a as usize], texts[b as usize]);
         let types: Vec<_> = other.types.iter().map(|it| both(*it)).collect();
         self.check_same(&types)?;
-        let function = |&(name, file): &(u32, u32)| self.function_of(both((name, file)));
-        let functions: Vec<u32> = other.functions.iter().map(function).collect();
+        let function = |it: &(u32, u32)| self.functions.id(both(*it));
+        let functions: Vec<u32> = other.functions.entries.iter().map(function).collect();
         let place = |place: &Place| {
             let lines =
                 place.lines.iter().map(|(function, line)| (functions[*function as usize], *line));
             let (mapping, lines) = (both(place.mapping), lines.collect());
-            self.numbered(Place { mapping, address: place.address, lines })
+            self.places.id(Place { mapping, address: place.address, lines })
         };
-        let places: Vec<u32> = other.places.iter().map(place).collect();
+        let places: Vec<u32> = other.places.entries.iter().map(place).collect();
         for (stack, values) in other.stacks() {
             let stack: Vec<u32> = stack.iter().map(|place| places[*place as usize]).collect();
             self.count(&stack, values);
@@ -198,7 +195,7 @@ impl Stacks {
     }
 
     fn text_of(&self, number: u32) -> &str {
-        self.texts.get(number as usize).map_or("", String::as_str)
+        self.texts.entries.get(number as usize).map_or("", String::as_str)
     }
 
     /// All locations in the order of their numbers: the mapped file, the address, and name, file and line of each
@@ -206,9 +203,9 @@ impl Stacks {
     pub(crate) fn places(
         &self,
     ) -> impl Iterator<Item = (&str, u64, impl DoubleEndedIterator<Item = (&str, &str, i64)>)> {
-        self.places.iter().map(|place| {
+        self.places.entries.iter().map(|place| {
             let lines = place.lines.iter().map(|(function, line)| {
-                let (name, file) = self.functions[*function as usize];
+                let (name, file) = self.functions.entries[*function as usize];
                 (self.text_of(name), self.text_of(file), *line)
             });
             (self.text_of(place.mapping.0), place.address, lines)
@@ -278,9 +275,9 @@ impl Stacks {
         let kind = |(name, unit): (u32, u32)| ValueType { r#type: text(name), unit: text(unit) };
         let mut mappings = Vec::new();
         let mut mapping_ids = FxHashMap::default();
-        let mut locations = Vec::with_capacity(self.places.len());
+        let mut locations = Vec::with_capacity(self.places.entries.len());
         let used: FxHashSet<u32> = self.stacks.keys().flat_map(|it| it.iter().copied()).collect();
-        for (number, place) in (1..).zip(&self.places) {
+        for (number, place) in (1..).zip(&self.places.entries) {
             // Rare locations were dropped.
             if !used.contains(&(number as u32 - 1)) {
                 continue;
@@ -298,7 +295,7 @@ impl Stacks {
             let line = place.lines.iter().map(line).collect();
             locations.push(Location { id: number, mapping_id: id, address: place.address, line });
         }
-        let functions = (1..).zip(&self.functions).map(|(id, (name, file))| Function {
+        let functions = (1..).zip(&self.functions.entries).map(|(id, (name, file))| Function {
             id,
             name: text(*name),
             system_name: text(*name),
@@ -317,7 +314,9 @@ impl Stacks {
             mapping: mappings,
             location: locations,
             function: functions.collect(),
-            string_table: std::iter::once(String::new()).chain(self.texts.clone()).collect(),
+            string_table: std::iter::once(String::new())
+                .chain(self.texts.entries.clone())
+                .collect(),
             time_nanos: start,
             duration_nanos: end.saturating_sub(start),
             period_type: Some(kind((period_name, period_unit))),
@@ -356,26 +355,12 @@ impl Stacks {
     }
 
     fn text(&mut self, text: &str) -> u32 {
-        if let Some(known) = self.text_numbers.get(text) {
-            return *known;
-        }
-        // Memory runs out before numbers do.
-        let number = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
-        self.texts.push(text.to_owned());
-        self.text_numbers.insert(text.to_owned(), number);
-        number
+        self.texts.id_of(text)
     }
 
     fn function(&mut self, name: &str, file: &str) -> u32 {
         let key = (self.text(name), self.text(file));
-        self.function_of(key)
-    }
-
-    fn function_of(&mut self, key: (u32, u32)) -> u32 {
-        *self.function_numbers.entry(key).or_insert_with(|| {
-            self.functions.push(key);
-            u32::try_from(self.functions.len() - 1).unwrap_or(u32::MAX)
-        })
+        self.functions.id(key)
     }
 
     fn place(
@@ -399,7 +384,7 @@ impl Stacks {
             lines.push((self.function(name, file), line.line));
         }
         let address = if lines.is_empty() { location.address.wrapping_sub(start) } else { 0 };
-        Ok(self.numbered(Place { mapping, address, lines }))
+        Ok(self.places.id(Place { mapping, address, lines }))
     }
 
     /// File and build id of a mapping, and the address of the file's start; empty for 0.
@@ -415,22 +400,12 @@ impl Stacks {
         Ok(((self.text(file), self.text(build)), start))
     }
 
-    fn numbered(&mut self, place: Place) -> u32 {
-        match self.place_numbers.entry(place) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => {
-                let number = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
-                self.places.push(new.key().clone());
-                *new.insert(number)
-            }
-        }
-    }
-
     fn count(&mut self, stack: &[u32], values: &[i64]) {
         let at = match self.stacks.get(stack) {
             Some(at) => *at,
             None => {
-                let frames = stack.iter().map(|place| self.places[*place as usize].lines.len());
+                let frames =
+                    stack.iter().map(|place| self.places.entries[*place as usize].lines.len());
                 let frames = frames.sum::<usize>() + 1;
                 match self.frames + frames > FRAMES_MAX {
                     true => self.others(),
@@ -458,7 +433,7 @@ impl Stacks {
     fn unknown(&mut self, name: &str) -> u32 {
         let (function, nothing) = (self.function(name, ""), self.text(""));
         let lines = vec![(function, 0)];
-        self.numbered(Place { mapping: (nothing, nothing), address: 0, lines })
+        self.places.id(Place { mapping: (nothing, nothing), address: 0, lines })
     }
 
     fn new_stack(&mut self, stack: &[u32]) -> usize {

@@ -54,17 +54,6 @@ fn by_size(criterion: &mut Criterion, name: &str, runs: usize, work: impl Fn(&Pr
 fn profile(samples: u64, stacks: u32) -> Profile {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     Profile {
-        meta: Meta {
-            mode: Mode::OnCpu,
-            target: "bench".into(),
-            start: UNIX_EPOCH,
-            start_ns: 0,
-            duration_ns: samples * PERIOD_NS,
-            frequency_hz: 999,
-            period: PERIOD_NS,
-            fault_bytes: 0,
-            system: "Linux".into(),
-        },
         functions: (0..FUNCTIONS).map(function).collect(),
         binaries: vec![binary()],
         frames: (0..2 * FUNCTIONS).map(frame).collect(),
@@ -94,11 +83,17 @@ fn profile(samples: u64, stacks: u32) -> Profile {
                 cpu: 0,
             })
             .collect(),
-        blocked: Vec::new(),
-        intervals: Vec::new(),
-        sites: Vec::new(),
-        mapped: None,
-        sums: Vec::new(),
+        ..Profile::new(Meta {
+            mode: Mode::OnCpu,
+            target: "bench".into(),
+            start: UNIX_EPOCH,
+            start_ns: 0,
+            duration_ns: samples * PERIOD_NS,
+            frequency_hz: 999,
+            period: PERIOD_NS,
+            fault_bytes: 0,
+            system: "Linux".into(),
+        })
     }
 }
 

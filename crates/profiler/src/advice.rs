@@ -1,15 +1,21 @@
-//! Warnings about a recording, and the JSON document of a recording with them. Each says what happened, how it affects the results, and what to do next.
+//! Warnings about a recording, and its JSON document. Each says what happened, how it affects the results, and what to
+//! do next.
 
-mod text;
+mod next_step;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
-use wingbeat_text::shell_word;
+use wingbeat_profiler_abi::{
+    USER_FRAMES_MAX,
+    unwind::layout::{BLOCK_BYTES, BLOCKS_MAX},
+};
+use wingbeat_text::{Warning, duration, plural, share, shell_word};
 
 use crate::{
-    debuginfod::{Account, DownloadError},
+    advice::next_step::{how_to_download, how_to_frame, how_to_name, how_to_see},
+    debuginfod::Account,
     model::{BrokenReason, Mode},
     session::{TableCounts, Unwind},
     summary::{
@@ -21,181 +27,31 @@ use crate::{
 };
 
 /// A warning about a recording.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ProfileWarning {
-    NoSamples(NoSamples),
-    /// Off-CPU time was requested, but hardly any occurred.
-    NothingBlocked {
-        /// Blocks shorter than the limit.
-        below_limit: u64,
-        below_limit_ns: u64,
-        min_block_ns: u64,
-    },
-    /// Scheduler switches were recorded by the less precise method.
-    FellBack {
-        reason: String,
-    },
-    /// All blocked time was sleep, which was excluded.
-    AllHidden {
-        threads: u64,
-    },
-    /// The targets hardly used the CPU, so samples say little.
-    HardlyRan {
-        cpu_ns: u64,
-        /// Length of the recording, in nanoseconds.
-        duration_ns: u64,
-        /// Command line that shows what they waited for.
-        instead: String,
-    },
-    BlocksLost {
-        lost: u64,
-        of: u64,
-        /// The most frequent reason.
-        reason: &'static str,
-    },
-    /// Blocks lack part of their stack because the ring buffer was full.
-    StacksLost {
-        missing: u64,
-        blocks: u64,
-    },
-    /// Stacks reused from an earlier block of the thread were wrong.
-    ReusedWrong {
-        wrong: u64,
-        /// Number of reused stacks verified.
-        checked: u64,
-    },
-    /// The threads' times do not add up.
-    ThreadsOff {
-        off: u64,
-        threads: u64,
-    },
-    /// Samples were lost because the ring buffer was full.
-    Lost {
-        lost: u64,
-        wanted: u64,
-        /// Alternative to a larger buffer.
-        or: &'static str,
-    },
-    /// Samples failed in the kernel.
-    Failed {
-        failed: u64,
-        /// The most frequent error.
-        error: String,
-    },
-    /// Stacks are short because code has no usable unwind information and no frame pointers.
-    Broken {
-        broken: u64,
-        samples: u64,
-        /// Unwind information was disabled.
-        by_frame_pointers: bool,
-        /// Files that caused it with their counts, most first.
-        modules: Vec<(String, u64)>,
-    },
-    /// Stacks were truncated at the depth limit.
-    Truncated {
-        truncated: u64,
-        samples: u64,
-    },
-    /// Unwind tables did not fit into their memory, so stacks were copied instead.
-    TablesTight {
-        limit_bytes: u64,
-        /// Files whose tables did not fit.
-        refused: u64,
-        /// Number of evictions.
-        evicted: u64,
-        copied: u64,
-        samples: u64,
-        /// Stacks deeper than their copy.
-        cut: u64,
-    },
-    /// Stacks reached code whose table was not loaded yet, and their copies were dropped or too short.
-    CopiesCut {
-        cut: u64,
-        samples: u64,
-    },
-    /// Symbol files of a JIT compiler were rejected.
-    NamesRefused {
-        file: Refused,
-        /// Number of further files.
-        others: u64,
-    },
-    /// A file's debug information was not used, or was useless because the file has been replaced.
-    DebugInfoUnusable {
-        file: Unusable,
-        /// Number of further files without a warning of their own.
-        others: u64,
-    },
-    /// Much of a process's time was in JIT-compiled code without names.
-    NamesMissing {
-        process: Nameless,
-        /// Stacks also break there.
-        is_unframed: bool,
-        /// Number of further processes of the same runtime.
-        others: u64,
-    },
-    /// Stacks break in JIT-compiled code.
-    Unframed {
-        broken: u64,
-        samples: u64,
-        runtime: Option<Runtime>,
-    },
-    /// An interpreter runs the program, and samples show only the interpreter.
-    Interpreted {
-        process: Interpreted,
-        /// Number of further processes of the same runtime.
-        others: u64,
-    },
-    /// Files with code could not be opened for lack of descriptors.
-    FilesUnopened {
-        times: u64,
-        limit: u64,
-    },
-    /// Debug information could not be fetched from the configured servers.
-    DebugInfoMissing {
-        /// The affected file with most samples, and the reason.
-        file: String,
-        error: DownloadError,
-        /// Number of further files.
-        others: u64,
-    },
-    /// Events about mappings were lost.
-    EventsLost(u64),
-    /// Children were not recorded.
-    ChildrenLost(u64),
-}
-
-/// Why there are no samples.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum NoSamples {
-    /// The recording was not much longer than the time between two ticks.
-    TooShort {
-        /// Length of the recording, in seconds.
-        duration_s: f64,
-        /// A frequency that yields some samples.
-        frequency_hz: u64,
-    },
-    /// The targets hardly ran.
-    Slept {
-        /// CPU time of the targets, in seconds.
-        cpu_s: f64,
-        /// Length of the recording, in seconds.
-        duration_s: f64,
-    },
-    /// All samples were lost or failed.
-    NoneKept,
-    /// All samples were in the excluded half of the stacks.
-    OtherHalf,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileWarning {
+    pub text: Warning,
+    /// There is nothing to show.
+    pub is_failure: bool,
 }
 
 impl ProfileWarning {
-    /// Whether there is nothing to show.
-    pub fn is_failure(&self) -> bool {
-        matches!(
-            self,
-            Self::NoSamples(_)
-                | Self::NothingBlocked { below_limit: 0, .. }
-                | Self::AllHidden { .. }
-        )
+    fn new(
+        code: &'static str,
+        cause: impl Into<String>,
+        effect: impl Into<String>,
+        next_step: impl Into<String>,
+    ) -> Self {
+        Self { text: Warning::new(code, cause, effect, next_step), is_failure: false }
+    }
+
+    fn failure(self) -> Self {
+        Self { is_failure: true, ..self }
+    }
+}
+
+impl fmt::Display for ProfileWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
     }
 }
 
@@ -225,213 +81,95 @@ const UNUSABLE_MAX: usize = 5;
 
 /// Returns the warnings for a run, most severe first.
 pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
-    let ticks = &summary.ticks;
-    let stacks = &summary.stacks;
-    let mut warnings = Vec::new();
+    let mut found = Vec::new();
+    let nothing = (samples_kept == 0).then(|| why_none(summary));
     match &summary.off_cpu {
-        None if samples_kept == 0 => warnings.push(ProfileWarning::NoSamples(why_none(summary))),
-        None => {}
-        Some(off_cpu) => of_blocks(summary, off_cpu, samples_kept, &mut warnings),
+        None => {
+            found.extend(nothing.as_ref().map(|why| no_samples(&why.text)));
+            if nothing.map_or_else(|| is_idle(summary), |why| why.is_idle) {
+                found.push(hardly_ran(summary));
+            }
+        }
+        Some(off_cpu) => of_blocks(summary, off_cpu, nothing, &mut found),
     }
-    if let Some(warning) = hardly_ran(summary, &warnings) {
-        warnings.push(warning);
-    }
-    if ticks.lost > 0 {
-        let wanted = ticks.lost + ticks.sampled;
-        warnings.push(ProfileWarning::Lost { lost: ticks.lost, wanted, or: less_to_send(summary) });
-    }
-    if let Some((error, _)) = ticks.failed.iter().max_by_key(|(_, count)| **count) {
-        let failed = ticks.failed_total();
-        warnings.push(ProfileWarning::Failed { failed, error: error.clone() });
-    }
-    let taken = stacks.complete + stacks.truncated + stacks.broken;
-    let share = |part: u64| part as f64 / taken.max(1) as f64;
-    if summary.files_unopened > 0 {
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(0);
-        warnings.push(ProfileWarning::FilesUnopened { times: summary.files_unopened, limit });
-    }
-    let modules = stacks.broken_in(BrokenPlace::Build);
-    let blamed = modules.iter().map(|(_, samples)| samples).sum();
-    let in_memory = stacks.broken_in(BrokenPlace::Memory).iter().map(|(_, samples)| samples).sum();
-    if share(in_memory) >= BROKEN_SHARE_MIN {
-        let (samples, runtime) = (taken, summary.jit.unframed);
-        warnings.push(ProfileWarning::Unframed { broken: in_memory, samples, runtime });
-    }
-    if share(blamed) >= BROKEN_SHARE_MIN {
-        warnings.push(ProfileWarning::Broken {
-            broken: blamed,
-            samples: taken,
-            by_frame_pointers: summary.unwind.mode == Unwind::FramePointer.name(),
-            modules,
-        });
-    }
-    if stacks.truncated > 0 {
-        let truncated = stacks.truncated;
-        warnings.push(ProfileWarning::Truncated { truncated, samples: taken });
-    }
-    warnings.extend(of_tables(summary, taken));
-    let is_unframed = warnings.iter().any(|it| matches!(it, ProfileWarning::Unframed { .. }));
-    of_names(&summary.jit, is_unframed, &mut warnings);
-    let shown = &summary.unusable[..summary.unusable.len().min(UNUSABLE_MAX)];
-    for (index, file) in shown.iter().enumerate() {
-        let is_last = index + 1 == UNUSABLE_MAX;
-        let others = if is_last { (summary.unusable.len() - UNUSABLE_MAX) as u64 } else { 0 };
-        warnings.push(ProfileWarning::DebugInfoUnusable { file: file.clone(), others });
-    }
-    warnings.extend(summary.debuginfod.as_ref().and_then(of_downloads));
+    of_ticks(summary, &mut found);
+    of_stacks(summary, &mut found);
+    of_files(&summary.unusable, summary.debuginfod.as_ref(), &mut found);
     if summary.events_lost > 0 {
-        warnings.push(ProfileWarning::EventsLost(summary.events_lost));
+        let lost = summary.events_lost;
+        let cause = format!("{lost} of the kernel's events on mappings and processes were lost");
+        found.push(ProfileWarning::new("events-lost", cause, "some frames may lack names", ""));
     }
     if summary.children_lost > 0 {
-        warnings.push(ProfileWarning::ChildrenLost(summary.children_lost));
+        found.push(ProfileWarning::new(
+            "children-lost",
+            format!("{} child processes could not be followed", summary.children_lost),
+            "the table of targets was full, or the kernel left out events of forks",
+            "",
+        ));
     }
-    warnings
+    found
 }
 
-/// Warns of tables that did not fit, if that affected the `taken` stacks.
-fn of_tables(summary: &Summary, taken: u64) -> Option<ProfileWarning> {
-    let UnwindCounts { tables, copied, .. } = &summary.unwind;
-    let cut = summary.stacks.broken_by_reason.get(BrokenReason::NoTable.name());
-    let cut = cut.copied().unwrap_or(0);
-    let &TableCounts { limit_bytes, refused, evicted, .. } = tables.as_ref()?;
-    let copied = (*copied).min(taken);
-    let is_much = copied > 0 && copied as f64 >= COPIED_SHARE_MIN * taken as f64;
-    if is_much && refused + evicted > 0 {
-        let samples = taken;
-        return Some(ProfileWarning::TablesTight {
-            limit_bytes,
-            refused,
-            evicted,
-            copied,
-            samples,
-            cut,
-        });
-    }
-    let is_much = cut > 0 && cut as f64 >= BROKEN_SHARE_MIN * taken as f64;
-    is_much.then_some(ProfileWarning::CopiesCut { cut, samples: taken })
+/// Why there are no samples.
+struct Nothing {
+    text: String,
+    /// The targets hardly ran.
+    is_idle: bool,
 }
 
-fn of_blocks(
-    summary: &Summary,
-    off_cpu: &OffCpu,
-    samples_kept: u64,
-    warnings: &mut Vec<ProfileWarning>,
-) {
-    let switches = &off_cpu.switches;
-    if switches.reported + switches.still_blocked == 0 {
-        // If samples were taken too, running all the time is not a failure.
-        if summary.mode == Mode::OffCpu.name() {
-            warnings.push(ProfileWarning::NothingBlocked {
-                below_limit: switches.below_limit,
-                below_limit_ns: switches.below_limit_ns,
-                min_block_ns: off_cpu.min_block_ns,
-            });
-        } else if samples_kept == 0 && switches.below_limit == 0 {
-            warnings.push(ProfileWarning::NoSamples(why_none(summary)));
-        }
-    } else if off_cpu.idle_hidden > 0 && summary.outputs.is_empty() {
-        warnings.push(ProfileWarning::AllHidden { threads: off_cpu.idle_hidden });
-    }
-    if let Some(reason) = &off_cpu.fell_back {
-        warnings.push(ProfileWarning::FellBack { reason: reason.clone() });
-    }
-    let lost = switches.lost_total();
-    if let Some((reason, _)) = switches.lost.iter().max_by_key(|(_, count)| **count)
-        && lost > 0
-    {
-        let of = switches.out + switches.born + switches.begun_before;
-        warnings.push(ProfileWarning::BlocksLost { lost, of, reason });
-    }
-    let taken = &off_cpu.stacks_taken;
-    if taken.missing > 0 {
-        let blocks = switches.reported + switches.still_blocked;
-        warnings.push(ProfileWarning::StacksLost { missing: taken.missing, blocks });
-    }
-    if taken.wrong as f64 > WRONG_SHARE_MAX * taken.checked as f64 {
-        warnings.push(ProfileWarning::ReusedWrong { wrong: taken.wrong, checked: taken.checked });
-    }
-    if off_cpu.threads_off > 0 {
-        let threads = off_cpu.threads.len() as u64;
-        warnings.push(ProfileWarning::ThreadsOff { off: off_cpu.threads_off, threads });
-    }
-}
-
-/// Warns of rejected symbol files and of processes without one: one warning per runtime.
-fn of_names(jit: &Jit, is_unframed: bool, warnings: &mut Vec<ProfileWarning>) {
-    if let Some((file, others)) = jit.refused.split_first() {
-        let (file, others) = (file.clone(), others.len() as u64);
-        warnings.push(ProfileWarning::NamesRefused { file, others });
-    }
-    let is_refused = |pid: u32| jit.refused.iter().any(|file| file.pid == pid);
-    let mut by_runtime: BTreeMap<Option<Runtime>, (&Nameless, u64)> = BTreeMap::new();
-    for process in &jit.nameless {
-        let Nameless { pid, runtime, samples, nameless, .. } = process;
-        let is_much = *nameless as f64 > NAMELESS_SHARE_MAX * *samples as f64;
-        if is_much && *samples >= NAMELESS_SAMPLES_MIN && !is_refused(*pid) {
-            let first = by_runtime.entry(*runtime);
-            first.and_modify(|(_, others)| *others += 1).or_insert((process, 0));
-        }
-    }
-    for (process, others) in by_runtime.values() {
-        let process = (*process).clone();
-        // The same advice covers names and frame pointers, or both are in one warning.
-        let is_unframed = is_unframed && process.runtime == jit.unframed;
-        if is_unframed {
-            warnings.retain(|it| !matches!(it, ProfileWarning::Unframed { .. }));
-        }
-        warnings.push(ProfileWarning::NamesMissing { process, is_unframed, others: *others });
-    }
-    let mut by_loop: BTreeMap<Runtime, (&Interpreted, u64)> = BTreeMap::new();
-    for process in &jit.interpreted {
-        let Interpreted { runtime, samples, interpreted, .. } = process;
-        let is_much = *interpreted as f64 > INTERPRETED_SHARE_MAX * *samples as f64;
-        // Its JIT-compiled code lacks names too, and has a warning already.
-        if is_much && *samples >= NAMELESS_SAMPLES_MIN && !by_runtime.contains_key(&Some(*runtime))
-        {
-            let first = by_loop.entry(*runtime);
-            first.and_modify(|(_, others)| *others += 1).or_insert((process, 0));
-        }
-    }
-    for (process, others) in by_loop.into_values() {
-        warnings.push(ProfileWarning::Interpreted { process: process.clone(), others });
-    }
-}
-
-/// Warns of debug information that could not be fetched. Files that no server has are not failures.
-fn of_downloads(account: &Account) -> Option<ProfileWarning> {
-    let mut failed =
-        account.files.iter().filter_map(|asked| Some((&asked.path, asked.error.as_ref()?)));
-    let (path, error) = failed.next()?;
-    let file = path.rsplit('/').next().unwrap_or(path).to_owned();
-    let others = failed.count() as u64;
-    Some(ProfileWarning::DebugInfoMissing { file, error: error.clone(), others })
-}
-
-/// Option that reduces the data sent through the buffer. Blocks, if recorded, are most of it.
-fn less_to_send(summary: &Summary) -> &'static str {
-    if summary.off_cpu.is_some() { "a longer --min-block" } else { "a lower --frequency" }
-}
-
-/// Warns that samples of sleeping targets say little, with an alternative.
-fn hardly_ran(summary: &Summary, warnings: &[ProfileWarning]) -> Option<ProfileWarning> {
-    if summary.off_cpu.is_some() {
-        return None;
-    }
-    let slept = match warnings.first() {
-        Some(ProfileWarning::NoSamples(NoSamples::Slept { .. })) => true,
-        Some(_) => false,
-        None => {
-            // Many short-lived threads, or more threads than CPUs, cannot all run at once.
-            let at_once = f64::from(summary.threads.min(summary.cpus).max(1));
-            let could_ns = summary.duration_ns as f64 * at_once;
-            (summary.target_cpu_time_ns as f64) < BUSY_SHARE_MIN * could_ns
-        }
+fn why_none(summary: &Summary) -> Nothing {
+    let ticks = &summary.ticks;
+    let duration_s = summary.duration_ns as f64 / 1e9;
+    let cpu_s = summary.target_cpu_time_ns as f64 / 1e9;
+    let text = if ticks.sampled > 0 {
+        "all of them are in the other half of the stacks; use --stacks both".to_owned()
+    } else if ticks.lost + ticks.failed_total() > 0 {
+        "all of them were lost or failed, see below".to_owned()
+    } else if duration_s * (summary.frequency_hz as f64) < 5.0 {
+        let wanted = (50.0 / duration_s.max(1e-3)).ceil() as u64;
+        format!(
+            "the recording took only {:.1} ms; record for longer (a process in the background: --pid), \
+             or sample more often, for example -F {}",
+            duration_s * 1e3,
+            wanted.clamp(99, 9_999)
+        )
+    } else {
+        let text = format!(
+            "the target slept or waited for a CPU {:.1} % of {} (it ran for {}), and only what runs \
+             is sampled; record while it works, for longer (-d), or more often (-F)",
+            100.0 * (1.0 - cpu_s / duration_s).clamp(0.0, 1.0),
+            duration(summary.duration_ns),
+            duration(summary.target_cpu_time_ns)
+        );
+        return Nothing { text, is_idle: true };
     };
-    slept.then(|| ProfileWarning::HardlyRan {
-        cpu_ns: summary.target_cpu_time_ns,
-        duration_ns: summary.duration_ns,
-        instead: in_mode(&summary.command_line, Mode::OffCpu),
-    })
+    Nothing { text, is_idle: false }
+}
+
+fn no_samples(why: &str) -> ProfileWarning {
+    ProfileWarning::new("no-samples", "no samples, so nothing was written", why, "").failure()
+}
+
+/// Whether the targets hardly used the CPU, so that samples say little.
+fn is_idle(summary: &Summary) -> bool {
+    // Many short-lived threads, or more threads than CPUs, cannot all run at once.
+    let at_once = f64::from(summary.threads.min(summary.cpus).max(1));
+    let could_ns = summary.duration_ns as f64 * at_once;
+    (summary.target_cpu_time_ns as f64) < BUSY_SHARE_MIN * could_ns
+}
+
+fn hardly_ran(summary: &Summary) -> ProfileWarning {
+    ProfileWarning::new(
+        "hardly-ran",
+        format!(
+            "the target ran for {} of {}, and samples show only that time",
+            duration(summary.target_cpu_time_ns),
+            duration(summary.duration_ns)
+        ),
+        "",
+        format!("to see what it waited for: {}", in_mode(&summary.command_line, Mode::OffCpu)),
+    )
 }
 
 /// The command line with another mode, quoted for a shell.
@@ -443,19 +181,366 @@ fn in_mode(command_line: &[String], mode: Mode) -> String {
     words.join(" ")
 }
 
-fn why_none(summary: &Summary) -> NoSamples {
+fn of_blocks(
+    summary: &Summary,
+    off_cpu: &OffCpu,
+    nothing: Option<Nothing>,
+    found: &mut Vec<ProfileWarning>,
+) {
+    let switches = &off_cpu.switches;
+    let blocks = switches.reported + switches.still_blocked;
+    if blocks == 0 {
+        // If samples were taken too, running all the time is not a failure.
+        if summary.mode == Mode::OffCpu.name() {
+            found.push(nothing_blocked(off_cpu));
+        } else if switches.below_limit == 0 {
+            found.extend(nothing.map(|why| no_samples(&why.text)));
+        }
+    } else if off_cpu.idle_hidden > 0 && summary.outputs.is_empty() {
+        let cause = format!("{} slept the whole time", plural(off_cpu.idle_hidden, "thread"));
+        let effect = "--hide-idle hid it, so nothing was written";
+        let hidden = ProfileWarning::new("all-hidden", cause, effect, "record without it");
+        found.push(hidden.failure());
+    }
+    if let Some(reason) = &off_cpu.fell_back {
+        found.push(ProfileWarning::new(
+            "fell-back",
+            format!(
+                "the kernel refused tp_btf for the scheduler ({reason}), so a raw tracepoint was used"
+            ),
+            "threads that were not scheduled during the recording are missing, and the cost is higher",
+            "see `wingbeat doctor`",
+        ));
+    }
+    let lost = switches.lost_total();
+    if let Some((reason, _)) = switches.lost.iter().max_by_key(|(_, count)| **count)
+        && lost > 0
+    {
+        let of = switches.out + switches.born + switches.begun_before;
+        let (why, next_step) = match *reason {
+            "buffer_full" => ("because the buffer was full", MORE_ROOM_FOR_BLOCKS),
+            "thread_table_full" => (
+                "because there were more threads than the table of threads holds",
+                "record fewer processes",
+            ),
+            reason => (reason, "record for a shorter time"),
+        };
+        let cause =
+            format!("{lost} of {of} blocks ({}) were lost, most {why}", share::part(lost, of));
+        let effect = "times off the CPU are too small";
+        found.push(ProfileWarning::new("blocks-lost", cause, effect, next_step));
+    }
+    of_reuse(off_cpu, blocks, found);
+}
+
+const MORE_ROOM_FOR_BLOCKS: &str = "use a larger --buffer-size or a longer --min-block";
+
+/// Hardly any block was reported.
+fn nothing_blocked(off_cpu: &OffCpu) -> ProfileWarning {
+    const CODE: &str = "nothing-blocked";
+    let below_limit = off_cpu.switches.below_limit;
+    if below_limit == 0 {
+        let cause = "no thread of the target left the CPU, so nothing was written";
+        let next_step = "use --mode on-cpu to see where";
+        return ProfileWarning::new(CODE, cause, "it ran all the time", next_step).failure();
+    }
+    let (limit, sum) = (duration(off_cpu.min_block_ns), duration(off_cpu.switches.below_limit_ns));
+    ProfileWarning::new(
+        CODE,
+        format!("all {below_limit} blocks were shorter than {limit} ({sum} in total)"),
+        "the target ran nearly all the time",
+        "use --mode on-cpu to see where, or a shorter --min-block to see the blocks",
+    )
+}
+
+/// Lost and wrong stacks of blocks, and times that do not add up.
+fn of_reuse(off_cpu: &OffCpu, blocks: u64, found: &mut Vec<ProfileWarning>) {
+    let taken = &off_cpu.stacks_taken;
+    if taken.missing > 0 {
+        let part = share::part(taken.missing, blocks);
+        let cause = format!(
+            "{} of {blocks} blocks ({part}) lack a part of their stack, because the buffer was full",
+            taken.missing
+        );
+        found.push(ProfileWarning::new("stacks-lost", cause, "", MORE_ROOM_FOR_BLOCKS));
+    }
+    if taken.wrong as f64 > WRONG_SHARE_MAX * taken.checked as f64 {
+        let cause = format!(
+            "{} of reused stacks failed the spot check ({} of {})",
+            share::part(taken.wrong, taken.checked),
+            taken.wrong,
+            taken.checked
+        );
+        found.push(ProfileWarning::new("reused-wrong", cause, "outer callers may be wrong", ""));
+    }
+    if off_cpu.threads_off > 0 {
+        let cause = format!(
+            "the times of {} of {} differ from their elapsed time by more than 1 %",
+            off_cpu.threads_off,
+            plural(off_cpu.threads.len(), "thread")
+        );
+        let effect = "some of their blocks are missing or counted twice";
+        found.push(ProfileWarning::new("threads-off", cause, effect, ""));
+    }
+}
+
+/// Lost and failed samples, and files that could not be opened.
+fn of_ticks(summary: &Summary, found: &mut Vec<ProfileWarning>) {
+    const EFFECT: &str = "shares are of the remaining samples";
     let ticks = &summary.ticks;
-    let duration_s = summary.duration_ns as f64 / 1e9;
-    let cpu_s = summary.target_cpu_time_ns as f64 / 1e9;
-    if ticks.sampled > 0 {
-        NoSamples::OtherHalf
-    } else if ticks.lost + ticks.failed_total() > 0 {
-        NoSamples::NoneKept
-    } else if duration_s * (summary.frequency_hz as f64) < 5.0 {
-        let wanted = (50.0 / duration_s.max(1e-3)).ceil() as u64;
-        NoSamples::TooShort { duration_s, frequency_hz: wanted.clamp(99, 9_999) }
-    } else {
-        NoSamples::Slept { cpu_s, duration_s }
+    if ticks.lost > 0 {
+        let wanted = ticks.lost + ticks.sampled;
+        let part = share::part(ticks.lost, wanted);
+        let cause = format!(
+            "{} of {wanted} samples ({part}) were lost because the buffer was full",
+            ticks.lost
+        );
+        // Blocks, if recorded, are most of the data.
+        let next_step = match summary.off_cpu {
+            Some(_) => MORE_ROOM_FOR_BLOCKS,
+            None => "use a larger --buffer-size or a lower --frequency",
+        };
+        found.push(ProfileWarning::new("samples-lost", cause, EFFECT, next_step));
+    }
+    if let Some((error, _)) = ticks.failed.iter().max_by_key(|(_, count)| **count) {
+        let failed = ticks.failed_total();
+        let cause = format!("{failed} samples failed in the kernel, most with \"{error}\"");
+        found.push(ProfileWarning::new("samples-failed", cause, EFFECT, ""));
+    }
+    if summary.files_unopened > 0 {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(0);
+        found.push(ProfileWarning::new(
+            "files-not-opened",
+            format!(
+                "{} could not be opened, because wingbeat may have no more than {limit} open",
+                plural(summary.files_unopened, "file")
+            ),
+            "their functions have no names, and callers may be missing",
+            "raise the limit (`ulimit -Hn`), or record fewer processes",
+        ));
+    }
+}
+
+/// Stacks without all of their callers, and code without names.
+fn of_stacks(summary: &Summary, found: &mut Vec<ProfileWarning>) {
+    let stacks = &summary.stacks;
+    let taken = stacks.complete + stacks.truncated + stacks.broken;
+    let is_much = |part: u64| part as f64 >= BROKEN_SHARE_MIN * taken.max(1) as f64;
+    let in_memory = stacks.broken_in(BrokenPlace::Memory).iter().map(|(_, samples)| samples).sum();
+    let (names, has_frames_advice) = of_names(&summary.jit, is_much(in_memory));
+    if is_much(in_memory) && !has_frames_advice {
+        found.push(ProfileWarning::new(
+            "stacks-broken",
+            format!(
+                "{} of the stacks end too early, in code that was made while it ran and keeps no frame pointers",
+                share::part(in_memory, taken)
+            ),
+            "callers are missing there",
+            how_to_frame(summary.jit.unframed),
+        ));
+    }
+    let modules = stacks.broken_in(BrokenPlace::Build);
+    let broken = modules.iter().map(|(_, samples)| samples).sum();
+    if is_much(broken) {
+        found.push(too_early(broken, taken, &modules, &summary.unwind));
+    }
+    if stacks.truncated > 0 {
+        let part = share::part(stacks.truncated, taken);
+        found.push(ProfileWarning::new(
+            "stacks-truncated",
+            format!("{part} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut"),
+            "their outermost callers are missing",
+            "",
+        ));
+    }
+    found.extend(of_tables(summary, taken));
+    found.extend(names);
+}
+
+/// Stacks that end in files without unwind information and frame pointers.
+fn too_early(
+    broken: u64,
+    taken: u64,
+    modules: &[(String, u64)],
+    unwind: &UnwindCounts,
+) -> ProfileWarning {
+    let (why, next_step) = match unwind.mode == Unwind::FramePointer.name() {
+        true => ("missing frame pointers", "use --unwind auto"),
+        false => (
+            "missing unwind information and frame pointers",
+            "keep its .eh_frame section, or rebuild it with frame pointers: \
+             RUSTFLAGS=\"-C force-frame-pointers=yes\" for Rust, \
+             -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer for C and C++",
+        ),
+    };
+    let named = modules.iter().take(4);
+    let named = named.map(|(file, of)| format!("{file} ({})", share::part(*of, broken)));
+    let files = named.collect::<Vec<_>>().join(", ");
+    let part = share::part(broken, taken);
+    let cause = format!("{part} of the stacks end too early, because of {why} in {files}");
+    ProfileWarning::new("stacks-broken", cause, "callers are missing there", next_step)
+}
+
+/// Warns of tables that did not fit, if that affected the `taken` stacks.
+fn of_tables(summary: &Summary, taken: u64) -> Option<ProfileWarning> {
+    let UnwindCounts { tables, copied, .. } = &summary.unwind;
+    let cut = summary.stacks.broken_by_reason.get(BrokenReason::NoTable.name());
+    let cut = cut.copied().unwrap_or(0);
+    let tables = tables.as_ref()?;
+    let copied = (*copied).min(taken);
+    let is_much = copied > 0 && copied as f64 >= COPIED_SHARE_MIN * taken as f64;
+    if is_much && tables.refused + tables.evicted > 0 {
+        return Some(tables_tight(tables, share::part(copied, taken), cut));
+    }
+    let is_much = cut > 0 && cut as f64 >= BROKEN_SHARE_MIN * taken as f64;
+    is_much.then(|| {
+        ProfileWarning::new(
+            "stacks-copied-in-part",
+            format!(
+                "{} of the stacks met code whose unwind table was not built yet, and their copies did not \
+                 fit into the ring buffer",
+                share::part(cut, taken)
+            ),
+            "callers are missing there",
+            "use a larger --buffer-size, such as 64M, or record for longer: tables stay once they are built",
+        )
+    })
+}
+
+/// The tables did not fit into their memory, so a part of the stacks was copied, and some of these copies are cut.
+fn tables_tight(tables: &TableCounts, part: String, cut: u64) -> ProfileWarning {
+    let &TableCounts { limit_bytes, refused, evicted, .. } = tables;
+    let files = (refused > 0).then(|| format!("{} found no room", plural(refused, "file")));
+    let times = plural(evicted, "time");
+    let others = (evicted > 0).then(|| format!("tables made room for others {times}"));
+    let both: Vec<String> = files.into_iter().chain(others).collect();
+    let mib = limit_bytes >> 20;
+    let cause = format!("the unwind tables did not fit into {mib}M: {}", both.join(", and "));
+    let mut effect = format!("{part} of the stacks were copied instead, which costs time");
+    if cut > 0 {
+        effect += &format!(", and {cut} are cut where their copy ends");
+    }
+    let next_step = match limit_bytes < TABLES_BYTES_MAX {
+        true => "use a larger --unwind-memory",
+        false => "record fewer processes",
+    };
+    ProfileWarning::new("unwind-memory-full", cause, effect, next_step)
+}
+
+/// Maximum of `--unwind-memory`.
+const TABLES_BYTES_MAX: u64 = BLOCKS_MAX as u64 * BLOCK_BYTES as u64;
+
+/// Warns of rejected symbol files and of processes without one, or in an interpreter: one warning per runtime. Also
+/// returns whether a warning covers the stacks that break in such code.
+fn of_names(jit: &Jit, is_unframed: bool) -> (Vec<ProfileWarning>, bool) {
+    let mut found = Vec::new();
+    if let Some((Refused { pid, path, reason }, others)) = jit.refused.split_first() {
+        found.push(ProfileWarning::new(
+            "names-refused",
+            format!("{path} of PID {pid} was not used, because {reason}{}", more(others.len())),
+            "code of its JIT compiler has no names",
+            "make it a regular file that belongs to the user of the process",
+        ));
+    }
+    let is_refused = |pid: u32| jit.refused.iter().any(|file| file.pid == pid);
+    let mut by_runtime: BTreeMap<Option<Runtime>, (&Nameless, usize)> = BTreeMap::new();
+    for process in &jit.nameless {
+        let Nameless { pid, runtime, samples, nameless, .. } = process;
+        let is_much = *nameless as f64 > NAMELESS_SHARE_MAX * *samples as f64;
+        if is_much && *samples >= NAMELESS_SAMPLES_MIN && !is_refused(*pid) {
+            let first = by_runtime.entry(*runtime);
+            first.and_modify(|(_, others)| *others += 1).or_insert((process, 0));
+        }
+    }
+    // The same advice covers names and frame pointers, or both are in one warning.
+    let is_covered = |runtime| is_unframed && runtime == jit.unframed;
+    for (process, others) in by_runtime.values() {
+        found.push(nameless(process, *others, is_covered(process.runtime)));
+    }
+    let mut by_loop: BTreeMap<Runtime, (&Interpreted, usize)> = BTreeMap::new();
+    for process in &jit.interpreted {
+        let Interpreted { runtime, samples, interpreted, .. } = process;
+        let is_much = *interpreted as f64 > INTERPRETED_SHARE_MAX * *samples as f64;
+        // Its JIT-compiled code lacks names too, and has a warning already.
+        if is_much && *samples >= NAMELESS_SAMPLES_MIN && !by_runtime.contains_key(&Some(*runtime))
+        {
+            let first = by_loop.entry(*runtime);
+            first.and_modify(|(_, others)| *others += 1).or_insert((process, 0));
+        }
+    }
+    found.extend(by_loop.into_values().map(|(process, others)| interpreted(process, others)));
+    (found, by_runtime.into_keys().any(is_covered))
+}
+
+fn nameless(process: &Nameless, others: usize, is_unframed: bool) -> ProfileWarning {
+    let Nameless { pid, process, runtime, samples, nameless } = process;
+    let (part, more) = (share::part(*nameless, *samples), more(others));
+    let cause = format!(
+        "{part} of the samples of {process} (PID {pid}){more} contain code of a JIT compiler without names"
+    );
+    let effect = match is_unframed {
+        false => "all of it appears as one function, [anon]",
+        true => {
+            "all of it appears as one function, [anon], and stacks end there without their callers"
+        }
+    };
+    ProfileWarning::new("names-missing", cause, effect, how_to_name(*runtime))
+}
+
+fn interpreted(process: &Interpreted, others: usize) -> ProfileWarning {
+    let next_step = how_to_see(process);
+    let Interpreted { pid, process, runtime, function, samples, interpreted, .. } = process;
+    let (part, more, runtime) = (share::part(*interpreted, *samples), more(others), runtime.name());
+    let cause = format!(
+        "{part} of the samples of {process} (PID {pid}){more} are of functions that {runtime} interprets \
+         ({function})"
+    );
+    let effect = format!(
+        "the functions of the interpreter and those in C have names, those in {runtime} do not appear"
+    );
+    ProfileWarning::new("functions-interpreted", cause, effect, next_step)
+}
+
+/// Warns of debug information that was not used, or could not be fetched. Files that no server has are not failures.
+fn of_files(unusable: &[Unusable], account: Option<&Account>, found: &mut Vec<ProfileWarning>) {
+    for (index, Unusable { path, reason, is_replaced }) in
+        unusable.iter().take(UNUSABLE_MAX).enumerate()
+    {
+        let is_last = index + 1 == UNUSABLE_MAX;
+        let more = more(if is_last { unusable.len() - UNUSABLE_MAX } else { 0 });
+        let (cause, effect, next_step) = match is_replaced {
+            true => (
+                format!("{path} names nothing, because {reason}{more}"),
+                "what ran appears as addresses",
+                "record again, and install by renaming a new file, not by writing into the old one",
+            ),
+            false => (
+                format!("debug information of {path} was not used in full: {reason}{more}"),
+                "names are those of symbol tables there, and source lines and inlined functions may be missing",
+                "install the debug file of this build, or build the program again",
+            ),
+        };
+        found.push(ProfileWarning::new("debug-info-unusable", cause, effect, next_step));
+    }
+    let files = account.map_or(&[][..], |account| &account.files);
+    let mut failed = files.iter().filter_map(|asked| Some((&asked.path, asked.error.as_ref()?)));
+    if let Some((path, error)) = failed.next() {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let more = more(failed.count());
+        found.push(ProfileWarning::new(
+            "debug-info-missing",
+            format!("debug information of {file}{more} was not downloaded, because {error}"),
+            "functions that it does not export appear as addresses, and all lack source lines",
+            how_to_download(error),
+        ));
+    }
+}
+
+/// "and N more".
+fn more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        others => format!(" (and {others} more)"),
     }
 }
 
@@ -468,13 +553,13 @@ pub struct Document<'a> {
     schema_version: u32,
     #[serde(flatten)]
     summary: &'a Summary,
-    warnings: Vec<wingbeat_text::Warning>,
+    warnings: Vec<Warning>,
 }
 
 impl<'a> Document<'a> {
     /// Creates the document of a recording with `samples_kept` shown samples.
     pub fn of(summary: &'a Summary, samples_kept: u64) -> Self {
-        let warnings = warnings(summary, samples_kept).iter().map(ProfileWarning::text).collect();
+        let warnings = warnings(summary, samples_kept).into_iter().map(|it| it.text).collect();
         Self { schema_version: SCHEMA_VERSION, summary, warnings }
     }
 }
@@ -486,7 +571,7 @@ mod tests {
 
     use super::*;
     use crate::counts::{Switches, Ticks};
-    use crate::debuginfod::{Asked, BuildId, Outcome};
+    use crate::debuginfod::{Asked, BuildId, DownloadError, Outcome};
     use crate::summary::{BrokenIn, off_cpu::Reused};
 
     /// A CPU-time recording of one second on two CPUs with one busy thread.
@@ -570,7 +655,7 @@ mod tests {
         let found = warnings(&summary, samples);
         let texts: Vec<String> = found.iter().map(ProfileWarning::to_string).collect();
         assert_eq!(texts.join("\n"), expected);
-        assert_eq!(found.iter().any(ProfileWarning::is_failure), is_failure);
+        assert_eq!(found.iter().any(|it| it.is_failure), is_failure);
     }
 
     #[test]
@@ -684,7 +769,7 @@ mod tests {
         check(
             vec![asked("/lib/a.so", None), asked("/lib/b.so", late())],
             &[
-                "debug information of b.so was not downloaded, because the 30 s for downloads were over: \
+                "debug information of b.so was not downloaded, because the time limit for downloads, 30 s, was exceeded: \
            functions that it does not export appear as addresses, and all lack source lines; record \
            again with a larger DEBUGINFOD_MAXTIME, in seconds; what was downloaded is kept",
             ],
@@ -721,7 +806,7 @@ mod tests {
                 .collect();
             let texts: Vec<String> = warnings(&summary, 99)
                 .iter()
-                .filter(|warning| matches!(warning, ProfileWarning::NamesMissing { .. }))
+                .filter(|warning| warning.text.code == "names-missing")
                 .map(ProfileWarning::to_string)
                 .collect();
             assert_eq!(texts.len(), expected.len(), "{texts:?}");

@@ -7,7 +7,6 @@
 mod cache;
 mod http;
 mod settings;
-mod workers;
 
 use std::{
     fmt,
@@ -29,8 +28,7 @@ use thiserror::Error;
 use crate::{
     debuginfod::{
         cache::{Cache, Entry},
-        http::Watch,
-        workers::{Job, Workers},
+        http::{Job, Watch, Workers},
     },
     symbolize::debug_info::{DebugInfo, FOLDERS, place_of_build},
 };
@@ -289,7 +287,7 @@ fn link_shared(shared: &[Wanted], found: &DebugFiles) -> io::Result<TempDir> {
 pub enum DownloadError {
     #[error("{server} answered with status {status}")]
     Status { server: String, status: u16 },
-    #[error("{server} could not be asked: {reason}")]
+    #[error("cannot reach {server}: {reason}")]
     Connection { server: String, reason: String },
     #[error("the download from {server} broke off: {reason}")]
     Cut { server: String, reason: String },
@@ -297,11 +295,11 @@ pub enum DownloadError {
     Slow { server: String, stall_s: u64 },
     #[error("{server} has a file of more than {max_bytes} bytes")]
     TooLarge { server: String, max_bytes: u64 },
-    #[error("{server} sent something else than debug information of this build")]
+    #[error("{server} returned a file of another build")]
     Foreign { server: String },
     #[error("the file cannot be kept: {reason}")]
     Cache { reason: String },
-    #[error("the {limit_s} s for downloads were over")]
+    #[error("the time limit for downloads, {limit_s} s, was exceeded")]
     TimeIsUp { limit_s: u64 },
     #[error("the downloads were interrupted")]
     Interrupted,

@@ -38,10 +38,10 @@ const MEMORY: &str = "memory bytes";
 /// If one of these is the default sample type of a pprof profile, its collapsed stacks have it too. Otherwise they have
 /// samples.
 const COLLAPSED_TYPES: [(Value, &str); 4] = [
-    (Value::OffCpu, TIME),
-    (Value::Wall, TIME),
-    (Value::LiveSpace, MEMORY),
-    (Value::Grown, MEMORY),
+    (Value::OFF_CPU, TIME),
+    (Value::WALL, TIME),
+    (Value::LIVE_SPACE, MEMORY),
+    (Value::GROWN, MEMORY),
 ];
 
 /// How to compare profiles of different sizes.
@@ -196,15 +196,14 @@ fn read_pprof(name: &str, content: &[u8], root: Option<&str>) -> Result<Stacks, 
 /// The sample type that collapsed stacks of a profile would have, and its kind there.
 fn collapsed_type(stacks: &Stacks) -> (Option<String>, &'static str) {
     let shown = |(value, _): &&(Value, _)| {
-        value.name() == stacks.shown()
-            && stacks.types().any(|it| it == (value.name(), value.unit()))
+        value.name == stacks.shown() && stacks.types().any(|(name, unit)| value.is(name, unit))
     };
     if let Some((value, kind)) = COLLAPSED_TYPES.iter().find(shown) {
-        return (Some(value.name().to_owned()), kind);
+        return (Some(value.name.to_owned()), kind);
     }
     let mut names = stacks.types().map(|(name, _)| name);
     let first = names.next();
-    let samples = first.into_iter().chain(names).find(|name| *name == Value::Samples.name());
+    let samples = first.into_iter().chain(names).find(|name| *name == Value::SAMPLES.name);
     (samples.or(first).map(str::to_owned), SAMPLES)
 }
 

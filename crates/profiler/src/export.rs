@@ -12,29 +12,30 @@
 //! ```
 
 pub mod blocked;
-mod checked;
-mod count;
 mod dhat;
 mod firefox;
 mod flamegraph;
 mod folded;
-mod names;
-mod palette;
 pub(crate) mod places;
 pub(crate) mod pprof;
 pub mod top;
 
 pub use dhat::{HeapFacts, write_dhat};
 pub(crate) use flamegraph::title;
-pub(crate) use names::{printable, sanitized};
+pub(crate) use folded::{printable, sanitized};
 
-use std::fmt;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    hash::Hash,
+    io::{self, Write},
+    ops::Deref,
+    path::{Path, PathBuf},
+};
 
-use crate::model::{Mode, Profile};
-use checked::Checked;
-use names::Names;
+use rustc_hash::FxHashMap;
+
+use self::folded::Names;
+use crate::model::{Mode, Profile, Weight};
 
 /// An output file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -161,6 +162,85 @@ pub fn write_sums(profile: &Profile, writer: &mut dyn Write) -> Result<(), Expor
     pprof::write(Checked::new(profile)?, false, writer)
 }
 
+/// A profile with checked ids, which exporters may index with.
+#[derive(Debug, Clone, Copy)]
+struct Checked<'a>(&'a Profile);
+
+impl<'a> Checked<'a> {
+    /// Checks every id.
+    fn new(profile: &'a Profile) -> Result<Self, ExportError> {
+        let binaries = Table { name: "binaries", len: profile.binaries.len() };
+        let functions = Table { name: "functions", len: profile.functions.len() };
+        let frames = Table { name: "frames", len: profile.frames.len() };
+        let stacks = Table { name: "stacks", len: profile.stacks.len() };
+        let processes = Table { name: "processes", len: profile.processes.len() };
+        let threads = Table { name: "threads", len: profile.threads.len() };
+        let blocked = Table { name: "blocked stacks", len: profile.blocked.len() };
+
+        for frame in &profile.frames {
+            binaries.check(frame.binary)?;
+            functions.check(frame.lines.iter().map(|line| line.function))?;
+        }
+        for stack in &profile.stacks {
+            frames.check(stack.frames.iter().copied())?;
+        }
+        processes.check(profile.threads.iter().map(|thread| thread.process))?;
+        stacks.check(profile.samples.iter().map(|sample| sample.stack))?;
+        threads.check(profile.samples.iter().map(|sample| sample.thread))?;
+        stacks.check(profile.blocked.iter().map(|blocked| blocked.stack))?;
+        threads.check(profile.blocked.iter().map(|blocked| blocked.thread))?;
+        for sites in [profile.sites.as_slice(), profile.mapped_sites()] {
+            stacks.check(sites.iter().map(|site| site.stack))?;
+            threads.check(sites.iter().map(|site| site.thread))?;
+        }
+        stacks.check(profile.sums.iter().map(|sum| sum.stack))?;
+        threads.check(profile.sums.iter().map(|sum| sum.thread))?;
+        blocked.check(profile.intervals.iter().map(|interval| interval.blocked))?;
+        Ok(Self(profile))
+    }
+
+    /// The profile, with its own lifetime.
+    fn profile(self) -> &'a Profile {
+        self.0
+    }
+}
+
+impl Deref for Checked<'_> {
+    type Target = Profile;
+
+    fn deref(&self) -> &Profile {
+        self.0
+    }
+}
+
+struct Table {
+    name: &'static str,
+    len: usize,
+}
+
+impl Table {
+    fn check(&self, ids: impl IntoIterator<Item = u32>) -> Result<(), ExportError> {
+        match ids.into_iter().find(|&id| id as usize >= self.len) {
+            Some(id) => Err(ExportError::Inconsistent { table: self.name, id, len: self.len }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Sums the weights of equal keys. The result is in order of first appearance, so it is deterministic.
+fn add_up<K: Eq + Hash + Copy>(weights: impl IntoIterator<Item = (K, Weight)>) -> Vec<(K, Weight)> {
+    let mut sums: Vec<(K, Weight)> = Vec::new();
+    let mut positions: FxHashMap<K, usize> = FxHashMap::default();
+    for (key, weight) in weights {
+        let position = *positions.entry(key).or_insert_with(|| {
+            sums.push((key, Weight::default()));
+            sums.len() - 1
+        });
+        sums[position].1 += weight;
+    }
+    sums
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,5 +269,12 @@ mod tests {
             "the name \"out.txt\" has no known suffix; use .svg (flame graph), .folded (collapsed stacks), .pb.gz (pprof), .json (Firefox Profiler) or \
              .json.gz (Firefox Profiler)"
         );
+    }
+
+    #[test]
+    fn sums_keep_the_order_of_first_appearance() {
+        let of = |samples| Weight { samples, ..Weight::default() };
+        let weights = [(7, of(1)), (3, of(2)), (7, of(4)), (9, of(0)), (3, of(u64::MAX))];
+        assert_eq!(add_up(weights), [(7, of(5)), (3, of(u64::MAX)), (9, of(0))]);
     }
 }

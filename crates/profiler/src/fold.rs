@@ -310,21 +310,7 @@ mod tests {
             text_offset: 0,
         };
         let mut profile = Profile {
-            meta: Meta {
-                mode: Mode::OnCpu,
-                target,
-                start,
-                start_ns: 0,
-                duration_ns: 1,
-                frequency_hz: 1,
-                period: 1,
-                fault_bytes: 0,
-                system,
-            },
-            functions: Vec::new(),
             binaries: KINDS.map(binary).into(),
-            frames: Vec::new(),
-            stacks: Vec::new(),
             processes: vec![Process {
                 pid: 1,
                 parent: None,
@@ -340,12 +326,17 @@ mod tests {
                 end_ns: None,
                 on_cpu_ns: None,
             }],
-            samples: Vec::new(),
-            blocked: Vec::new(),
-            intervals: Vec::new(),
-            sites: Vec::new(),
-            mapped: None,
-            sums: Vec::new(),
+            ..Profile::new(Meta {
+                mode: Mode::OnCpu,
+                target,
+                start,
+                start_ns: 0,
+                duration_ns: 1,
+                frequency_hz: 1,
+                period: 1,
+                fault_bytes: 0,
+                system,
+            })
         };
         for names in stacks {
             let frames = frames(&mut profile, names);

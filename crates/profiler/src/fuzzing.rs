@@ -1,5 +1,4 @@
-//! Entry points for the fuzz targets (`fuzz/` at the root), which are a separate workspace and see only public
-//! items. Behind the feature `fuzzing`, and not part of the API.
+//! Entry points for fuzzing (`fuzz/` at the root), which sees only public items. Not part of the API.
 //!
 //! Each function accepts any bytes, and panics if the results are inconsistent.
 

@@ -12,7 +12,6 @@
 //! * *Exporters* convert the finished [`model::Profile`] to bytes, independently of the rest.
 
 pub mod advice;
-pub mod cost;
 pub mod counts;
 pub mod debuginfod;
 pub mod diff;
@@ -22,7 +21,6 @@ pub mod fold;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod heap;
-mod interner;
 mod jitdump;
 pub mod merge;
 pub mod model;

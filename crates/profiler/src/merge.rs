@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use prost::Message as _;
 use rustc_hash::FxHashMap;
 use wingbeat_pprof::{
+    Interner,
     pprof::{BYTES_MAX, Dangling, Tables, UnpackError, unpacked},
     proto,
 };
 
 use crate::{
     export::pprof::Value,
-    interner::Interner,
     model::{
         Binary, BinaryKind, Completeness, Frame, FrameId, Function, Line, Meta, Mode, Process,
         Profile, Stack, StackId, State, Sum, Thread, ThreadId, Weight,
@@ -159,13 +159,9 @@ impl Merge {
             stacks: self.stacks.entries,
             threads: (0..).zip(&processes).map(thread).collect(),
             processes,
-            samples: Vec::new(),
-            blocked: Vec::new(),
-            intervals: Vec::new(),
-            sites: Vec::new(),
             mapped: self.has_space.then(Vec::new),
             sums: spread(&sums, &self.windows, meta.start),
-            meta,
+            ..Profile::new(meta)
         }
     }
 
@@ -246,13 +242,14 @@ fn positions(tables: &Tables<'_>, mode: Mode) -> Result<(Vec<(usize, Value)>, bo
     let mut positions = Vec::new();
     for value in Value::of(mode, true) {
         for (position, it) in tables.message.sample_type.iter().enumerate() {
-            if tables.string(it.r#type)? == value.name() && tables.string(it.unit)? == value.unit()
-            {
+            if value.is(tables.string(it.r#type)?, tables.string(it.unit)?) {
                 positions.push((position, *value));
             }
         }
     }
-    let has = |values: &[Value]| values.iter().all(|it| positions.iter().any(|(_, at)| at == it));
+    let has = |values: &[Value]| {
+        values.iter().all(|it| positions.iter().any(|(_, at)| at.name == it.name))
+    };
     let has_space = mode == Mode::Pages && has(Value::of(mode, true));
     match positions.len() == Value::of(mode, has_space).len() && has(Value::of(mode, has_space)) {
         true => Ok((positions, has_space)),

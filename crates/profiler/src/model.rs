@@ -42,6 +42,25 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// A profile with empty tables.
+    pub fn new(meta: Meta) -> Self {
+        Self {
+            meta,
+            functions: Vec::new(),
+            binaries: Vec::new(),
+            frames: Vec::new(),
+            stacks: Vec::new(),
+            processes: Vec::new(),
+            threads: Vec::new(),
+            samples: Vec::new(),
+            blocked: Vec::new(),
+            intervals: Vec::new(),
+            sites: Vec::new(),
+            mapped: None,
+            sums: Vec::new(),
+        }
+    }
+
     /// Copy with each thread as a process, `process/thread-TID`, which is the first frame in exporters that
     /// separate processes.
     pub fn by_thread(&self) -> Self {

@@ -85,7 +85,7 @@ pub(crate) fn name(
         samples((recorder, taken), meta.start_ns, &raw, &mut locations, &mut stacks, &mut jits)
     };
     let (samples, faults) = (of(&recorder.samples), of(&recorder.faults));
-    let (names, Untold { refused, unusable }) =
+    let (names, Unused { refused, unusable }) =
         lookup::names(&locations, recorder, asked, &mut jits, &mut stacks.tables, progress);
     stacks.frames = names
         .into_iter()
@@ -155,7 +155,7 @@ fn touched(period: u64, samples: &[Sample]) -> Vec<Site> {
     let mut known: FxHashMap<(ThreadId, StackId), usize> = FxHashMap::default();
     for sample in samples {
         let at = *known.entry((sample.thread, sample.stack)).or_insert_with(|| {
-            sites.push(Site::empty(sample.thread, sample.stack));
+            sites.push(Site { thread: sample.thread, stack: sample.stack, ..Site::default() });
             sites.len() - 1
         });
         sites[at].total += amount;
@@ -200,12 +200,12 @@ fn samples(
 
 /// Files that could have provided more names.
 #[derive(Debug, Default)]
-struct Untold {
+struct Unused {
     pub refused: Vec<Refused>,
     pub unusable: Vec<Unusable>,
 }
 
-impl Untold {
+impl Unused {
     /// Records why a file was not used, once per file.
     fn add(&mut self, path: &str, why: String, is_replaced: bool) {
         match self.unusable.iter_mut().find(|known| known.path == path) {

@@ -107,7 +107,7 @@ impl fmt::Display for Distrust {
 
 /// Why a symbol file is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Untold {
+pub(crate) enum Unread {
     /// Missing or unreadable.
     Missing,
     Refused(Distrust),
@@ -120,30 +120,30 @@ pub(crate) fn read_trusted(
     name: &str,
     user: Option<u32>,
     bytes_max: u64,
-) -> Result<Vec<u8>, Untold> {
+) -> Result<Vec<u8>, Unread> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(folder, name, flags, Mode::empty()).map_err(|error| match error {
-        Errno::LOOP => Untold::Refused(Distrust::Link),
-        _ => Untold::Missing,
+        Errno::LOOP => Unread::Refused(Distrust::Link),
+        _ => Unread::Missing,
     })?;
     let file = File::from(file);
     trust(&file, user)?;
     let mut bytes = Vec::new();
-    file.take(bytes_max).read_to_end(&mut bytes).map_err(|_| Untold::Missing)?;
+    file.take(bytes_max).read_to_end(&mut bytes).map_err(|_| Unread::Missing)?;
     Ok(bytes)
 }
 
 /// Checks whether an open file is trusted for a process of this user.
-pub(crate) fn trust(file: &File, user: Option<u32>) -> Result<(), Untold> {
-    let data = file.metadata().map_err(|_| Untold::Missing)?;
+pub(crate) fn trust(file: &File, user: Option<u32>) -> Result<(), Unread> {
+    let data = file.metadata().map_err(|_| Unread::Missing)?;
     let owner = data.uid();
     if !data.is_file() {
-        Err(Untold::Refused(Distrust::NotRegular))
+        Err(Unread::Refused(Distrust::NotRegular))
     } else if owner == 0 || Some(owner) == user {
         Ok(())
     } else {
-        Err(Untold::Refused(Distrust::Owner { owner, user }))
+        Err(Unread::Refused(Distrust::Owner { owner, user }))
     }
 }
 
@@ -168,17 +168,17 @@ mod tests {
         std::os::unix::fs::symlink("map", folder.path().join("link")).expect("link");
         std::fs::create_dir(folder.path().join("folder")).expect("folder");
         let open = File::open(folder.path()).expect("open");
-        let check = |name, user, expected: Result<&[u8], Untold>| {
+        let check = |name, user, expected: Result<&[u8], Unread>| {
             let found = read_trusted(&open, name, user, 3);
             assert_eq!(found.as_deref(), expected.as_ref().copied(), "{name}");
         };
         check("map", Some(me), Ok(b"1 2"));
-        check("link", Some(me), Err(Untold::Refused(Distrust::Link)));
-        check("folder", Some(me), Err(Untold::Refused(Distrust::NotRegular)));
-        check("absent", Some(me), Err(Untold::Missing));
+        check("link", Some(me), Err(Unread::Refused(Distrust::Link)));
+        check("folder", Some(me), Err(Unread::Refused(Distrust::NotRegular)));
+        check("absent", Some(me), Err(Unread::Missing));
         if me == 0 {
             let path = folder.path().join("map");
-            let refused = |user| Err(Untold::Refused(Distrust::Owner { owner: 7, user }));
+            let refused = |user| Err(Unread::Refused(Distrust::Owner { owner: 7, user }));
             check("map", Some(7), Ok(b"1 2"));
             check("map", None, Ok(b"1 2"));
             std::os::unix::fs::chown(path, Some(7), None).expect("chown");

@@ -122,8 +122,8 @@ pub enum DecodeError {
     #[error("unknown state of a thread: {0}")]
     State(u8),
     /// The length does not match the header's number of words.
-    #[error("record holds {found} words, and its header says {told}")]
-    Words { found: usize, told: usize },
+    #[error("record holds {found} words, and its header says {announced}")]
+    Words { found: usize, announced: usize },
 }
 
 /// Decodes one record.
@@ -209,9 +209,9 @@ fn words<const LISTS: usize>(
     lens: [u16; LISTS],
 ) -> Result<[Words<'_>; LISTS], DecodeError> {
     let (mut words, left_over) = rest.as_chunks();
-    let told = lens.iter().map(|&len| usize::from(len)).sum();
-    if words.len() != told || !left_over.is_empty() {
-        return Err(DecodeError::Words { found: words.len(), told });
+    let announced = lens.iter().map(|&len| usize::from(len)).sum();
+    if words.len() != announced || !left_over.is_empty() {
+        return Err(DecodeError::Words { found: words.len(), announced });
     }
     Ok(lens.map(|len| {
         let (list, others) = words.split_at(usize::from(len));
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(piece.header, header);
         assert_eq!(piece.words.iter().collect::<Vec<_>>(), [1, 2]);
         let short = decode(&bytes[..bytes.len() - 8]);
-        assert_eq!(short, Err(DecodeError::Words { found: 1, told: 2 }));
+        assert_eq!(short, Err(DecodeError::Words { found: 1, announced: 2 }));
     }
 
     #[test]
@@ -287,9 +287,9 @@ mod tests {
         check(|bytes| bytes[0] = 14, DecodeError::Kind(14));
         check(|bytes| bytes[1] = 77, DecodeError::Stop(77));
         check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 56 });
-        check(|bytes| bytes.truncate(72), DecodeError::Words { found: 2, told: 3 });
-        check(|bytes| bytes.push(0), DecodeError::Words { found: 3, told: 3 });
-        check(|bytes| bytes[4] = 200, DecodeError::Words { found: 3, told: 201 });
+        check(|bytes| bytes.truncate(72), DecodeError::Words { found: 2, announced: 3 });
+        check(|bytes| bytes.push(0), DecodeError::Words { found: 3, announced: 3 });
+        check(|bytes| bytes[4] = 200, DecodeError::Words { found: 3, announced: 201 });
     }
 
     proptest! {

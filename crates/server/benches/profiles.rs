@@ -10,8 +10,8 @@ use axum::{
 use criterion::{Criterion, criterion_group, criterion_main};
 use tower::ServiceExt as _;
 use wingbeat_pprof::{
+    pprof::pack,
     proto::{Function, Line, Location, Profile, Sample, ValueType},
-    write::pack,
 };
 use wingbeat_server::{
     App,

@@ -10,13 +10,12 @@ use std::{io, os::fd::BorrowedFd, path::PathBuf, process::ExitCode};
 use clap::{Args as _, Command, error::ErrorKind};
 use wingbeat_profiler::{
     advice::Document,
-    cost::OwnCost,
     debuginfod::{DebugFiles, Debuginfod, Settings},
     export::{self, Format},
     fold::fold_runtime,
     model::{BinaryKind, Profile},
     session::{self, Finished, Options},
-    summary::{NameSources, Summary},
+    summary::{NameSources, OwnCost, Summary},
     symbolize::{Symbolized, symbolize, wanted},
     targets::Targets,
 };

@@ -10,7 +10,7 @@ use wingbeat_agent::{
 };
 use wingbeat_pprof::{
     proto::{Profile, Sample, ValueType},
-    write::{Strings, pack},
+    pprof::{Strings, pack},
 };
 
 use crate::backend::{Backend, Reaction, Received, at, labels, numbered};

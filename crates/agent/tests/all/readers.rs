@@ -5,8 +5,8 @@ use std::{path::Path, process::Command, sync::Arc, time::Duration};
 use serde_json::json;
 use wingbeat_agent::{Kind, Series, Target, Window, encode};
 use wingbeat_pprof::{
+    pprof::pack,
     proto::{Function, Line, Location, Profile, Sample, ValueType},
-    write::pack,
 };
 use xtask::fetched;
 

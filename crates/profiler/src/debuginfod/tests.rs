@@ -191,7 +191,7 @@ fn what_is_not_the_file_is_not_kept() {
     };
     let whole = elf(&FIRST);
     check(Reply::Status(500), "SERVER answered with status 500");
-    let foreign = "SERVER sent something else than debug information of this build";
+    let foreign = "SERVER returned a file of another build";
     check(Reply::Body(b"<html>it works</html>".to_vec()), foreign);
     check(Reply::Body(elf(&SECOND)), foreign);
     check(Reply::Body(Vec::new()), foreign);
@@ -204,7 +204,7 @@ fn what_is_not_the_file_is_not_kept() {
     check(Reply::Body(vec![0; 1001]), too_large);
     check(Reply::CutUnannounced(vec![0; 1001], 1001), too_large);
     let loops = Reply::Redirect("/buildid/again/debuginfo".to_owned());
-    check(loops, "SERVER could not be asked: it redirects too often");
+    check(loops, "cannot reach SERVER: it redirects too often");
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_server_that_is_down_is_left_alone() {
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     drop(listener);
     let found = Place::new().fetch(&[&url], &[&FIRST]);
-    assert_eq!(error(&found), format!("{url} could not be asked: it refused the connection"));
+    assert_eq!(error(&found), format!("cannot reach {url}: it refused the connection"));
 }
 
 #[test]
@@ -294,8 +294,8 @@ fn slow_servers_do_not_hold_up_the_output() {
     };
     let silence = || Reply::Silence(Duration::from_secs(60));
     let trickle = || Reply::Trickle(Duration::from_millis(20));
-    check("DEBUGINFOD_MAXTIME", silence(), "the 1 s for downloads were over");
-    check("DEBUGINFOD_MAXTIME", trickle(), "the 1 s for downloads were over");
+    check("DEBUGINFOD_MAXTIME", silence(), "the time limit for downloads, 1 s, was exceeded");
+    check("DEBUGINFOD_MAXTIME", trickle(), "the time limit for downloads, 1 s, was exceeded");
     check("DEBUGINFOD_TIMEOUT", silence(), "SERVER sent less than 100 KB in 1 s");
     check("DEBUGINFOD_TIMEOUT", trickle(), "SERVER sent less than 100 KB in 1 s");
 }

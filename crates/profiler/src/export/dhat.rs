@@ -5,7 +5,7 @@ use std::{collections::HashMap, io::Write};
 
 use serde::Serialize;
 
-use super::{ExportError, checked::Checked};
+use super::{Checked, ExportError};
 use crate::model::{Frame, FrameId, Profile, Site};
 
 /// File contents other than the program points.

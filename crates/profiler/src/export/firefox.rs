@@ -1,8 +1,7 @@
 //! The Firefox Profiler's processed profile: a timeline per thread of samples and blocks.
 //!
-//! [`mod@format`] has the document as written, one table per file field. The rest fills it thread by thread.
+//! [`tables`] has the document as written, which is filled thread by thread.
 
-mod format;
 mod tables;
 
 use std::{
@@ -16,15 +15,14 @@ use serde_json::{Value, json};
 
 use crate::{
     export::{
-        ExportError,
-        checked::Checked,
-        firefox::{
-            format::{Amount, Cause, Document, Marker, Markers, Samples, Strings, Thread},
-            tables::{Libraries, Tables},
+        Checked, ExportError,
+        firefox::tables::{
+            Amount, CODE, Cause, Document, Libraries, Marker, Markers, NativeSymbols, Samples,
+            Strings, Tables, Thread, category_of_state,
         },
         places,
     },
-    model::{BinaryKind, Frame, Interval, Mode, Profile, Sample, State, Sum},
+    model::{Interval, Mode, Profile, Sample, State, Sum},
 };
 
 pub(super) fn write(
@@ -155,17 +153,6 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// Categories by kind of code: the colours of the activity graph. The states follow.
-const CODE: [(&str, &str); 5] = [
-    ("Other", "grey"),
-    ("User", "yellow"),
-    ("Kernel", "blue"),
-    ("BPF", "green"),
-    ("JIT", "purple"),
-];
-/// Index of the default category.
-const OTHER: usize = 0;
-
 fn categories(profile: &Profile) -> Vec<Value> {
     let states = State::ALL.map(|state| (state.title(), marker_color(state)));
     let states = states.into_iter().filter(|_| profile.meta.mode.blocks());
@@ -173,28 +160,6 @@ fn categories(profile: &Profile) -> Vec<Value> {
         .chain(states)
         .map(|(name, color)| json!({ "name": name, "color": color, "subcategories": ["Other"] }))
         .collect()
-}
-
-fn category_of_state(wanted: impl Fn(State) -> bool) -> usize {
-    State::ALL.into_iter().position(wanted).map_or(OTHER, |position| CODE.len() + position)
-}
-
-fn category(profile: &Profile, frame: &Frame) -> usize {
-    let Some(binary) = frame.binary else { return OTHER };
-    match profile.binaries[binary as usize].kind {
-        BinaryKind::User | BinaryKind::Vdso => 1,
-        BinaryKind::Kernel => 2,
-        BinaryKind::Bpf => 3,
-        BinaryKind::Anonymous => 4,
-        // `[woken by …]` has no state.
-        BinaryKind::State => match frame.lines.first() {
-            Some(line) if profile.meta.mode.blocks() => {
-                let name = &profile.functions[line.function as usize].name;
-                category_of_state(|state| state.frame() == name)
-            }
-            _ => OTHER,
-        },
-    }
 }
 
 fn thread<'a>(
@@ -243,7 +208,7 @@ fn thread<'a>(
         frame_table: tables.frames,
         func_table: tables.functions,
         resource_table: tables.resources,
-        native_symbols: format::NativeSymbols::default(),
+        native_symbols: NativeSymbols::default(),
         string_array: tables.strings,
     }
 }

@@ -7,12 +7,10 @@ use std::io::Write;
 use std::time::UNIX_EPOCH;
 
 use rustc_hash::FxHashMap;
+use wingbeat_pprof::pprof::{Strings, pack};
 use wingbeat_pprof::proto;
-use wingbeat_pprof::write::{Strings, pack};
 
-use super::ExportError;
-use super::checked::Checked;
-use super::count::add_up;
+use super::{Checked, ExportError, add_up};
 use crate::model::{
     BinaryId, BinaryKind, Frame, FrameId, FunctionId, Mode, Profile, StackId, State, ThreadId,
     Weight,
@@ -22,126 +20,87 @@ use crate::model::{
 pub(crate) const PROCESS_LABEL: &str = "process";
 
 /// A value type of the samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Value {
-    Samples,
-    Cpu,
-    /// Number of times that a thread left the CPU.
-    Blocks,
-    OffCpu,
-    /// Time on and off the CPU.
-    Wall,
-    /// Allocated blocks and bytes.
-    AllocatedObjects,
-    AllocatedSpace,
-    /// Blocks and bytes not freed.
-    LiveObjects,
-    LiveSpace,
-    /// Page faults, and the memory that they made resident.
-    Faults,
-    Grown,
-    /// Calls that requested address space, their bytes, and the bytes not released.
-    Mappings,
-    MappedSpace,
-    KeptSpace,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Value {
+    /// `wingbeat diff` reads it back.
+    pub(crate) name: &'static str,
+    /// `wingbeat diff` reads it back.
+    pub(crate) unit: &'static str,
+    /// Its part of a weight; `None` for the sum of others.
+    of: Option<fn(&mut Weight) -> &mut u64>,
 }
 
+const COUNT: &str = "count";
+const BYTES: &str = "bytes";
+const NANOSECONDS: &str = "nanoseconds";
+
 impl Value {
+    pub(crate) const SAMPLES: Self = Self::new("samples", COUNT, |it| &mut it.samples);
+    const CPU: Self = Self::new("cpu", NANOSECONDS, |it| &mut it.on_cpu_ns);
+    /// Number of times that a thread left the CPU.
+    const BLOCKS: Self = Self::new("blocks", COUNT, |it| &mut it.blocks);
+    pub(crate) const OFF_CPU: Self = Self::new("off_cpu", NANOSECONDS, |it| &mut it.off_cpu_ns);
+    /// Time on and off the CPU.
+    pub(crate) const WALL: Self = Self { name: "wall", unit: NANOSECONDS, of: None };
+    /// Allocated blocks and bytes.
+    const ALLOCATED_OBJECTS: Self = Self::new("alloc_objects", COUNT, |it| &mut it.allocated.0);
+    const ALLOCATED_SPACE: Self = Self::new("alloc_space", BYTES, |it| &mut it.allocated.1);
+    /// Blocks and bytes not freed.
+    const LIVE_OBJECTS: Self = Self::new("inuse_objects", COUNT, |it| &mut it.live.0);
+    pub(crate) const LIVE_SPACE: Self = Self::new("inuse_space", BYTES, |it| &mut it.live.1);
+    /// Page faults, and the memory that they made resident.
+    const FAULTS: Self = Self::new("page_faults", COUNT, |it| &mut it.live.0);
+    pub(crate) const GROWN: Self = Self::new("touched_space", BYTES, |it| &mut it.live.1);
+    /// Calls that requested address space, their bytes, and the bytes not released.
+    const MAPPINGS: Self = Self::new("mappings", COUNT, |it| &mut it.mapped.0);
+    const MAPPED_SPACE: Self = Self::new("mapped_space", BYTES, |it| &mut it.mapped.1);
+    const KEPT_SPACE: Self = Self::new("kept_space", BYTES, |it| &mut it.kept_bytes);
+
+    const fn new(name: &'static str, unit: &'static str, of: fn(&mut Weight) -> &mut u64) -> Self {
+        Self { name, unit, of: Some(of) }
+    }
+
     /// The values of a mode. `has_space` says whether the page mode recorded address space. The last value is the
     /// default of tools.
     pub(crate) fn of(mode: Mode, has_space: bool) -> &'static [Self] {
         match mode {
-            Mode::OnCpu => &[Self::Samples, Self::Cpu],
-            Mode::OffCpu => &[Self::Blocks, Self::OffCpu],
-            Mode::Wall => &[Self::Samples, Self::Cpu, Self::Blocks, Self::OffCpu, Self::Wall],
-            Mode::Pages if !has_space => &[Self::Faults, Self::Grown],
+            Mode::OnCpu => &[Self::SAMPLES, Self::CPU],
+            Mode::OffCpu => &[Self::BLOCKS, Self::OFF_CPU],
+            Mode::Wall => &[Self::SAMPLES, Self::CPU, Self::BLOCKS, Self::OFF_CPU, Self::WALL],
+            Mode::Pages if !has_space => &[Self::FAULTS, Self::GROWN],
             Mode::Pages => {
-                &[Self::Mappings, Self::MappedSpace, Self::KeptSpace, Self::Faults, Self::Grown]
+                &[Self::MAPPINGS, Self::MAPPED_SPACE, Self::KEPT_SPACE, Self::FAULTS, Self::GROWN]
             }
             // As in Go (runtime/pprof/protomem.go).
-            Mode::Heap => {
-                &[Self::AllocatedObjects, Self::AllocatedSpace, Self::LiveObjects, Self::LiveSpace]
-            }
+            Mode::Heap => &[
+                Self::ALLOCATED_OBJECTS,
+                Self::ALLOCATED_SPACE,
+                Self::LIVE_OBJECTS,
+                Self::LIVE_SPACE,
+            ],
         }
     }
 
-    /// Name; `wingbeat diff` reads it back.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Samples => "samples",
-            Self::Cpu => "cpu",
-            Self::Blocks => "blocks",
-            Self::OffCpu => "off_cpu",
-            Self::Wall => "wall",
-            Self::AllocatedObjects => "alloc_objects",
-            Self::AllocatedSpace => "alloc_space",
-            Self::LiveObjects => "inuse_objects",
-            Self::LiveSpace => "inuse_space",
-            Self::Faults => "page_faults",
-            Self::Grown => "touched_space",
-            Self::Mappings => "mappings",
-            Self::MappedSpace => "mapped_space",
-            Self::KeptSpace => "kept_space",
-        }
-    }
-
-    /// Unit; `wingbeat diff` reads it back.
-    pub(crate) fn unit(self) -> &'static str {
-        match self {
-            Self::Samples
-            | Self::Blocks
-            | Self::AllocatedObjects
-            | Self::LiveObjects
-            | Self::Faults
-            | Self::Mappings => "count",
-            Self::AllocatedSpace
-            | Self::LiveSpace
-            | Self::Grown
-            | Self::MappedSpace
-            | Self::KeptSpace => "bytes",
-            Self::Cpu | Self::OffCpu | Self::Wall => NANOSECONDS,
-        }
+    /// Whether a sample type is this one.
+    pub(crate) fn is(self, name: &str, unit: &str) -> bool {
+        (self.name, self.unit) == (name, unit)
     }
 
     /// Stores a value that was read in a weight.
     pub(crate) fn put(self, weight: &mut Weight, value: u64) {
-        *match self {
-            Self::Samples => &mut weight.samples,
-            Self::Cpu => &mut weight.on_cpu_ns,
-            Self::Blocks => &mut weight.blocks,
-            Self::OffCpu => &mut weight.off_cpu_ns,
-            // The sum of other values.
-            Self::Wall => return,
-            Self::AllocatedObjects => &mut weight.allocated.0,
-            Self::AllocatedSpace => &mut weight.allocated.1,
-            Self::LiveObjects | Self::Faults => &mut weight.live.0,
-            Self::LiveSpace | Self::Grown => &mut weight.live.1,
-            Self::Mappings => &mut weight.mapped.0,
-            Self::MappedSpace => &mut weight.mapped.1,
-            Self::KeptSpace => &mut weight.kept_bytes,
-        } = value;
+        if let Some(of) = self.of {
+            *of(weight) = value;
+        }
     }
 
-    fn in_weight(self, weight: Weight) -> i64 {
-        clamped(u128::from(match self {
-            Self::Samples => weight.samples,
-            Self::Cpu => weight.on_cpu_ns,
-            Self::Blocks => weight.blocks,
-            Self::OffCpu => weight.off_cpu_ns,
-            Self::Wall => weight.on_cpu_ns.saturating_add(weight.off_cpu_ns),
-            Self::AllocatedObjects => weight.allocated.0,
-            Self::AllocatedSpace => weight.allocated.1,
-            Self::LiveObjects | Self::Faults => weight.live.0,
-            Self::LiveSpace | Self::Grown => weight.live.1,
-            Self::Mappings => weight.mapped.0,
-            Self::MappedSpace => weight.mapped.1,
-            Self::KeptSpace => weight.kept_bytes,
-        }))
+    fn in_weight(self, mut weight: Weight) -> i64 {
+        let value = match self.of {
+            Some(of) => *of(&mut weight),
+            None => weight.on_cpu_ns.saturating_add(weight.off_cpu_ns),
+        };
+        clamped(value.into())
     }
 }
-
-/// The unit of times.
-const NANOSECONDS: &str = "nanoseconds";
 
 /// Identity of a sample in the file. The state follows from the stack, and is separate only for the label.
 type Key = (StackId, ThreadId, Option<State>);
@@ -215,14 +174,14 @@ impl<'a> Builder<'a> {
         let types = values.iter().map(|&value| self.value_type(value)).collect();
         self.message.sample_type = types;
         self.message.default_sample_type =
-            values.last().map_or(0, |last| self.strings.number(last.name()));
+            values.last().map_or(0, |last| self.strings.number(last.name));
         let (period_of, period) = match meta.mode {
-            Mode::OnCpu | Mode::Wall => (Value::Cpu, clamped(meta.period.into())),
+            Mode::OnCpu | Mode::Wall => (Value::CPU, clamped(meta.period.into())),
             // Every block is recorded, to the nanosecond.
-            Mode::OffCpu => (Value::OffCpu, 1),
+            Mode::OffCpu => (Value::OFF_CPU, 1),
             // Bytes between samples; 1 for exact recordings.
-            Mode::Heap => (Value::LiveSpace, clamped(meta.period.max(1).into())),
-            Mode::Pages => (Value::Grown, clamped(meta.period.into())),
+            Mode::Heap => (Value::LIVE_SPACE, clamped(meta.period.max(1).into())),
+            Mode::Pages => (Value::GROWN, clamped(meta.period.into())),
         };
         self.message.period_type = Some(self.value_type(period_of));
         self.message.period = period;
@@ -238,8 +197,8 @@ impl<'a> Builder<'a> {
 
     fn value_type(&mut self, value: Value) -> proto::ValueType {
         proto::ValueType {
-            r#type: self.strings.number(value.name()),
-            unit: self.strings.number(value.unit()),
+            r#type: self.strings.number(value.name),
+            unit: self.strings.number(value.unit),
         }
     }
 

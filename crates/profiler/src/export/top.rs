@@ -1,6 +1,6 @@
 //! The functions with most samples or time: the table shown after a run.
 
-use super::count::{add_up, total};
+use super::add_up;
 use crate::model::{FunctionId, Profile};
 
 /// The functions with most samples, or most nanoseconds if off-CPU time was measured. In the latter case the
@@ -59,7 +59,7 @@ impl Top {
                 }
             }
         }
-        let total = total(profile).value(profile.meta.mode);
+        let total = profile.total_weight().value(profile.meta.mode);
         let rows = |key: fn(&Counts) -> u64| rows(profile, total, &counts, rows_max, key);
         Self { total, by_self: rows(|counts| counts.own), by_total: rows(|counts| counts.total) }
     }

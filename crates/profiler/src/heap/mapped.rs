@@ -41,7 +41,7 @@ struct Space {
 }
 
 /// The mapped memory of all targets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct MappedMemory {
     pub sums: Sums,
     by_process: FxHashMap<u32, Space>,
@@ -54,13 +54,7 @@ pub(crate) struct MappedMemory {
 
 impl MappedMemory {
     pub(crate) fn new(page_bytes: u64) -> Self {
-        Self {
-            sums: Sums::default(),
-            by_process: FxHashMap::default(),
-            page_bytes,
-            unmapped: (0, 0),
-            without_stack: 0,
-        }
+        Self { page_bytes, ..Self::default() }
     }
 
     /// Sets the end of a process's heap.

@@ -265,7 +265,7 @@ fn wrappers(calls: &[(Calls<'_>, &Site)]) -> HashSet<FunctionId> {
 }
 
 /// Sum over all stacks that are the same from the allocator to the requester and its caller.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequesterSum {
     pub requester: Requester,
     /// Functions between the allocator and the requester.
@@ -328,14 +328,7 @@ pub fn by_requester(profile: &Profile, sites: &[Site]) -> Vec<RequesterSum> {
             }
         };
         let at = *known.entry((requester.clone(), between.clone())).or_insert_with(|| {
-            let none = Amount::default();
-            sums.push(RequesterSum {
-                requester,
-                between,
-                total: none,
-                at_peak: none,
-                at_end: none,
-            });
+            sums.push(RequesterSum { requester, between, ..RequesterSum::default() });
             sums.len() - 1
         });
         sums[at].total += site.total;

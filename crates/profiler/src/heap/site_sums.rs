@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Identifies an allocation site: a stack of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SiteKey {
     /// The first thread of the process.
     pub process: ThreadId,
@@ -19,7 +19,7 @@ pub(crate) struct SiteKey {
 pub(crate) type SiteId = u32;
 
 /// Sums of a site.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct RawSite {
     pub key: SiteKey,
     pub total: Amount,
@@ -68,17 +68,7 @@ impl Sums {
     pub(crate) fn site(&mut self, key: SiteKey) -> SiteId {
         let sites = &mut self.sites;
         *self.by_key.entry(key).or_insert_with(|| {
-            let none = Amount::default();
-            sites.push(RawSite {
-                key,
-                total: none,
-                live: none,
-                own_peak: none,
-                at_peak: none,
-                at_end: none,
-                lifetime_ns: 0.0,
-                is_changed: false,
-            });
+            sites.push(RawSite { key, ..RawSite::default() });
             (sites.len() - 1) as SiteId
         })
     }

@@ -116,21 +116,6 @@ mod tests {
         let threads: Vec<_> = threads.collect();
         let each = 0..threads.len() as u32;
         Profile {
-            meta: Meta {
-                mode: Mode::Wall,
-                target: String::new(),
-                start: SystemTime::UNIX_EPOCH,
-                start_ns: 0,
-                duration_ns: 10_000_000_000,
-                frequency_hz: 99,
-                period: 10_101_010,
-                fault_bytes: 0,
-                system: String::new(),
-            },
-            functions: Vec::new(),
-            binaries: Vec::new(),
-            frames: Vec::new(),
-            stacks: Vec::new(),
             processes: processes
                 .iter()
                 .map(|&(pid, parent, name, (start, end), _)| Process {
@@ -156,10 +141,17 @@ mod tests {
                     histogram: Durations::default(),
                 })
                 .collect(),
-            intervals: Vec::new(),
-            sites: Vec::new(),
-            mapped: None,
-            sums: Vec::new(),
+            ..Profile::new(Meta {
+                mode: Mode::Wall,
+                target: String::new(),
+                start: SystemTime::UNIX_EPOCH,
+                start_ns: 0,
+                duration_ns: 10_000_000_000,
+                frequency_hz: 99,
+                period: 10_101_010,
+                fault_bytes: 0,
+                system: String::new(),
+            })
         }
     }
 

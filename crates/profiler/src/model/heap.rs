@@ -74,7 +74,7 @@ impl SubAssign for Amount {
 }
 
 /// An allocation site: a stack of a process.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Site {
     /// The first thread of the process.
     pub thread: ThreadId,
@@ -92,20 +92,6 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site without allocations.
-    pub(crate) fn empty(thread: ThreadId, stack: StackId) -> Self {
-        let none = Amount::default();
-        Self {
-            thread,
-            stack,
-            total: none,
-            own_peak: none,
-            at_peak: none,
-            at_end: none,
-            lifetime_ns: 0.0,
-        }
-    }
-
     /// Adds another site with the same names. Each had its own peak at its own time, so the peak of both is at
     /// most the sum.
     pub(crate) fn merge(&mut self, other: &Self) {

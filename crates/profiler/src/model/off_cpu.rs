@@ -294,6 +294,13 @@ impl Profile {
         samples.chain(blocked).chain(sites).chain(mapped).chain(sums)
     }
 
+    /// Sum of all weights.
+    pub(crate) fn total_weight(&self) -> Weight {
+        let mut total = Weight::default();
+        self.weights().for_each(|(_, weight)| total += weight);
+        total
+    }
+
     /// The profile without the blocks of threads that slept all the time, and the number of these threads.
     pub fn without_idle(&self) -> (Self, u64) {
         let mut shown = self.clone();

@@ -184,8 +184,8 @@ impl KernelHalf {
         self.programs.get(name).ok_or_else(|| RecordError::missing(name))
     }
 
-    /// Forks that the kernel half was not told of, because another one was being told of on the same CPU and was
-    /// preempted (since Linux 7.0).
+    /// Forks that the kernel half missed, because its program had been preempted on the same CPU while it handled another
+    /// one (since Linux 7.0).
     pub(super) fn forks_missed(&self) -> u64 {
         let info = self.programs.get(program::FORK).and_then(|it| ProgramInfo::of(it).ok());
         info.map_or(0, |info| info.recursion_misses)

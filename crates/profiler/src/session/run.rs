@@ -308,7 +308,7 @@ impl Session {
     ) -> Result<(), RecordError> {
         // A duration too long for the clock means no deadline.
         let deadline = options.duration.and_then(|duration| self.started.checked_add(duration));
-        let mut told = self.started;
+        let mut last_progress = self.started;
         loop {
             let wait = match deadline {
                 Some(deadline) => deadline.saturating_duration_since(Instant::now()),
@@ -324,8 +324,8 @@ impl Session {
             self.interrupted |= wakeup.interrupted;
             let is_over = wakeup.interrupted || wakeup.command_ended;
             self.drain(false)?;
-            if told.elapsed() >= DRAIN_INTERVAL {
-                told = Instant::now();
+            if last_progress.elapsed() >= DRAIN_INTERVAL {
+                last_progress = Instant::now();
                 self.see_memory();
                 progress(Progress {
                     elapsed: self.started.elapsed(),

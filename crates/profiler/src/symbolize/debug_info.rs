@@ -83,7 +83,7 @@ impl DebugInfo {
         refuse: &mut dyn FnMut(&Path, &str),
     ) -> Option<(File, PathBuf)> {
         let link = self.link.as_ref().map(|(name, _)| String::from_utf8_lossy(name));
-        let beside = |path| places_of_link(path, link.as_deref(), &self.build_id);
+        let candidates = |path| places_of_link(path, link.as_deref(), &self.build_id);
         let mut found = |opened: io::Result<File>, place: PathBuf| {
             let checked = match opened {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -93,12 +93,13 @@ impl DebugInfo {
             checked.map_err(|why| refuse(&place, &why)).ok().map(|file| (file, place))
         };
         let ours = whereabouts.path.map(|path| path.canonicalize().unwrap_or(path.to_owned()));
-        let ours = beside(ours.as_deref()).into_iter().map(|place| (open_regular(&place), place));
+        let ours =
+            candidates(ours.as_deref()).into_iter().map(|place| (open_regular(&place), place));
         if let Some(file) = ours.into_iter().find_map(|(opened, place)| found(opened, place)) {
             return Some(file);
         }
         let (root, path) = whereabouts.root?;
-        let theirs = beside(Some(path)).into_iter();
+        let theirs = candidates(Some(path)).into_iter();
         theirs.map(|place| (open_regular_in(root, &place), place)).find_map(|(o, p)| found(o, p))
     }
 
@@ -155,16 +156,18 @@ fn sum_of(file: &File) -> io::Result<u32> {
 
 /// Candidate paths of a debug file, from the file's path, link and build id.
 fn places_of_link(path: Option<&Path>, link: Option<&str>, build_id: &[u8]) -> Vec<PathBuf> {
-    let beside = path.and_then(Path::parent);
+    let folder_of_file = path.and_then(Path::parent);
     let mut places = Vec::new();
-    if let (Some(beside), Some(link)) = (beside, link) {
-        places.extend([beside.join(link), beside.join(".debug").join(link)]);
+    if let (Some(folder_of_file), Some(link)) = (folder_of_file, link) {
+        places.extend([folder_of_file.join(link), folder_of_file.join(".debug").join(link)]);
     }
     for folder in FOLDERS.map(Path::new) {
         places.extend(place_of_build(folder, build_id));
         places.extend(link.map(|link| folder.join(link)));
-        if let (Some(beside), Some(link)) = (beside, link) {
-            places.push(folder.join(beside.strip_prefix("/").unwrap_or(beside)).join(link));
+        if let (Some(folder_of_file), Some(link)) = (folder_of_file, link) {
+            places.push(
+                folder.join(folder_of_file.strip_prefix("/").unwrap_or(folder_of_file)).join(link),
+            );
         }
     }
     places.retain(|place| Some(place.as_path()) != path);

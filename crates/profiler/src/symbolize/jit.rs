@@ -15,7 +15,7 @@ use crate::{
         Refused,
         jitdump::{self, Code, JitCode},
     },
-    untrusted_file::{Untold, read_trusted, trust},
+    untrusted_file::{Unread, read_trusted, trust},
 };
 
 /// Larger files are truncated: a million functions of a perf map take less.
@@ -24,12 +24,12 @@ const BYTES_MAX: u64 = 256 << 20;
 /// Code of all processes, read on first use.
 pub(super) struct Jits<'a> {
     recorder: &'a Recorder,
-    by_pid: FxHashMap<u32, Rc<Told>>,
+    by_pid: FxHashMap<u32, Rc<JitSymbols>>,
 }
 
 /// Symbols of one process.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct JitSymbols {
     code: JitCode,
     map: PerfMap,
     refused: Vec<Refused>,
@@ -40,35 +40,35 @@ impl<'a> Jits<'a> {
         Self { recorder, by_pid: FxHashMap::default() }
     }
 
-    pub(super) fn of(&mut self, pid: u32) -> Rc<Told> {
-        let told = self.by_pid.entry(pid);
-        Rc::clone(told.or_insert_with(|| Rc::new(Told::read(pid, self.recorder))))
+    pub(super) fn of(&mut self, pid: u32) -> Rc<JitSymbols> {
+        let symbols = self.by_pid.entry(pid);
+        Rc::clone(symbols.or_insert_with(|| Rc::new(JitSymbols::read(pid, self.recorder))))
     }
 }
 
-impl Told {
+impl JitSymbols {
     fn read(pid: u32, recorder: &Recorder) -> Self {
         let owner = recorder.owners.get(pid);
         let user = owner.map(|owner| owner.user);
-        let mut told = Self::default();
+        let mut symbols = Self::default();
         let mut codes = Vec::new();
         for id in dumps(pid, recorder) {
             let Some(binary) = recorder.binaries.get(id) else { continue };
             let Some(file) = binary.file() else { continue };
             match trust(file, user) {
                 Ok(()) => codes.extend(read_dump(file)),
-                Err(Untold::Refused(why)) => {
-                    told.refused.push(Refused::new(pid, binary.path.clone(), why));
+                Err(Unread::Refused(why)) => {
+                    symbols.refused.push(Refused::new(pid, binary.path.clone(), why));
                 }
-                Err(Untold::Missing) => {}
+                Err(Unread::Missing) => {}
             }
         }
-        told.code = JitCode::new(codes);
+        symbols.code = JitCode::new(codes);
         match PerfMap::read(pid, owner) {
-            Ok(map) => told.map = map,
-            Err(refused) => told.refused.push(refused),
+            Ok(map) => symbols.map = map,
+            Err(refused) => symbols.refused.push(refused),
         }
-        told
+        symbols
     }
 
     /// The code at an address at a time; if there was none yet, the first one there. Without a time, the last.
@@ -143,10 +143,10 @@ impl PerfMap {
             let name = format!("perf-{number}.map");
             match read_trusted(folder, &name, user, BYTES_MAX) {
                 Ok(bytes) => return Ok(Self::parse(&String::from_utf8_lossy(&bytes))),
-                Err(Untold::Refused(why)) => {
+                Err(Unread::Refused(why)) => {
                     refused.get_or_insert_with(|| Refused::new(pid, format!("/tmp/{name}"), why));
                 }
-                Err(Untold::Missing) => {}
+                Err(Unread::Missing) => {}
             }
         }
         refused.map_or_else(|| Ok(Self::default()), Err)

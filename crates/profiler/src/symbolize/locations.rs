@@ -1,10 +1,10 @@
 //! Resolves the addresses of stacks to files and offsets.
 
 use rustc_hash::FxHashMap;
+use wingbeat_pprof::Interner;
 
 use super::jit::Jits;
 use crate::{
-    interner::Interner,
     model::{BrokenReason, Completeness, FrameId, Stack},
     recorder::{
         Recorder,

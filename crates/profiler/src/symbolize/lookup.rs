@@ -32,10 +32,10 @@ use crate::{
         event::KernelCode,
     },
     symbolize::{
-        Untold,
+        Unused,
         dwarf::{Answer, SourceLine, Task},
         helper,
-        jit::{Jits, Told},
+        jit::{JitSymbols, Jits},
         known::KnownNames,
         locations::{CodeLocation, Locations, Space},
         symbols::{Symbol, Symbols, demangled, find_in},
@@ -76,7 +76,7 @@ pub(super) fn names(
     jits: &mut Jits<'_>,
     tables: &mut Tables,
     progress: &mut dyn FnMut(usize, usize),
-) -> (Vec<Named>, Untold) {
+) -> (Vec<Named>, Unused) {
     let locations: Vec<&CodeLocation> = locations.iter().collect();
     let mut names: Vec<Option<Named>> = locations
         .iter()
@@ -95,9 +95,9 @@ pub(super) fn names(
     let kernel = groups.get(&Space::Kernel).map_or_else(KernelSymbols::default, |members| {
         KernelSymbols::of(members.iter().map(|&index| locations[index].address))
     });
-    let mut untold = Untold::default();
+    let mut unused = Unused::default();
     let mut lookup =
-        Lookup { binaries, debug_files, kernel, kernel_code, tables, detail, untold: &mut untold };
+        Lookup { binaries, debug_files, kernel, kernel_code, tables, detail, unused: &mut unused };
     let mut done = 0;
     let mut lines = lookup.debug_lines(&groups, &locations, started, &mut |some| {
         done += some;
@@ -105,7 +105,7 @@ pub(super) fn names(
     });
     let symbolizer = symbolizer(detail);
     for (space, members) in groups {
-        let told = match space {
+        let jit_symbols = match space {
             Space::Anonymous(_, pid) => jits.of(pid),
             _ => Rc::default(),
         };
@@ -115,7 +115,7 @@ pub(super) fn names(
         done += members.len() - source.lines.len();
         for batch in members.chunks(BATCH) {
             let asked: Vec<&CodeLocation> = batch.iter().map(|&index| locations[index]).collect();
-            let answers = lookup.ask(&symbolizer, &mut source, space, &asked, &told);
+            let answers = lookup.ask(&symbolizer, &mut source, space, &asked, &jit_symbols);
             for (&index, named) in batch.iter().zip(answers) {
                 has_all_names &= lookup.tables.has_name(&named);
                 if lookup.is_settled(&named) {
@@ -127,14 +127,14 @@ pub(super) fn names(
         progress(done, locations.len());
         // Rejected files that would not have been used are not reported.
         if !has_all_names {
-            let refused = &mut lookup.untold.refused;
-            let new = told.refused().iter().filter(|file| !refused.contains(file));
+            let refused = &mut lookup.unused.refused;
+            let new = jit_symbols.refused().iter().filter(|file| !refused.contains(file));
             let new: Vec<_> = new.cloned().collect();
             refused.extend(new);
         }
     }
     // Every location is in one group, and every group has an answer for each.
-    (names.into_iter().flatten().collect(), untold)
+    (names.into_iter().flatten().collect(), unused)
 }
 
 /// Indices of locations by their space.
@@ -177,7 +177,7 @@ struct Lookup<'a> {
     kernel_code: &'a [KernelCode],
     tables: &'a mut Tables,
     detail: Detail,
-    untold: &'a mut Untold,
+    unused: &'a mut Unused,
 }
 
 impl<'a> Lookup<'a> {
@@ -230,7 +230,7 @@ impl<'a> Lookup<'a> {
                     progress(some.len());
                     lines.entry(*space).or_default().extend(some);
                 }
-                (Answer::Unusable(why), Some((_, path))) => self.untold.add(path, why, false),
+                (Answer::Unusable(why), Some((_, path))) => self.unused.add(path, why, false),
                 _ => {}
             },
         );
@@ -255,7 +255,7 @@ impl<'a> Lookup<'a> {
                 && let Some(binary) = self.binaries.get(id)
             {
                 let why = "another program was written into it since it ran".to_owned();
-                self.untold.add(&binary.path, why, true);
+                self.unused.add(&binary.path, why, true);
             }
             return FileSource { lines, ..FileSource::default() };
         };
@@ -271,23 +271,23 @@ impl<'a> Lookup<'a> {
         source: &mut FileSource<'_>,
         space: Space,
         locations: &[&CodeLocation],
-        told: &Told,
+        jit_symbols: &JitSymbols,
     ) -> Vec<Named> {
         match space {
             Space::File(id) => {
                 let binary = self.tables.file(id, self.binaries);
-                let told: Vec<_> = source.lines.by_ref().take(locations.len()).collect();
-                let told = told.into_iter().chain(std::iter::repeat(Vec::new()));
+                let answers: Vec<_> = source.lines.by_ref().take(locations.len()).collect();
+                let answers = answers.into_iter().chain(std::iter::repeat(Vec::new()));
                 let go = Functions::default();
-                let named = |(location, told): (&&CodeLocation, _)| {
-                    self.in_file(source, &go, (binary, location.address), told)
+                let named = |(location, answers): (&&CodeLocation, _)| {
+                    self.in_file(source, &go, (binary, location.address), answers)
                 };
-                locations.iter().zip(told).map(named).collect()
+                locations.iter().zip(answers).map(named).collect()
             }
             Space::Kernel => self.ask_kernel(symbolizer, locations),
             Space::Anonymous(id, _) => {
                 let binary = self.tables.file(id, self.binaries);
-                locations.iter().map(|location| self.jit(binary, location, told)).collect()
+                locations.iter().map(|location| self.jit(binary, location, jit_symbols)).collect()
             }
             Space::Unmapped => {
                 let name = |location: &CodeLocation| (format!("0x{:x}", location.address), false);
@@ -296,12 +296,17 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    fn jit(&mut self, binary: model::BinaryId, location: &CodeLocation, told: &Told) -> Named {
-        if let Some(code) = location.code.and_then(|id| told.code(id)) {
+    fn jit(
+        &mut self,
+        binary: model::BinaryId,
+        location: &CodeLocation,
+        symbols: &JitSymbols,
+    ) -> Named {
+        if let Some(code) = location.code.and_then(|id| symbols.code(id)) {
             let line = self.tables.source_line(demangled(&code.name), code.line(location.address));
             return Named { binary: Some(binary), lines: vec![line], range: None };
         }
-        let name = match told.name(location.address) {
+        let name = match symbols.name(location.address) {
             Some(name) => (name.to_owned(), true),
             // Function starts are unknown there, so it counts as a single function.
             None => (self.tables.binary_name(binary), false),
@@ -315,11 +320,11 @@ impl<'a> Lookup<'a> {
         source: &'s FileSource<'f>,
         go: &Functions<'s, 'f>,
         (binary, address): (model::BinaryId, u64),
-        mut told: Vec<SourceLine>,
+        mut answers: Vec<SourceLine>,
     ) -> Named {
-        let outermost = told.pop();
-        let mut lines: Vec<Line> = Vec::with_capacity(told.len() + 1);
-        for SourceLine { name, file, line } in told {
+        let outermost = answers.pop();
+        let mut lines: Vec<Line> = Vec::with_capacity(answers.len() + 1);
+        for SourceLine { name, file, line } in answers {
             lines.push(self.tables.line_of((demangled(&name), true), file, line));
         }
         let (name, file, line) =

@@ -3,10 +3,10 @@
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
+use wingbeat_pprof::Interner;
 
 use super::tables::Tables;
 use crate::{
-    interner::Interner,
     model::{
         BinaryKind, Blocked, Completeness, Durations, Frame, FrameId, Interval, Mode, Stack,
         StackId, State, ThreadId,

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use blazesym::symbolize::{CodeInfo, Sym};
 use rustc_hash::FxHashMap;
+use wingbeat_pprof::Interner;
 
 use crate::symbolize::locations::Space;
 
 use crate::{
-    interner::Interner,
     model::{self, Binary, BinaryKind, Function, Line},
     recorder::binaries::{Backing, Binaries, BinaryId},
 };

@@ -35,9 +35,3 @@ fn stacks_of_equal_text_are_one_line() {
     let next = lines.iter().filter(|(stack, _)| stack.ends_with("Iterator>::next"));
     assert_eq!(next.map(|(_, count)| *count).collect::<Vec<_>>(), [3]);
 }
-
-#[test]
-fn lines_are_sorted_and_distinct() {
-    let lines = parse(&export(&small(), Format::Folded));
-    assert!(lines.is_sorted_by(|(a, _), (b, _)| a < b), "{lines:?}");
-}

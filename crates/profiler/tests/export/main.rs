@@ -2,7 +2,6 @@
 
 mod arbitrary;
 mod blocked;
-mod diff;
 mod firefox;
 mod folded;
 #[path = "../../../bpf-bench/tests/common/golden.rs"]

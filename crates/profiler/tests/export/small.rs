@@ -18,7 +18,6 @@ pub(crate) fn export(profile: &Profile, format: Format) -> Vec<u8> {
 /// Two processes, three threads, ten samples of six stacks.
 pub(crate) fn small() -> Profile {
     Profile {
-        meta: meta(),
         functions: functions(),
         binaries: binaries(),
         frames: frames(),
@@ -39,11 +38,7 @@ pub(crate) fn small() -> Profile {
             thread(1, 200, "sh", 5_000_000, Some(90_000_000)),
         ],
         samples: samples(),
-        blocked: Vec::new(),
-        intervals: Vec::new(),
-        sites: Vec::new(),
-        mapped: None,
-        sums: Vec::new(),
+        ..Profile::new(meta())
     }
 }
 

@@ -105,7 +105,7 @@ impl Sources {
         }
         let mut bytes = Vec::new();
         if !stacks.is_empty() {
-            wingbeat_pprof::write::pack(&stacks.message(), &mut bytes)?;
+            wingbeat_pprof::pprof::pack(&stacks.message(), &mut bytes)?;
         }
         Ok((bytes, windows))
     }

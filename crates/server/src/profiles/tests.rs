@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use wingbeat_pprof::{
+    pprof::pack,
     proto::{Function, Line, Location, Profile, Sample, ValueType},
-    write::pack,
 };
 
 use super::{

@@ -39,7 +39,7 @@ pub(super) fn print(
     let samples = profile.samples.len() as u64;
     let warnings = warnings(summary, samples);
     if quiet {
-        for warning in warnings.iter().filter(|warning| warning.is_failure()) {
+        for warning in warnings.iter().filter(|warning| warning.is_failure) {
             error!("{warning}");
         }
         return;
@@ -50,7 +50,7 @@ pub(super) fn print(
         message!("");
     }
     for warning in &warnings {
-        if warning.is_failure() {
+        if warning.is_failure {
             error!("{warning}");
         } else {
             warning!("{warning}");

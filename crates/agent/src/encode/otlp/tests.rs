@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use wingbeat_pprof::write::{Strings, pack};
+use wingbeat_pprof::pprof::{Strings, pack};
 
 use super::*;
 use crate::window::Kind;

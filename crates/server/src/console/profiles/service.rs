@@ -7,7 +7,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use wingbeat_pprof::{
-    Flame, FunctionRow, Medium, Picture, Request, Side, Stacks, View, write::pack,
+    Flame, FunctionRow, Medium, Picture, Request, Side, Stacks, View, pprof::pack,
 };
 use wingbeat_text::{grouped, plural, share, shortened};
 

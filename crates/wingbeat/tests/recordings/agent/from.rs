@@ -27,19 +27,7 @@ fn pprof(function: &str, mode: Mode, weight: Weight) -> Vec<u8> {
     let line = Line { function: 0, file: None, line: None };
     let name = String::new();
     let profile = Profile {
-        meta: Meta {
-            mode,
-            target: String::new(),
-            start: UNIX_EPOCH,
-            start_ns: 0,
-            duration_ns: 1,
-            frequency_hz: 20,
-            period: 50_000_000,
-            fault_bytes: 0,
-            system: "Linux".to_owned(),
-        },
         functions: vec![Function { name: function.to_owned(), is_symbol: true }],
-        binaries: Vec::new(),
         frames: vec![Frame { binary: None, address: 1, lines: vec![line] }],
         stacks: vec![Stack { frames: vec![0], completeness: Completeness::Complete }],
         processes: vec![Process { pid: 0, parent: None, name, start_ns: 0, end_ns: None }],
@@ -51,12 +39,18 @@ fn pprof(function: &str, mode: Mode, weight: Weight) -> Vec<u8> {
             end_ns: None,
             on_cpu_ns: None,
         }],
-        samples: Vec::new(),
-        blocked: Vec::new(),
-        intervals: Vec::new(),
-        sites: Vec::new(),
-        mapped: None,
         sums: vec![Sum { thread: 0, stack: 0, time_ns: 0, weight }],
+        ..Profile::new(Meta {
+            mode,
+            target: String::new(),
+            start: UNIX_EPOCH,
+            start_ns: 0,
+            duration_ns: 1,
+            frequency_hz: 20,
+            period: 50_000_000,
+            fault_bytes: 0,
+            system: "Linux".to_owned(),
+        })
     };
     let mut bytes = Vec::new();
     write_sums(&profile, &mut bytes).expect("a file");

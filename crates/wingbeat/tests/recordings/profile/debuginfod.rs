@@ -171,9 +171,15 @@ fn the_output_is_written_whatever_the_server_does() {
         assert_eq!(codes(&run), ["debug-info-missing"], "{expected}");
         assert!(run.stderr.contains(expected), "{expected}: {}", run.stderr);
     };
-    check(Reply::Silence(Duration::from_secs(60)), "the 1 s for downloads were over");
-    check(Reply::Trickle(Duration::from_millis(20)), "the 1 s for downloads were over");
-    check(Reply::Body(b"garbage".repeat(1000)), "sent something else than debug information");
+    check(
+        Reply::Silence(Duration::from_secs(60)),
+        "the time limit for downloads, 1 s, was exceeded",
+    );
+    check(
+        Reply::Trickle(Duration::from_millis(20)),
+        "the time limit for downloads, 1 s, was exceeded",
+    );
+    check(Reply::Body(b"garbage".repeat(1000)), "returned a file of another build");
     let half = split.debug_file.len() / 2;
     check(Reply::Cut(split.debug_file.clone(), half), "broke off");
     check(Reply::CutUnannounced(split.debug_file.clone(), half), "sent something else");

@@ -1,23 +1,52 @@
-//! The recorder: any sequence of records and events.
-//!
-//! The input is split into pieces, each after a byte with its length in words and one for its kind:
-//! a record in the kernel half's format, or an event.
-#![no_main]
+//! Records of the kernel half, one and many.
 
-use libfuzzer_sys::fuzz_target;
+use std::{fs, os::unix::fs::MetadataExt as _, sync::OnceLock};
+
 use wingbeat_profiler::{
     recorder::{
         BenchRecorder,
         event::{Event, EventKind, MappedFile},
     },
-    wire::{Record, decode},
+    wire::{Record, Stack, decode},
 };
-use wingbeat_profiler_abi::StackHeader;
+use wingbeat_profiler_abi::{
+    COPY_HEADER_BYTES, STACK_HEADER_BYTES, StackHeader,
+    heap::{ALLOCATION_RECORD_BYTES, FREE_RECORD_BYTES},
+    off_cpu::{BLOCK_RECORD_BYTES, END_RECORD_BYTES, HALF_HEADER_BYTES},
+    space::SPACE_RECORD_BYTES,
+};
+
+/// Decoding of one record of the kernel half: any bytes.
+pub(super) fn record(bytes: &[u8]) {
+    let Ok(record) = decode(bytes) else { return };
+    let of_stack = |stack: Stack<'_>| stack.user.len() + stack.kernel.len();
+    let (header, words) = match record {
+        Record::Sample(stack) | Record::AllocationStack(stack) | Record::Fault(stack) => {
+            (STACK_HEADER_BYTES, of_stack(stack))
+        }
+        Record::Copy(piece) => (COPY_HEADER_BYTES, piece.words.len()),
+        Record::UserStack(half)
+        | Record::KernelStack(half)
+        | Record::WakerUser(half)
+        | Record::WakerKernel(half) => (HALF_HEADER_BYTES, of_stack(half.stack)),
+        Record::Block(_) => (BLOCK_RECORD_BYTES, 0),
+        Record::ThreadEnd(_) => (END_RECORD_BYTES, 0),
+        Record::Allocation(_) => (ALLOCATION_RECORD_BYTES, 0),
+        Record::Free(_) => (FREE_RECORD_BYTES, 0),
+        Record::Space(_) => (SPACE_RECORD_BYTES, 0),
+    };
+    // A record uses all of the bytes, or is an error.
+    assert_eq!(header + 8 * words, bytes.len());
+}
 
 /// Above the kernel's maximum PID (2^22): `/proc` must not matter.
 const PID_MIN: u32 = 1 << 23;
 
-fuzz_target!(|bytes: &[u8]| {
+/// The recorder: any sequence of records and events.
+///
+/// The input is split into pieces, each after a byte with its length in words and one for its kind:
+/// a record in the kernel half's format, or an event.
+pub(super) fn recorder(bytes: &[u8]) {
     let mut recorder = BenchRecorder::default();
     let mut samples = 0;
     let mut rest = bytes;
@@ -50,7 +79,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     assert_eq!(recorder.counts().0, samples);
-});
+}
 
 /// The event with this number, with its data from the piece; `None` for a record.
 fn event(kind: u8, piece: &[u8]) -> Option<EventKind> {
@@ -97,10 +126,9 @@ fn pid(any: u32) -> u32 {
 
 /// Inode and path of the running program.
 fn program() -> (u64, String) {
-    use std::{os::unix::fs::MetadataExt as _, sync::OnceLock};
     static PROGRAM: OnceLock<(u64, String)> = OnceLock::new();
     let find = || {
-        let inode = std::fs::metadata("/proc/self/exe").map_or(0, |data| data.ino());
+        let inode = fs::metadata("/proc/self/exe").map_or(0, |data| data.ino());
         (inode, "/proc/self/exe".to_owned())
     };
     PROGRAM.get_or_init(find).clone()

@@ -1,6 +1,0 @@
-//! Functions of an allocator in an ELF file: any bytes.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| wingbeat_profiler::fuzzing::allocator(bytes));

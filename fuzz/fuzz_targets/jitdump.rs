@@ -1,6 +1,0 @@
-//! A jitdump file: any bytes.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| wingbeat_profiler::fuzzing::jitdump(bytes));

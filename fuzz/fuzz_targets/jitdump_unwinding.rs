@@ -1,6 +1,0 @@
-//! Unwinding information in a jitdump file: any bytes.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| wingbeat_profiler::fuzzing::jitdump_unwinding(bytes));

@@ -1,6 +1,0 @@
-//! Function names, one per line.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| wingbeat_profiler::fuzzing::names(bytes));
