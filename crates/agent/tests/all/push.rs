@@ -9,8 +9,8 @@ use wingbeat_agent::{
     Counts, Credentials, Kind, PushOptions, Pusher, Series, Target, Window, encode,
 };
 use wingbeat_pprof::{
-    proto::{Profile, Sample, ValueType},
     pprof::{Strings, pack},
+    proto::{Profile, Sample, ValueType},
 };
 
 use crate::backend::{Backend, Reaction, Received, at, labels, numbered};
