@@ -254,12 +254,16 @@ mod tests {
         let messages = dir.path().join("messages");
         let check = |script: &str, said: &str, is_late: bool| {
             let mut running = Running::start(&mut shell(script), &messages).expect("sh runs");
+            if is_late {
+                let is_ready = || running.messages() == "ready\n";
+                running.wait_until("it is ready", is_ready).expect("ready");
+            }
             let ended = running.end(Duration::from_millis(300)).expect("it ends");
             assert_eq!((ended.is_late, running.messages().ends_with(said)), (is_late, true));
             assert!(ended.wall < GRACE, "{ended:?}");
         };
         check("echo a; exit 3", "a\n", false);
-        check("trap 'echo stopped; exit' INT; while :; do sleep 0.01; done", "stopped\n", true);
+        check("trap 'echo stopped; exit' INT; echo ready; while :; do sleep 0.01; done", "stopped\n", true);
         let running = Running::start(&mut shell("echo ready; sleep 60"), &messages).expect("sh");
         running.wait_until("it is ready", || running.messages().contains("ready")).expect("ready");
         let folder = format!("/proc/{}", running.pid());

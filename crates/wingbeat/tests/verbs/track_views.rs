@@ -519,7 +519,6 @@ fn damage_is_told() {
     );
     check(&["export", "saved"], 1, "", "wrote 24 reports to saved");
     check(&["export", "saved"], 1, "", " differs from what was stored");
-    check(&["plot", "-o", "a.svg"], 1, "", "`wingbeat log --check` lists");
 }
 
 #[test]
