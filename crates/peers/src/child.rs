@@ -263,7 +263,11 @@ mod tests {
             assert!(ended.wall < GRACE, "{ended:?}");
         };
         check("echo a; exit 3", "a\n", false);
-        check("trap 'echo stopped; exit' INT; echo ready; while :; do sleep 0.01; done", "stopped\n", true);
+        check(
+            "trap 'echo stopped; exit' INT; echo ready; while :; do sleep 0.01; done",
+            "stopped\n",
+            true,
+        );
         let running = Running::start(&mut shell("echo ready; sleep 60"), &messages).expect("sh");
         running.wait_until("it is ready", || running.messages().contains("ready")).expect("ready");
         let folder = format!("/proc/{}", running.pid());

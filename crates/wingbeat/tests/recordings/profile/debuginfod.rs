@@ -182,7 +182,10 @@ fn the_output_is_written_whatever_the_server_does() {
     check(Reply::Body(b"garbage".repeat(1000)), "returned a file of another build");
     let half = split.debug_file.len() / 2;
     check(Reply::Cut(split.debug_file.clone(), half), "broke off");
-    check(Reply::CutUnannounced(split.debug_file.clone(), half), "sent something else");
+    check(
+        Reply::CutUnannounced(split.debug_file.clone(), half),
+        "returned a file of another build",
+    );
 }
 
 #[test]
