@@ -255,7 +255,7 @@ mod tests {
         let check = |script: &str, said: &str, is_late: bool| {
             let mut running = Running::start(&mut shell(script), &messages).expect("sh runs");
             if is_late {
-                let is_ready = || running.messages() == "ready\n";
+                let is_ready = || running.messages().ends_with("ready\n");
                 running.wait_until("it is ready", is_ready).expect("ready");
             }
             let ended = running.end(Duration::from_millis(300)).expect("it ends");
