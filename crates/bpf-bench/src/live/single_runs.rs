@@ -1,9 +1,7 @@
 //! Single runs of loaded programs: their times and perf counts.
 //!
-//! - [`model`]: the result. Computes percentiles from histograms; pure.
-//! - [`recorder`]: one program with tracers at its entry and exit.
-//! - [`empty`]: the baseline, and the overhead of the tracers.
-//! - [`measure()`]: selected programs, for a duration or while a command runs.
+//! Here is the result, which computes percentiles from histograms; pure. [`measure()`] takes it of selected programs,
+//! for a duration or while a command runs.
 
 mod measure;
 

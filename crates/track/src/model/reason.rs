@@ -16,7 +16,7 @@ pub struct Reason {
 }
 
 /// The main part of a reason. Values are in the units of the measure, changes and shares are parts of a level, and
-/// distances are in spreads of the history. All numbers are finite (see [`finite`]), and commits abbreviated.
+/// distances are in spreads of the history. All numbers are finite, and commits abbreviated.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum ReasonKind {
