@@ -1,4 +1,4 @@
-//! The standard normal distribution. Own code, because `statrs` 0.19 errs by 2·10⁻¹¹ in its probabilities.
+//! The standard normal distribution.
 
 /// 1 ÷ √(2π).
 const DENSITY_AT_0: f64 = 0.398_942_280_401_432_7;

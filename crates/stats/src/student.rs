@@ -1,5 +1,4 @@
-//! Student's t distribution, and the intervals based on it. Own code, because `statrs` 0.19 errs by 10⁻¹¹ in its
-//! probabilities.
+//! Student's t distribution, and the intervals based on it.
 
 use std::f64::consts::PI;
 

@@ -1,5 +1,5 @@
 //! Walks with an interpreter of call frame information that tracks all registers and evaluates all expressions: a
-//! second opinion, using only gimli.
+//! third opinion, using only gimli.
 
 use std::collections::HashMap;
 
