@@ -1,7 +1,5 @@
 //! Withdrawn reports: they are hidden, and stores with them still merge.
 
-use std::fs;
-
 use super::*;
 
 /// Three reports on main at seconds 1 to 3, each with an alert and a commit.
