@@ -332,14 +332,9 @@ pub(crate) fn fuzz(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::{Read as _, Write as _},
-        net::{TcpListener, TcpStream},
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
-    };
+    use std::net::TcpListener;
+
+    use wingbeat_http::testing::{Reply, Server};
 
     use super::*;
     use crate::kubelet::{Kubelet, KubeletOptions};
@@ -348,31 +343,13 @@ mod tests {
     const UID: &str = "5b3c1f0e-6a1d-4a53-9b1f-0a7d3f6c2e11";
     const CONTAINER: &str = "a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90";
 
-    /// A server that responds to each request after a delay: its address and request count.
-    fn stub(status: u16, body: &'static str, after: Duration) -> (String, Arc<AtomicUsize>) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let count = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&count);
-        let answer = move |mut stream: TcpStream| {
-            let mut head = [0; 4096];
-            let read = stream.read(&mut head).unwrap_or(0);
-            let head = String::from_utf8_lossy(&head[..read]).to_lowercase();
-            assert!(head.starts_with("get /pods http/1.1"), "{head}");
+    /// A kubelet that replies to each request after a delay.
+    fn kubelet(status: u16, body: &'static str, after: Duration) -> Server {
+        Server::start(move |line, _| {
+            assert_eq!(line, "GET /pods");
             thread::sleep(after);
-            let length = body.len();
-            let _ = write!(
-                stream,
-                "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-            );
-        };
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                counted.fetch_add(1, Ordering::Relaxed);
-                answer(stream);
-            }
-        });
-        (url, count)
+            Reply::last(status, body)
+        })
     }
 
     fn pods(url: &str) -> Pods {
@@ -383,8 +360,8 @@ mod tests {
 
     #[test]
     fn a_container_has_a_pod() {
-        let (url, count) = stub(200, DOCUMENT, Duration::ZERO);
-        let mut pods = pods(&url);
+        let server = kubelet(200, DOCUMENT, Duration::ZERO);
+        let mut pods = pods(&server.url);
         let mut check =
             |uid: &str, id: Option<&str>, expected: Option<(&str, &str, &str, Option<&str>)>| {
                 let found = pods.get(uid, id);
@@ -415,14 +392,14 @@ mod tests {
         check("00000000-0000-0000-0000-000000000000", None, None);
         check("00000000-0000-0000-0000-000000000000", None, None);
         // Initially, and once for each unknown pod, which then has a pause.
-        assert_eq!(count.load(Ordering::Relaxed), 3);
+        assert_eq!(server.asked().len(), 3);
     }
 
     #[test]
     fn failures_are_reported_and_not_repeated_at_once() {
         let check = |status: u16, body: &'static str, expected: &str| {
-            let (url, count) = stub(status, body, Duration::ZERO);
-            let mut pods = pods(&url);
+            let server = kubelet(status, body, Duration::ZERO);
+            let mut pods = pods(&server.url);
             for _ in 0..5 {
                 pods.next_window();
                 assert_eq!(pods.get(UID, None), None);
@@ -430,7 +407,7 @@ mod tests {
             let last_error = pods.take_error().expect("last_error");
             assert!(last_error.contains(expected), "{last_error}");
             assert_eq!(pods.take_error(), None);
-            assert_eq!((count.load(Ordering::Relaxed), pods.counts.errors), (1, 1));
+            assert_eq!((server.asked().len(), pods.counts.errors), (1, 1));
         };
         check(401, "Unauthorized", "/pods: it answered 401 (not authenticated)");
         check(403, "Forbidden", "nodes/proxy");
@@ -441,8 +418,8 @@ mod tests {
 
     #[test]
     fn a_window_does_not_wait_for_long() {
-        let (url, _) = stub(200, DOCUMENT, Duration::from_millis(700));
-        let mut pods = pods(&url);
+        let server = kubelet(200, DOCUMENT, Duration::from_millis(700));
+        let mut pods = pods(&server.url);
         let begun = Instant::now();
         assert_eq!(pods.get(UID, None), None);
         // The wait of this window is over for all pods.
@@ -456,14 +433,14 @@ mod tests {
 
     #[test]
     fn a_kubelet_that_never_answers_stops_nothing() {
-        let (url, count) = stub(200, DOCUMENT, Duration::from_secs(60));
-        let mut pods = pods(&url);
+        let server = Server::start(|_, _| Reply::Silence(Duration::from_secs(60)));
+        let mut pods = pods(&server.url);
         let begun = Instant::now();
         for _ in 0..3 {
             assert_eq!(pods.get(UID, None), None);
         }
         assert!(begun.elapsed() < PATIENCE + Duration::from_millis(150), "{:?}", begun.elapsed());
-        assert_eq!(count.load(Ordering::Relaxed), 1);
+        assert_eq!(server.asked().len(), 1);
         let nobody =
             TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
         let mut refused = self::pods(&format!("http://{nobody}"));

@@ -541,16 +541,6 @@ mod tests {
         assert_eq!(spool.losses.dropped, 4);
     }
 
-    #[test]
-    fn a_folder_has_one_user() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let first = Spool::open(Some(folder.path()), 1, 1).expect("a spool");
-        let error = Spool::open(Some(folder.path()), 1, 1).expect_err("in use");
-        assert!(error.to_string().starts_with("another process uses the windows in "), "{error}");
-        drop(first);
-        Spool::open(Some(folder.path()), 1, 1).expect("free again");
-    }
-
     fn window_of_all_kinds() -> Window {
         let labels = BTreeMap::from([("service_name".to_owned(), "web".to_owned())]);
         let series =

@@ -4,6 +4,9 @@
 //! do, so that a company's own certificates work. It reaches loopback addresses without a proxy, and follows no
 //! redirect by default: a redirected POST would become a GET, and would send the token to another server.
 
+#[cfg(feature = "testing")]
+pub mod testing;
+
 use std::{
     borrow::Cow,
     fmt,

@@ -441,17 +441,6 @@ mod tests {
             prop_assert!(lower <= value && (value < upper || value == u64::MAX));
         }
 
-        #[test]
-        fn the_recipe_is_right(value in value(), large: u64) {
-            prop_assert_eq!(by_shifts(value), bucket_of(value));
-            prop_assert_eq!(by_shifts(large), bucket_of(large));
-        }
-
-        #[test]
-        fn buckets_keep_the_order(a in value(), b in value()) {
-            prop_assert!((a <= b) || bucket_of(a) >= bucket_of(b));
-        }
-
         /// The true quantile, between two neighbours at that rank, lies within a bucket's width.
         #[test]
         fn quantiles_are_near_the_truth(mut values in vec(value(), 1..200), q in 0.0..=1.0) {

@@ -72,17 +72,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn points_on_a_line_give_it_back(
-            slope in -1e3..1e3, intercept in -1e3..1e3, xs in vec(-1e3..1e3, 2..20),
-        ) {
-            prop_assume!(xs.iter().any(|x| f64::abs(x - xs[0]) > 1.0));
-            let points: Vec<_> = xs.iter().map(|&x| (x, intercept + slope * x)).collect();
-            let line = Line::through(&points).expect("different x");
-            prop_assert!(f64::abs(line.slope - slope) < 1e-6);
-            prop_assert!(f64::abs(line.intercept - intercept) < 1e-3);
-        }
-
         /// No other line through the centroid is nearer to the points.
         #[test]
         fn other_lines_are_worse(

@@ -354,36 +354,6 @@ pub(crate) mod tests {
             }
         }
 
-        #[test]
-        fn all_grow_with_the_values(values in vec(-1e3..1e3, 1..40), scale in 0.01..100.0) {
-            let grown: Vec<f64> = values.iter().map(|x| x * scale).collect();
-            let (before, after) = (sample(&values), sample(&grown));
-            for (a, b) in places(&before).into_iter().zip(places(&after)) {
-                prop_assert!(differ_by_rounding(a * scale, b, 1e3 * scale));
-            }
-            for (a, b) in spreads(&before).into_iter().zip(spreads(&after)) {
-                prop_assert!(close(a * scale, b, 1e-9));
-            }
-        }
-
-        #[test]
-        fn order_is_of_no_account(
-            (values, shuffled) in vec(-1e9..1e9, 1..40)
-                .prop_flat_map(|values| (Just(values.clone()), Just(values).prop_shuffle())),
-        ) {
-            prop_assert_eq!(sample(&values), sample(&shuffled));
-        }
-
-        #[test]
-        fn mirrored_values_give_mirrored_places(values in vec(-1e3..1e3, 1..40)) {
-            let mirrored: Vec<f64> = values.iter().map(|x| -x).collect();
-            let (one, other) = (sample(&values), sample(&mirrored));
-            prop_assert!(differ_by_rounding(one.quantile(0.1), -other.quantile(0.9), 1e3));
-            prop_assert!(differ_by_rounding(one.mean(), -other.mean(), 1e3));
-            prop_assert!(differ_by_rounding(one.trimmed_mean(0.3), -other.trimmed_mean(0.3), 1e3));
-            prop_assert!(differ_by_rounding(one.mad(), other.mad(), 1e3));
-        }
-
         /// Nothing overflows for any valid values, and locations lie among the values.
         #[test]
         fn results_are_finite(values in vec(-VALUE_MAX..=VALUE_MAX, 1..40)) {

@@ -178,7 +178,7 @@ pub fn interval_of_mean(sample: &Sample, confidence: f64) -> Option<Interval> {
 /// Student's distribution against tables and `statrs`; its intervals against textbook figures.
 #[cfg(test)]
 mod tests {
-    use proptest::{collection::vec, prelude::*};
+    use proptest::prelude::*;
     use statrs::distribution::{ContinuousCDF, StudentsT};
 
     use super::*;
@@ -259,17 +259,6 @@ mod tests {
             let p = 10_f64.powf(tail);
             prop_assert!((cdf(quantile(p, degrees), degrees) / p - 1.0).abs() < 1e-11);
         }
-
-        #[test]
-        fn quantiles_grow_with_the_chance(p in 0.001..0.99, degrees in 1.0..100.0) {
-            prop_assert!(quantile(p, degrees) < quantile(p + 0.001, degrees));
-        }
-
-        #[test]
-        fn tails_shrink_with_the_degrees(degrees in 1.0..1e5) {
-            prop_assert!(quantile(0.995, degrees) > quantile(0.995, degrees * 1.1));
-            prop_assert!(quantile(0.995, degrees) > normal::quantile(0.995));
-        }
     }
 
     /// Transition to the normal distribution.
@@ -301,22 +290,5 @@ mod tests {
         check(&[4.0], 0.99, None);
         check(&[4.0, 5.0], 1.0, None);
         check(&[4.0, 5.0], f64::NAN, None);
-    }
-
-    proptest! {
-        #[test]
-        fn intervals_move_and_grow_with_the_values(
-            values in vec(-1e3..1e3, 4..20), shift in -1e3..1e3, scale in 0.01..100.0,
-        ) {
-            let moved: Vec<f64> = values.iter().map(|x| (x + shift) * scale).collect();
-            let (values, moved) = (sample(&values), sample(&moved));
-            let before = interval_of_mean(&values, 0.95).expect("four values");
-            let after = interval_of_mean(&moved, 0.95).expect("four values");
-            let tolerance: f64 = 1e-8 * scale * (1e3 + before.width());
-            let lower: f64 = (before.lower + shift) * scale;
-            let upper: f64 = (before.upper + shift) * scale;
-            prop_assert!((lower - after.lower).abs() < tolerance);
-            prop_assert!((upper - after.upper).abs() < tolerance);
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -13,7 +14,9 @@ use wingbeat_pprof::{
     proto::{Profile, Sample, ValueType},
 };
 
-use crate::backend::{Backend, Reaction, Received, at, labels, numbered};
+use wingbeat_http::testing::{Asked, Reply, Server};
+
+use crate::backend::{PROTO, at, hang, is_taken, labels, numbered, status, taken, wait_for};
 
 /// Longer than any test takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,24 +43,24 @@ pub(crate) fn check_sum(counts: &Counts) {
 }
 
 /// Offers this many windows, and waits until they have arrived.
-fn all_pushed(backend: &Backend, windows: u64, options: PushOptions) -> Counts {
-    let pusher = start(&backend.url(), options);
+fn all_pushed(backend: &Server, windows: u64, options: PushOptions) -> Counts {
+    let pusher = start(&backend.url, options);
     for number in 0..windows {
         pusher.offer(&numbered(number, 500));
     }
     let counts = pusher.finish(PATIENCE);
     check_sum(&counts);
-    assert_eq!(backend.taken(), (0..windows).collect::<Vec<_>>(), "{counts:?}");
+    assert_eq!(taken(backend), (0..windows).collect::<Vec<_>>(), "{counts:?}");
     assert_eq!((counts.offered, counts.pushed, counts.waiting), (windows, windows, 0));
     counts
 }
 
 #[test]
 fn transient_failures_are_retried() {
-    let check = |reactions: &[Reaction], retries, reason: &str| {
+    let check = |reactions: &[Reply], retries, reason: &str| {
         let script = reactions.to_vec();
-        let backend = Backend::start(move |request| {
-            script.get(request).cloned().unwrap_or_else(|| Reaction::status(200))
+        let backend = Server::start(move |_, request| {
+            script.get(request).cloned().unwrap_or_else(|| status(200))
         });
         let counts = all_pushed(&backend, 5, quick());
         assert_eq!(counts.retries, retries, "{reactions:?}");
@@ -65,22 +68,24 @@ fn transient_failures_are_retried() {
         assert!(last_error.contains(reason), "{last_error}");
         assert_eq!(last_error.is_empty(), reason.is_empty());
     };
-    let status = Reaction::status;
     check(&[], 0, "");
     check(&[status(202), status(204)], 0, "");
     check(&[status(500)], 1, "status 500");
     check(&[status(408), status(200), status(502), status(503)], 3, "status 503");
-    check(&[status(200), Reaction::CutRequest], 1, "did not accept a window: ");
-    check(&[Reaction::CutAnswer, Reaction::CutAnswer], 2, "did not accept a window: ");
-    check(&[Reaction::Slow(Duration::from_millis(50))], 0, "");
-    check(&[Reaction::Answer(429, "retry-after: 0\r\n", b"slower".to_vec())], 1, "slower");
+    check(&[status(200), Reply::CutRequest], 1, "did not accept a window: ");
+    check(
+        &[Reply::Cut(vec![b'.'; 100], 4), Reply::Cut(vec![b'.'; 100], 4)],
+        2,
+        "did not accept a window: ",
+    );
+    check(&[Reply::answer(429, "retry-after: 0\r\n", b"slower".to_vec())], 1, "slower");
 }
 
 #[test]
 fn a_silent_backend_times_out() {
-    let backend = Backend::start(|request| match request {
-        1 => Reaction::Hang,
-        _ => Reaction::status(200),
+    let backend = Server::start(|_, request| match request {
+        1 => hang(),
+        _ => status(200),
     });
     let counts =
         all_pushed(&backend, 3, PushOptions { request_timeout: Duration::from_secs(2), ..quick() });
@@ -90,13 +95,13 @@ fn a_silent_backend_times_out() {
 
 #[test]
 fn a_demanded_pause_is_respected() {
-    let check = |status, header| {
-        let backend = Backend::start(move |request| match request {
-            0 => Reaction::Answer(status, header, Vec::new()),
-            _ => Reaction::status(200),
+    let check = |refusal, header| {
+        let backend = Server::start(move |_, request| match request {
+            0 => Reply::answer(refusal, header, Vec::new()),
+            _ => status(200),
         });
         all_pushed(&backend, 2, quick());
-        let received = backend.received();
+        let received = backend.asked();
         let pause = received[1].at - received[0].at;
         assert!(pause >= Duration::from_millis(990), "{pause:?}");
     };
@@ -106,13 +111,13 @@ fn a_demanded_pause_is_respected() {
 
 #[test]
 fn refused_windows_are_counted_with_a_reason() {
-    let check = |reaction: Reaction, reason: &str| {
+    let check = |reaction: Reply, reason: &str| {
         let script = reaction.clone();
-        let backend = Backend::start(move |request| match request {
+        let backend = Server::start(move |_, request| match request {
             1 => script.clone(),
-            _ => Reaction::status(200),
+            _ => status(200),
         });
-        let pusher = start(&backend.url(), quick());
+        let pusher = start(&backend.url, quick());
         (0..4).for_each(|number| pusher.offer(&numbered(number, 500)));
         let counts = pusher.finish(PATIENCE);
         check_sum(&counts);
@@ -120,49 +125,52 @@ fn refused_windows_are_counted_with_a_reason() {
         let last_error = counts.last_error.expect("a reason");
         assert!(last_error.contains(reason), "{last_error}");
         assert!(last_error.starts_with("pyroscope=http://127.0.0.1:"), "{last_error}");
-        assert_eq!(backend.received().len(), 4, "not again");
+        assert_eq!(backend.asked().len(), 4, "not again");
     };
     let json = br#"{"code": "invalid_argument", "message": "no labels"}"#.to_vec();
-    check(Reaction::Answer(400, "", json), "refused a window: status 400: no labels");
-    check(Reaction::status(401), "give a valid token");
-    check(Reaction::status(404), "is the address the root of its API?");
+    check(Reply::answer(400, "", json), "refused a window: status 400: no labels");
+    check(status(401), "give a valid token");
+    check(status(404), "is the address the root of its API?");
     check(
-        Reaction::Answer(307, "location: http://other/\r\n", Vec::new()),
+        Reply::answer(307, "location: http://other/\r\n", Vec::new()),
         "redirects to http://other/",
     );
-    let page = Reaction::Answer(200, "content-type: text/html\r\n", b"<html>".to_vec());
+    let page = Reply::answer(200, "content-type: text/html\r\n", b"<html>".to_vec());
     check(page, "an HTML page");
 }
 
 #[test]
 fn no_window_is_lost_in_a_storm() {
-    let backend = Backend::start(|request| match request * 7 % 11 {
-        0 => Reaction::CutRequest,
-        1 => Reaction::status(500),
-        2 => Reaction::CutAnswer,
-        3 => Reaction::Answer(429, "retry-after: 0\r\n", Vec::new()),
-        4 => Reaction::Slow(Duration::from_millis(5)),
-        _ => Reaction::status(200),
+    let backend = Server::start(|_, request| match request * 7 % 11 {
+        0 => Reply::CutRequest,
+        1 => status(500),
+        2 => Reply::Cut(vec![b'.'; 100], 4),
+        3 => Reply::answer(429, "retry-after: 0\r\n", Vec::new()),
+        4 => {
+            thread::sleep(Duration::from_millis(5));
+            status(200)
+        }
+        _ => status(200),
     });
     let folder = tempfile::tempdir().expect("a folder");
     let options = PushOptions { folder: Some(folder.path().to_owned()), ..quick() };
     let counts = all_pushed(&backend, 60, options);
     assert!(counts.retries > 10, "{counts:?}");
     // Repeated pushes have the same identifier.
-    for pair in backend.received().windows(2).filter(|pair| !pair[0].is_taken) {
+    for pair in backend.asked().windows(2).filter(|pair| !is_taken(&pair[0])) {
         assert_eq!(pair[0].body, pair[1].body);
     }
 }
 
 #[test]
 fn offers_never_wait() {
-    let backend = Backend::start(|_| Reaction::Hang);
+    let backend = Server::start(|_, _| hang());
     let folder = tempfile::tempdir().expect("a folder");
     let bytes_max = 100_000;
     let folder = Some(folder.path().to_owned());
-    let pusher = start(&backend.url(), PushOptions { folder, bytes_max, ..quick() });
+    let pusher = start(&backend.url, PushOptions { folder, bytes_max, ..quick() });
     pusher.offer(&numbered(0, 900));
-    backend.wait_for(1);
+    wait_for(&backend, 1);
     // The request hangs for half a minute.
     let begin = Instant::now();
     (1..2_000).for_each(|number| pusher.offer(&numbered(number, 900)));
@@ -181,25 +189,12 @@ fn offers_never_wait() {
 }
 
 #[test]
-fn without_a_folder_waiting_windows_are_dropped() {
-    let backend = Backend::start(|_| Reaction::status(500));
-    let bytes_max = 3_000;
-    let pusher = start(&backend.url(), PushOptions { bytes_max, ..quick() });
-    (0..10).for_each(|number| pusher.offer(&numbered(number, 900)));
-    backend.wait_for(2);
-    let counts = pusher.finish(Duration::from_millis(20));
-    check_sum(&counts);
-    assert_eq!((counts.offered, counts.dropped, counts.waiting), (10, 10, 0));
-    assert_eq!(counts.waiting_bytes, 0);
-}
-
-#[test]
 fn dropped_windows_have_a_reason() {
     let check = |bytes_max, reason: Option<&str>| {
-        let backend = Backend::start(|_| Reaction::Hang);
-        let pusher = start(&backend.url(), PushOptions { bytes_max, ..quick() });
+        let backend = Server::start(|_, _| hang());
+        let pusher = start(&backend.url, PushOptions { bytes_max, ..quick() });
         pusher.offer(&numbered(0, 900));
-        backend.wait_for(1);
+        wait_for(&backend, 1);
         (1..5).for_each(|number| pusher.offer(&numbered(number, 900)));
         assert_eq!(pusher.counts().last_error.as_deref(), reason);
         let counts = pusher.finish(Duration::ZERO);
@@ -217,13 +212,13 @@ fn dropped_windows_have_a_reason() {
 
 #[test]
 fn the_end_does_not_wait_for_a_long_pause() {
-    let backend = Backend::start(|request| Reaction::status(if request == 0 { 500 } else { 200 }));
+    let backend = Server::start(|_, request| status(if request == 0 { 500 } else { 200 }));
     let minute = Duration::from_secs(60);
     let options = PushOptions { pause_min: minute, pause_max: minute, ..quick() };
-    let pusher = start(&backend.url(), options);
+    let pusher = start(&backend.url, options);
     (0..3).for_each(|number| pusher.offer(&numbered(number, 500)));
     while pusher.counts().retries == 0 {
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
     let begin = Instant::now();
     let counts = pusher.finish(PATIENCE);
@@ -234,8 +229,8 @@ fn the_end_does_not_wait_for_a_long_pause() {
 
 #[test]
 fn empty_windows_are_not_sent_and_large_ones_in_parts() {
-    let backend = Backend::start(|_| Reaction::status(200));
-    let pusher = start(&backend.url(), quick());
+    let backend = Server::start(|_, _| status(200));
+    let pusher = start(&backend.url, quick());
     let large = numbered(7, 1_500_000);
     let mut window = (*large).clone();
     window.series.clear();
@@ -245,7 +240,7 @@ fn empty_windows_are_not_sent_and_large_ones_in_parts() {
     let counts = pusher.finish(PATIENCE);
     check_sum(&counts);
     assert_eq!((counts.offered, counts.pushed), (3, 3));
-    assert_eq!(backend.taken(), [7, 7, 7]);
+    assert_eq!(taken(&backend), [7, 7, 7]);
 }
 
 // Each protocol's request, as seen by a server.
@@ -268,10 +263,10 @@ fn window() -> Arc<Window> {
 }
 
 /// Pushes a window to a server with this response, below a path.
-fn pushed(protocol: &str, headers: &'static str, body: &[u8]) -> Received {
+fn pushed(protocol: &str, headers: &'static str, body: &[u8]) -> Asked {
     let body = body.to_vec();
-    let backend = Backend::start(move |_| Reaction::Answer(200, headers, body.clone()));
-    let target: Target = format!("{protocol}={}/below/", backend.url()).parse().expect("a target");
+    let backend = Server::start(move |_, _| Reply::answer(200, headers, body.clone()));
+    let target: Target = format!("{protocol}={}/below/", backend.url).parse().expect("a target");
     let credentials = Credentials::default().with_token("secret").expect("a token");
     let credentials = credentials.with_tenant("team").expect("a tenant");
     let pusher = Pusher::start(&target, credentials, quick()).expect("a pusher");
@@ -280,26 +275,27 @@ fn pushed(protocol: &str, headers: &'static str, body: &[u8]) -> Received {
     let counts = pusher.finish(PATIENCE);
     check_sum(&counts);
     assert_eq!(counts.pushed, 1, "{counts:?}");
-    let received = backend.received().remove(0);
+    let received = backend.asked().remove(0);
     assert_eq!(received.body, encode(&target, &window()).expect("encoded").body);
     received
 }
 
 #[track_caller]
-fn check_head(received: &Received, path: &str, headers: &[&str]) {
-    let lines: Vec<_> = received.head.lines().collect();
-    assert_eq!(lines[0], format!("post /below{} http/1.1", path.to_ascii_lowercase()));
-    for header in headers.iter().chain(&["authorization: bearer secret", "x-scope-orgid: team"]) {
-        assert!(lines.contains(header), "{header} in {lines:?}");
+fn check_head(received: &Asked, path: &str, headers: &[&str]) {
+    assert_eq!(received.line, format!("POST /below{path}"));
+    let ours = ["authorization: Bearer secret", "x-scope-orgid: team"];
+    for header in headers.iter().chain(&ours) {
+        let (name, value) = header.split_once(": ").expect("a header");
+        assert_eq!(received.header(name), Some(value));
     }
 }
 
 #[test]
 fn pyroscope() {
-    let received = pushed("pyroscope", "content-type: application/proto\r\n", b"");
+    let received = pushed("pyroscope", PROTO, b"");
     let headers = ["content-type: application/proto", "connect-protocol-version: 1"];
     check_head(&received, "/push.v1.PusherService/Push", &headers);
-    let ours = pushed("wingbeat", "content-type: application/proto\r\n", b"");
+    let ours = pushed("wingbeat", PROTO, b"");
     check_head(&ours, "/push.v1.PusherService/Push", &headers);
     assert_eq!(ours.body, received.body);
 }

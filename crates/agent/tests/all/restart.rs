@@ -12,9 +12,10 @@ use std::{
 };
 
 use wingbeat_agent::PushOptions;
+use wingbeat_http::testing::Server;
 
 use crate::{
-    backend::{Backend, Reaction, numbered},
+    backend::{hang, numbered, status, taken, wait_for},
     push::{PATIENCE, check_sum, quick, start},
 };
 
@@ -23,12 +24,12 @@ fn spooling(folder: &Path) -> PushOptions {
 }
 
 /// A backend that is down until it is switched on.
-fn switched() -> (Backend, Arc<AtomicBool>) {
+fn switched() -> (Server, Arc<AtomicBool>) {
     let is_up = Arc::new(AtomicBool::new(false));
     let switch = Arc::clone(&is_up);
-    let backend = Backend::start(move |_| match is_up.load(Ordering::SeqCst) {
-        true => Reaction::status(200),
-        false => Reaction::status(503),
+    let backend = Server::start(move |_, _| match is_up.load(Ordering::SeqCst) {
+        true => status(200),
+        false => status(503),
     });
     (backend, switch)
 }
@@ -48,21 +49,25 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn a_restart_sends_the_rest() {
     let (backend, is_up) = switched();
     let folder = tempfile::tempdir().expect("a folder");
-    let pusher = start(&backend.url(), spooling(folder.path()));
+    let pusher = start(&backend.url, spooling(folder.path()));
     (0..20).for_each(|number| pusher.offer(&numbered(number, 500)));
-    backend.wait_for(1);
+    wait_for(&backend, 1);
     let counts = pusher.finish(Duration::from_millis(20));
     check_sum(&counts);
     assert_eq!((counts.pushed, counts.dropped, counts.waiting), (0, 0, 20), "{counts:?}");
-    assert_eq!(files(folder.path()).len(), 20);
+    let waiting = files(folder.path());
+    assert_eq!(waiting.len(), 20);
 
+    fs::write(&waiting[19], "nonsense").expect("overwritten");
     is_up.store(true, Ordering::SeqCst);
-    let pusher = start(&backend.url(), spooling(folder.path()));
+    let pusher = start(&backend.url, spooling(folder.path()));
     (20..25).for_each(|number| pusher.offer(&numbered(number, 500)));
     let counts = pusher.finish(PATIENCE);
     check_sum(&counts);
-    assert_eq!((counts.offered, counts.restored, counts.pushed), (5, 20, 25), "{counts:?}");
-    assert_eq!(backend.taken(), (0..25).collect::<Vec<_>>());
+    assert_eq!((counts.offered, counts.restored, counts.pushed), (5, 20, 24), "{counts:?}");
+    assert_eq!((counts.damaged, counts.dropped), (1, 0), "{counts:?}");
+    assert!(counts.last_error.expect("a reason").contains("was damaged and is lost"));
+    assert_eq!(taken(&backend), (0..19).chain(20..25).collect::<Vec<_>>());
     assert!(files(folder.path()).is_empty());
 }
 
@@ -70,54 +75,23 @@ fn a_restart_sends_the_rest() {
 fn a_dropped_pusher_keeps_waiting_windows() {
     let (backend, _) = switched();
     let folder = tempfile::tempdir().expect("a folder");
-    let pusher = start(&backend.url(), spooling(folder.path()));
+    let pusher = start(&backend.url, spooling(folder.path()));
     (0..3).for_each(|number| pusher.offer(&numbered(number, 500)));
     drop(pusher);
     assert_eq!(files(folder.path()).len(), 3);
-}
-
-#[test]
-fn a_kill_loses_nothing_while_the_backend_is_down() {
-    let (backend, _) = switched();
-    let folder = tempfile::tempdir().expect("a folder");
-    let pusher = start(&backend.url(), spooling(folder.path()));
-    (0..3).for_each(|number| pusher.offer(&numbered(number, 500)));
-    // By then the thread has processed and stored all of them, and found the backend down.
-    backend.wait_for(backend.received().len() + 3);
-    assert_eq!(files(folder.path()).len(), 3);
-    std::mem::forget(pusher);
 }
 
 #[test]
 fn windows_are_on_disk_before_they_are_sent() {
-    let backend = Backend::start(|_| Reaction::Hang);
+    let backend = Server::start(|_, _| hang());
     let folder = tempfile::tempdir().expect("a folder");
-    let pusher = start(&backend.url(), spooling(folder.path()));
+    let pusher = start(&backend.url, spooling(folder.path()));
     for number in 0..3 {
         pusher.offer(&numbered(number, 500));
         assert_eq!(files(folder.path()).len() as u64, number + 1);
     }
-    backend.wait_for(1);
+    wait_for(&backend, 1);
     std::mem::forget(pusher);
-}
-
-#[test]
-fn damaged_files_are_counted_and_the_rest_arrives() {
-    let (backend, is_up) = switched();
-    let folder = tempfile::tempdir().expect("a folder");
-    let pusher = start(&backend.url(), spooling(folder.path()));
-    (0..6).for_each(|number| pusher.offer(&numbered(number, 500)));
-    drop(pusher);
-    let files = files(folder.path());
-    let whole = fs::read(&files[1]).expect("a file");
-    fs::write(&files[1], &whole[..100]).expect("cut");
-    fs::write(&files[4], "nonsense").expect("overwritten");
-    is_up.store(true, Ordering::SeqCst);
-    let counts = start(&backend.url(), spooling(folder.path())).finish(PATIENCE);
-    check_sum(&counts);
-    assert_eq!((counts.pushed, counts.damaged, counts.dropped), (4, 2, 0), "{counts:?}");
-    assert!(counts.last_error.expect("a reason").contains("was damaged and is lost"));
-    assert_eq!(backend.taken(), [0, 2, 3, 5]);
 }
 
 #[test]
@@ -142,13 +116,13 @@ fn a_closed_port() {
 fn two_agents_do_not_share_a_folder() {
     let (backend, _) = switched();
     let folder = tempfile::tempdir().expect("a folder");
-    let _first = start(&backend.url(), spooling(folder.path()));
-    let target = format!("pyroscope={}", backend.url()).parse().expect("a target");
+    let _first = start(&backend.url, spooling(folder.path()));
+    let target = format!("pyroscope={}", backend.url).parse().expect("a target");
     let second =
         wingbeat_agent::Pusher::start(&target, Default::default(), spooling(folder.path()));
     assert!(second.expect_err("in use").to_string().contains("a folder of its own"));
     // Another target has another folder.
-    let target = format!("parca={}", backend.url()).parse().expect("a target");
+    let target = format!("parca={}", backend.url).parse().expect("a target");
     wingbeat_agent::Pusher::start(&target, Default::default(), spooling(folder.path()))
         .expect("another folder");
 }

@@ -1,7 +1,5 @@
 //! Handling of server responses, and the cache contents.
 
-mod server;
-
 use std::{
     fs::{self, File, FileTimes},
     io::{Read as _, Write as _},
@@ -13,7 +11,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use self::server::{Reply, Server};
+use wingbeat_http::testing::{Reply, Server};
+
 use super::*;
 use crate::symbolize::debug_info::place_of_build;
 
@@ -53,6 +52,18 @@ fn elf_with(build_id: &[u8], shared: &[u8]) -> Vec<u8> {
     }
     all.iter().for_each(|(.., data)| bytes.extend(data));
     bytes
+}
+
+fn body(bytes: Vec<u8>) -> Reply {
+    Reply::last(200, bytes)
+}
+
+fn status(status: u16) -> Reply {
+    Reply::last(status, "")
+}
+
+fn redirect(to: &str) -> Reply {
+    Reply::answer(302, &format!("location: {to}\r\nconnection: close\r\n"), "")
 }
 
 fn id(bytes: &[u8]) -> BuildId {
@@ -117,11 +128,11 @@ fn is_empty(cache: &Path) -> bool {
 
 #[test]
 fn a_file_is_asked_for_once() {
-    let server = Server::start(|_| Reply::Body(elf(&FIRST)));
+    let server = Server::start(|_, _| body(elf(&FIRST)));
     let place = Place::new();
     let found = place.fetch(&[&format!("{}/", server.url)], &[&FIRST]);
     assert_eq!(outcomes(&found), [Outcome::Downloaded]);
-    assert_eq!(server.asked(), [format!("/buildid/{}/debuginfo", "ab".repeat(20))]);
+    assert_eq!(server.lines(), [format!("GET /buildid/{}/debuginfo", "ab".repeat(20))]);
     let mut bytes = Vec::new();
     let mut file = found.get(&FIRST).expect("a file");
     io::Seek::rewind(&mut file).and_then(|()| file.read_to_end(&mut bytes)).expect("read");
@@ -141,7 +152,7 @@ fn a_file_is_asked_for_once() {
 
 #[test]
 fn what_no_server_has_is_not_asked_for_again_for_a_while() {
-    let server = Server::start(|_| Reply::Status(404));
+    let server = Server::start(|_, _| status(404));
     let place = Place::new();
     let entry = place.entry(&FIRST);
     let mut asked = 0;
@@ -175,8 +186,8 @@ fn what_no_server_has_is_not_asked_for_again_for_a_while() {
 #[test]
 fn what_is_not_the_file_is_not_kept() {
     let check = |reply: Reply, expected: &str| {
-        let name = format!("{reply:?}");
-        let server = Server::start(move |_| reply.clone());
+        let name = expected.to_owned();
+        let server = Server::start(move |_, _| reply.clone());
         let place = Place::new().with("DEBUGINFOD_MAXSIZE", "1000");
         for turn in 1..=2 {
             let found = place.fetch(&[&server.url], &[&FIRST]);
@@ -190,43 +201,39 @@ fn what_is_not_the_file_is_not_kept() {
         }
     };
     let whole = elf(&FIRST);
-    check(Reply::Status(500), "SERVER answered with status 500");
+    check(status(500), "SERVER answered with status 500");
     let foreign = "SERVER returned a file of another build";
-    check(Reply::Body(b"<html>it works</html>".to_vec()), foreign);
-    check(Reply::Body(elf(&SECOND)), foreign);
-    check(Reply::Body(Vec::new()), foreign);
-    check(Reply::CutUnannounced(whole.clone(), whole.len() / 2), foreign);
+    check(body(b"<html>it works</html>".to_vec()), foreign);
+    check(body(elf(&SECOND)), foreign);
+    check(body(Vec::new()), foreign);
+    check(Reply::Unannounced(whole[..whole.len() / 2].to_vec()), foreign);
     check(
         Reply::Cut(whole, 130),
         "the download from SERVER broke off: the connection ended before the answer did",
     );
     let too_large = "SERVER has a file of more than 1000 bytes";
-    check(Reply::Body(vec![0; 1001]), too_large);
-    check(Reply::CutUnannounced(vec![0; 1001], 1001), too_large);
-    let loops = Reply::Redirect("/buildid/again/debuginfo".to_owned());
+    check(body(vec![0; 1001]), too_large);
+    check(Reply::Unannounced(vec![0; 1001]), too_large);
+    let loops = redirect("/buildid/again/debuginfo");
     check(loops, "cannot reach SERVER: it redirects too often");
 }
 
 #[test]
 fn redirections_are_followed() {
-    let other = Server::start(|_| Reply::Body(elf(&FIRST)));
+    let other = Server::start(|_, _| body(elf(&FIRST)));
     let to = format!("{}/moved", other.url);
-    let server = Server::start(move |_| Reply::Redirect(to.clone()));
+    let server = Server::start(move |_, _| redirect(&to));
     let found = Place::new().fetch(&[&server.url], &[&FIRST]);
     assert_eq!(outcomes(&found), [Outcome::Downloaded], "{}", error(&found));
-    assert_eq!(other.asked(), ["/moved"]);
+    assert_eq!(other.lines(), ["GET /moved"]);
 }
 
 #[test]
 fn what_debug_files_share_is_asked_for_too() {
     let check = |reply: Reply, expected: &[Outcome], is_whole: bool| {
         let second = id(&SECOND).to_string();
-        let server = Server::start(move |path| {
-            if path.contains(&second) {
-                reply.clone()
-            } else {
-                Reply::Body(elf_with(&FIRST, &SECOND))
-            }
+        let server = Server::start(move |line, _| {
+            if line.contains(&second) { reply.clone() } else { body(elf_with(&FIRST, &SECOND)) }
         });
         let place = Place::new();
         let found = place.fetch(&[&server.url], &[&FIRST]);
@@ -235,15 +242,15 @@ fn what_debug_files_share_is_asked_for_too() {
         assert_eq!(fs::read(link).ok(), is_whole.then(|| elf(&SECOND)));
     };
     use Outcome::{Downloaded, NotFound};
-    check(Reply::Body(elf(&SECOND)), &[Downloaded, Downloaded], true);
-    check(Reply::Status(404), &[Downloaded, NotFound], false);
+    check(body(elf(&SECOND)), &[Downloaded, Downloaded], true);
+    check(status(404), &[Downloaded, NotFound], false);
 }
 
 #[test]
 fn servers_are_asked_one_after_the_other() {
-    let empty = Server::start(|_| Reply::Status(404));
-    let broken = Server::start(|_| Reply::Status(503));
-    let full = Server::start(|_| Reply::Body(elf(&FIRST)));
+    let empty = Server::start(|_, _| status(404));
+    let broken = Server::start(|_, _| status(503));
+    let full = Server::start(|_, _| body(elf(&FIRST)));
     let check = |servers: &[&Server], expected: Outcome| {
         let place = Place::new();
         let urls: Vec<&str> = servers.iter().map(|server| &*server.url).collect();
@@ -263,11 +270,11 @@ fn a_server_that_is_down_is_left_alone() {
     let builds: Vec<[u8; 1]> = (0..50).map(|build| [build]).collect();
     let builds: Vec<&[u8]> = builds.iter().map(|build| &build[..]).collect();
     // The server hangs up.
-    let server = Server::start(|_| Reply::Silence(Duration::ZERO));
+    let server = Server::start(|_, _| Reply::Silence(Duration::ZERO));
     let found = Place::new().fetch(&[&server.url], &builds);
     assert_eq!(found.account.count(Outcome::Failed), 50);
     // Once per thread.
-    assert!(server.asked().len() <= 4, "{:?}", server.asked());
+    assert!(server.asked().len() <= 4, "{:?}", server.lines());
     // No server listens there any more.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -278,20 +285,21 @@ fn a_server_that_is_down_is_left_alone() {
 
 #[test]
 fn slow_servers_do_not_hold_up_the_output() {
-    let check = |variable, reply: Reply, expected: &str| {
-        let slow = id(&FIRST).to_string();
-        let server = Server::start(move |path| {
-            if path.contains(&slow) { reply.clone() } else { Reply::Body(elf(&SECOND)) }
-        });
-        let place = Place::new().with(variable, "1");
-        let begin = Instant::now();
-        let found = place.fetch(&[&server.url], &[&FIRST, &SECOND]);
-        let elapsed = begin.elapsed();
-        assert!((1.0..20.0).contains(&elapsed.as_secs_f64()), "{expected}: {elapsed:?}");
-        assert_eq!(outcomes(&found), [Outcome::Failed, Outcome::Downloaded]);
-        assert_eq!(error(&found), expected.replace("SERVER", &server.url));
-        assert!(!place.entry(&FIRST).exists() && place.entry(&SECOND).exists());
-    };
+    let check =
+        |variable, reply: Reply, expected: &str| {
+            let slow = id(&FIRST).to_string();
+            let server = Server::start(move |line, _| {
+                if line.contains(&slow) { reply.clone() } else { body(elf(&SECOND)) }
+            });
+            let place = Place::new().with(variable, "1");
+            let begin = Instant::now();
+            let found = place.fetch(&[&server.url], &[&FIRST, &SECOND]);
+            let elapsed = begin.elapsed();
+            assert!((1.0..20.0).contains(&elapsed.as_secs_f64()), "{expected}: {elapsed:?}");
+            assert_eq!(outcomes(&found), [Outcome::Failed, Outcome::Downloaded]);
+            assert_eq!(error(&found), expected.replace("SERVER", &server.url));
+            assert!(!place.entry(&FIRST).exists() && place.entry(&SECOND).exists());
+        };
     let silence = || Reply::Silence(Duration::from_secs(60));
     let trickle = || Reply::Trickle(Duration::from_millis(20));
     check("DEBUGINFOD_MAXTIME", silence(), "the time limit for downloads, 1 s, was exceeded");
@@ -302,7 +310,7 @@ fn slow_servers_do_not_hold_up_the_output() {
 
 #[test]
 fn downloads_end_when_they_are_to() {
-    let server = Server::start(|_| Reply::Silence(Duration::from_secs(60)));
+    let server = Server::start(|_, _| Reply::Silence(Duration::from_secs(60)));
     let (stop, mut signal) = UnixStream::pair().expect("sockets");
     signal.write_all(b"x").expect("write");
     let place = Place::new();
@@ -315,7 +323,7 @@ fn downloads_end_when_they_are_to() {
 
 #[test]
 fn a_wrong_file_in_the_cache_is_replaced() {
-    let server = Server::start(|_| Reply::Body(elf(&FIRST)));
+    let server = Server::start(|_, _| body(elf(&FIRST)));
     let place = Place::new();
     let entry = place.entry(&FIRST);
     fs::create_dir_all(entry.parent().expect("a folder")).expect("create");
@@ -326,7 +334,7 @@ fn a_wrong_file_in_the_cache_is_replaced() {
 
 #[test]
 fn a_cache_that_cannot_be_written_is_a_failure_of_each_file() {
-    let server = Server::start(|_| Reply::Body(elf(&FIRST)));
+    let server = Server::start(|_, _| body(elf(&FIRST)));
     let place = Place::new();
     fs::write(place.folder.path().join("cache"), "no folder").expect("write");
     let found = place.fetch(&[&server.url], &[&FIRST]);

@@ -280,16 +280,6 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_replaces_what_was_there() {
-        let mut case = Case::new();
-        case.map(0x10000, 4 * PAGE, 1);
-        case.map(0x11000, PAGE, 2);
-        case.mapped.finish(9);
-        case.check(1, (4 * PAGE, 3 * PAGE));
-        case.check(2, (PAGE, PAGE));
-    }
-
-    #[test]
     fn the_break_grows_and_shrinks_from_where_it_was() {
         let mut case = Case::new();
         case.brk(0x50123, 1);

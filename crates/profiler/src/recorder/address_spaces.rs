@@ -217,20 +217,6 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_mapping_leaves_the_old_generation_as_it_was() {
-        let mut spaces = Spaces::default();
-        spaces.map(1, mapping(0x1000, 0x4000, 0, 7));
-        let old = spaces.current(1).expect("known");
-        spaces.map(1, mapping(0x2000, 0x3000, 0, 8));
-        let new = spaces.current(1).expect("known");
-        assert_ne!(old, new);
-        assert_eq!(at(&spaces, old, 0x2800), Some((7, 0x1800)));
-        assert_eq!(at(&spaces, new, 0x2800), Some((8, 0x800)));
-        assert_eq!(at(&spaces, new, 0x1800), Some((7, 0x800)));
-        assert_eq!(at(&spaces, new, 0x3800), Some((7, 0x2800)));
-    }
-
-    #[test]
     fn children_share_until_they_differ() {
         let mut spaces = Spaces::default();
         spaces.map(1, mapping(0x1000, 0x2000, 0, 7));

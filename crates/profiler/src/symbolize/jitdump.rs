@@ -223,7 +223,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::jitdump::{HEADER, PREFIX};
+    use crate::{
+        jitdump::HEADER,
+        unwind::jitdump::tests::{record, words},
+    };
 
     const ARCH_TIMESTAMP: u64 = 1;
 
@@ -233,23 +236,13 @@ mod tests {
         words.chain([0, flags].into_iter().flat_map(u64::to_le_bytes)).collect()
     }
 
-    fn with_prefix(id: u32, time_ns: u64, body: &[u8]) -> Vec<u8> {
-        let size = (PREFIX + body.len()) as u32;
-        let prefix = [id, size].into_iter().flat_map(u32::to_le_bytes);
-        prefix.chain(time_ns.to_le_bytes()).chain(body.iter().copied()).collect()
-    }
-
-    fn words(words: &[u64]) -> Vec<u8> {
-        words.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
-
     fn load(time_ns: u64, start: u64, size: u64, index: u64, name: &str) -> Vec<u8> {
         let code = [name.as_bytes(), b"\0", &vec![0x90; size as usize]].concat();
-        with_prefix(0, time_ns, &[words(&[7, start, start, size, index]), code].concat())
+        record(0, time_ns, &[words(&[7, start, start, size, index]), code].concat())
     }
 
     fn moved(time_ns: u64, from: u64, to: u64, size: u64, index: u64) -> Vec<u8> {
-        with_prefix(1, time_ns, &words(&[7, to, from, to, size, index]))
+        record(1, time_ns, &words(&[7, to, from, to, size, index]))
     }
 
     fn debug_info(start: u64, entries: &[(u64, u32, &[u8])]) -> Vec<u8> {
@@ -258,7 +251,7 @@ mod tests {
             body.extend(words(&[*address, u64::from(*line)]));
             body.extend([file, b"\0".as_slice()].concat());
         }
-        with_prefix(2, 1, &body)
+        record(2, 1, &body)
     }
 
     /// `time start+size name`, in the order of writing.
@@ -284,11 +277,10 @@ mod tests {
             [load(5, 0x1000, 16, 3, "a"), moved(6, 0x1000, 0x2000, 16, 3), moved(7, 1, 2, 3, 4)];
         check(0, &moves, &["5 1000+10 a", "6 2000+10 a"]);
         // A close record, unwinding information, and an unknown type.
-        let others =
-            [with_prefix(3, 1, &[]), with_prefix(4, 1, &[0; 24]), with_prefix(99, 1, b"x")];
+        let others = [record(3, 1, &[]), record(4, 1, &[0; 24]), record(99, 1, b"x")];
         check(0, &[others.concat(), load(5, 1, 1, 0, "a")], &["5 1+1 a"]);
         // Without a name, with a short body, and truncated.
-        let short = [load(5, 1, 1, 0, ""), with_prefix(0, 1, &[0; 30]), load(6, 2, 1, 0, "a")];
+        let short = [load(5, 1, 1, 0, ""), record(0, 1, &[0; 30]), load(6, 2, 1, 0, "a")];
         check(0, &short, &["6 2+1 a"]);
         check(0, &[load(5, 1, 1, 0, "a"), load(6, 2, 1, 0, "b")[..40].to_vec()], &["5 1+1 a"]);
         check(0, &[[0; 16].to_vec(), load(5, 1, 1, 0, "a")], &[]);

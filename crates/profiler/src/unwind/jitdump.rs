@@ -264,7 +264,7 @@ pub(crate) mod tests {
         prefix.chain(time_ns.to_le_bytes()).chain(body.iter().copied()).collect()
     }
 
-    fn words(words: &[u64]) -> Vec<u8> {
+    pub(crate) fn words(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 

@@ -69,17 +69,10 @@ fn innovations(residuals: &[f64]) -> impl Iterator<Item = f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::noise, *};
-
-    /// Autocorrelated normal noise of the first order.
-    fn leaning(points: usize, rho: f64, seed: u64) -> Vec<f64> {
-        let mut last = 0.0;
-        let next = noise(points, seed).into_iter().map(|fresh| {
-            last = rho * last + (1.0 - rho * rho).sqrt() * fresh;
-            last
-        });
-        next.collect()
-    }
+    use super::{
+        super::tests::{leaning, noise},
+        *,
+    };
 
     fn clean(series: &[f64]) -> Clean {
         Clean::new(series).expect("values that differ")

@@ -241,8 +241,8 @@ fn noise_alarms_as_seldom_as_promised() {
     assert!(alarms < 9, "{alarms} of 2,000");
 }
 
-/// Autocorrelated noise of the first order.
-fn leaning(points: usize, rho: f64, seed: u64) -> Vec<f64> {
+/// Autocorrelated normal noise of the first order.
+pub(super) fn leaning(points: usize, rho: f64, seed: u64) -> Vec<f64> {
     let fresh = noise(points, seed).into_iter();
     let next = fresh.scan(0.0, |last, fresh| {
         *last = rho * *last + (1.0 - rho * rho).sqrt() * fresh;

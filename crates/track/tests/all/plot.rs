@@ -274,7 +274,6 @@ fn pictures() {
     check("iterations.svg", &svg(&iterations()));
     check("odd.svg", &svg(&odd()));
     check("wide.svg", &svg(&wide()));
-    check("steps.svg", &svg(&steps_together()));
 }
 
 #[test]

@@ -8,13 +8,10 @@ use quick_xml::{Reader, events::Event};
 use unicode_width::UnicodeWidthStr as _;
 
 #[test]
-fn all_histories_are_well_formed() {
-    for chart in all() {
-        well_formed(&svg(&chart));
-    }
-    let empty = chart("nothing", 0, Duration::ZERO, Vec::new());
-    well_formed(&svg(&empty));
-    assert!(svg(&empty).contains("There is nothing to draw."));
+fn without_reports_there_is_nothing_to_draw() {
+    let empty = svg(&chart("nothing", 0, Duration::ZERO, Vec::new()));
+    well_formed(&empty);
+    assert!(empty.contains("There is nothing to draw."));
 }
 
 #[test]

@@ -7,8 +7,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use wingbeat_track::output::{Page, marker};
 
-use super::stub::{QUICK, Reply, Stub};
-
 struct Job {
     folder: TempDir,
     actions: Actions,
@@ -88,18 +86,17 @@ fn with_token() -> Options {
 }
 
 /// GitHub with these comments. Returns an address for each write.
-fn github(comments: Vec<Value>) -> Stub {
-    Stub::start(move |asked, _| match asked.line.split(' ').next() {
+fn github(comments: Vec<Value>) -> Server {
+    Server::start(move |line, _| match line.split(' ').next() {
         Some("GET") => {
-            let page: usize =
-                asked.line.rsplit('=').next().and_then(|n| n.parse().ok()).unwrap_or(1);
+            let page: usize = line.rsplit('=').next().and_then(|n| n.parse().ok()).unwrap_or(1);
             let part: Vec<_> = comments.iter().skip((page - 1) * 100).take(100).collect();
-            Reply::Text(200, json!(part).to_string())
+            Reply::last(200, json!(part).to_string())
         }
-        _ if asked.line == CHECK => {
-            Reply::Text(201, json!({ "html_url": "https://github/runs/2" }).to_string())
+        _ if line == CHECK => {
+            Reply::last(201, json!({ "html_url": "https://github/runs/2" }).to_string())
         }
-        _ => Reply::Text(201, json!({ "html_url": "https://github/c/1" }).to_string()),
+        _ => Reply::last(201, json!({ "html_url": "https://github/c/1" }).to_string()),
     })
 }
 
@@ -188,11 +185,11 @@ fn no_comment_where_none_is_wanted() {
 
 #[test]
 fn a_read_only_token_is_a_warning() {
-    let stub = Stub::start(|asked, _| match asked.line.starts_with("GET") {
-        true => Reply::Text(200, "[]".to_owned()),
+    let stub = Server::start(|line, _| match line.starts_with("GET") {
+        true => Reply::last(200, "[]".to_owned()),
         false => {
             let message = "Resource not accessible by integration";
-            Reply::Text(403, json!({ "message": message }).to_string())
+            Reply::last(403, json!({ "message": message }).to_string())
         }
     });
     let mut job = Job::new(&stub.url);
@@ -248,9 +245,9 @@ fn a_check_run_is_as_good_as_the_exit_code() {
 
 #[test]
 fn what_a_server_said_is_told_too() {
-    let server = Stub::start(|asked, _| match asked.line.as_str() {
-        "POST /v0/run" => Reply::Text(201, alarming().to_string()),
-        _ => Reply::Text(200, json!({ "url": "http://console:3000" }).to_string()),
+    let server = Server::start(|line, _| match line {
+        "POST /v0/run" => Reply::last(201, alarming().to_string()),
+        _ => Reply::last(200, json!({ "url": "http://console:3000" }).to_string()),
     });
     let stub = github(vec![]);
     let job = Job::new(&stub.url);
@@ -282,7 +279,7 @@ fn what_a_server_said_is_told_too() {
 
 #[test]
 fn trouble_is_a_warning() {
-    let check = |stub: &Stub, change: fn(&mut Job), expected: &[&str], requests: usize| {
+    let check = |stub: &Server, change: fn(&mut Job), expected: &[&str], requests: usize| {
         let mut job = Job::new(&stub.url);
         change(&mut job);
         let told = job.tell(&with_token());
@@ -292,24 +289,24 @@ fn trouble_is_a_warning() {
         }
         assert_eq!(stub.asked().len(), requests);
     };
-    let failing = || Stub::start(|_, _| Reply::Text(502, String::new()));
+    let failing = || Server::start(|_, _| Reply::last(502, String::new()));
     let half = || {
-        Stub::start(|asked, _| match asked.line.starts_with("GET") {
-            true => Reply::Text(200, "[]".to_owned()),
+        Server::start(|line, _| match line.starts_with("GET") {
+            true => Reply::last(200, "[]".to_owned()),
             false => Reply::HangUp,
         })
     };
     // Requests that may have succeeded are not retried.
     check(&failing(), |_| {}, &["comment on pull request 12: ", "no check run: "], 4);
     check(&half(), |_| {}, &["no answer", "no answer"], 3);
-    check(&Stub::start(|_, _| Reply::Text(200, "{}".to_owned())), |_| {}, &["not a list"], 2);
+    check(&Server::start(|_, _| Reply::last(200, "{}".to_owned())), |_| {}, &["not a list"], 2);
     check(&github(vec![]), |job| job.actions.repository = None, &["GITHUB_REPOSITORY"], 0);
     // Then the check run is for the checked-out commit.
     check(&github(vec![]), |job| job.event_text("{"), &["could not be read"], 1);
     let nowhere =
         |job: &mut Job| job.actions.summary_path = Some(PathBuf::from("/no/such/folder/x"));
     check(&github(vec![]), nowhere, &["job summary"], 3);
-    let limit = || Stub::start(|_, _| Reply::Text(403, "API rate limit exceeded".to_owned()));
+    let limit = || Server::start(|_, _| Reply::last(403, "API rate limit exceeded".to_owned()));
     check(&limit(), |_| {}, &["rate limit exceeded", "rate limit exceeded"], 2);
 }
 

@@ -1,12 +1,10 @@
 //! `--host`: the request, the handling of the response, and error messages.
 
-use std::{collections::BTreeMap, net::TcpListener, time::Duration};
+use std::{collections::BTreeMap, net::TcpListener};
 
 use super::*;
 use serde_json::{Value, json};
 use wingbeat_track::{output::Style, remote};
-
-use super::stub::{QUICK, Reply, Stub};
 
 fn host(url: &str) -> Host {
     Host { url: url.to_owned(), key: None, has_public_links: false, patience: QUICK }
@@ -25,13 +23,13 @@ fn send_as(
     host.send(&Submission { thresholds, ..Submission::of(report) }, on_retry)
 }
 
-fn server(report: Value) -> Stub {
-    Stub::start(move |asked, _| match asked.line.as_str() {
-        "POST /v0/run" => Reply::Text(201, report.to_string()),
+fn server(report: Value) -> Server {
+    Server::start(move |line, _| match line {
+        "POST /v0/run" => Reply::last(201, report.to_string()),
         "GET /v0/server/config/console" => {
-            Reply::Text(200, json!({ "url": "http://console:3000/" }).to_string())
+            Reply::last(200, json!({ "url": "http://console:3000/" }).to_string())
         }
-        _ => Reply::Text(404, json!({ "request_id": "1", "message": "not here" }).to_string()),
+        _ => Reply::last(404, json!({ "request_id": "1", "message": "not here" }).to_string()),
     })
 }
 
@@ -183,13 +181,13 @@ fn private_and_unclaimed_projects_have_other_links() {
 #[test]
 fn a_console_that_fails_costs_the_links_only() {
     for reply in [
-        Reply::Text(404, String::new()),
-        Reply::Text(200, "<html>".to_owned()),
-        Reply::Text(200, r#"{"url": "javascript:alert(1)"}"#.to_owned()),
+        Reply::last(404, String::new()),
+        Reply::last(200, "<html>".to_owned()),
+        Reply::last(200, r#"{"url": "javascript:alert(1)"}"#.to_owned()),
         Reply::HangUp,
     ] {
-        let stub = Stub::start(move |asked, _| match asked.line.as_str() {
-            "POST /v0/run" => Reply::Text(201, alarming().to_string()),
+        let stub = Server::start(move |line, _| match line {
+            "POST /v0/run" => Reply::last(201, alarming().to_string()),
             _ => reply.clone(),
         });
         let answer = send(&host(&stub.url)).expect("sent");
@@ -202,7 +200,7 @@ fn a_console_that_fails_costs_the_links_only() {
 fn refusals_are_not_repeated() {
     let check = |status, message: &str, expected: &str| {
         let body = json!({ "request_id": "1", "message": message }).to_string();
-        let stub = Stub::start(move |_, _| Reply::Text(status, body.clone()));
+        let stub = Server::start(move |_, _| Reply::last(status, body.clone()));
         let error = send(&host(&stub.url)).expect_err("refused").to_string();
         assert!(error.contains(message) && error.contains(expected), "{error}");
         assert_eq!(stub.asked().len(), 1);
@@ -216,11 +214,11 @@ fn refusals_are_not_repeated() {
 #[test]
 fn failures_of_the_server_are_repeated() {
     let check = |replies: &'static [u16], attempts: usize, is_sent: bool| {
-        let stub = Stub::start(move |asked, before| match replies.get(before) {
+        let stub = Server::start(move |line, before| match replies.get(before) {
             Some(0) => Reply::HangUp,
-            Some(status) => Reply::Text(*status, bare().to_string()),
-            None if asked.line.starts_with("GET") => Reply::Text(404, String::new()),
-            None => Reply::Text(500, "{}".to_owned()),
+            Some(status) => Reply::last(*status, bare().to_string()),
+            None if line.starts_with("GET") => Reply::last(404, String::new()),
+            None => Reply::last(500, "{}".to_owned()),
         });
         let mut retries = Vec::new();
         let result = send_as(&host(&stub.url), &report(), &[], &mut |retry: &Retry| {
@@ -246,7 +244,7 @@ fn failures_of_the_server_are_repeated() {
 #[test]
 fn what_is_no_report_is_told() {
     let check = |body: String, expected: &str| {
-        let stub = Stub::start(move |_, _| Reply::Text(200, body.clone()));
+        let stub = Server::start(move |_, _| Reply::last(200, body.clone()));
         let error = send(&host(&stub.url)).expect_err("no report");
         assert!(matches!(error, RemoteError::NotAReport { .. }), "{error:?}");
         let error = error.to_string();
@@ -274,7 +272,7 @@ fn nobody_there() {
 
 #[test]
 fn time_is_bounded() {
-    let stub = Stub::start(|_, _| Reply::Silence(Duration::from_secs(5)));
+    let stub = Server::start(|_, _| Reply::Silence(Duration::from_secs(5)));
     let total = Duration::from_millis(300);
     let host = Host { patience: Patience { total, attempts: 100, ..QUICK }, ..host(&stub.url) };
     let begin = std::time::Instant::now();
@@ -286,7 +284,9 @@ fn time_is_bounded() {
 
 #[test]
 fn redirections_are_not_followed() {
-    let stub = Stub::start(|_, _| Reply::Header(301, "location: https://elsewhere.example/"));
+    let stub = Server::start(|_, _| {
+        Reply::answer(301, "location: https://elsewhere.example/\r\nconnection: close\r\n", "")
+    });
     let error = send(&host(&stub.url)).expect_err("redirected").to_string();
     assert!(error.contains("https://elsewhere.example/"), "{error}");
     assert_eq!(stub.lines(), ["POST /v0/run"]);

@@ -46,34 +46,19 @@ fn what_was_exported_comes_in_once() {
     from.store
         .set_alert_status(report.alerts[0].uuid, AlertStatus::Dismissed, reason)
         .expect("changed");
+    let withdrawn = rich(2, 1);
+    from.store.insert(&withdrawn).expect("stored");
+    from.store.withdraw(withdrawn.uuid, None).expect("written");
     let folder = from.exported();
     let mut to = temporary();
     let imported = to.store.import(&folder).expect("imported");
-    let documents = Counts { reports: 1, alert_changes: 1, ..Counts::default() };
+    let documents = Counts { reports: 2, alert_changes: 1, withdrawals: 1, ..Counts::default() };
     assert_eq!(imported, Imported { documents, ..Imported::default() });
     assert_eq!(content(&to.store), content(&from.store));
     assert_eq!(to.read(&report), from.read(&report));
     let again = to.store.import(&folder).expect("imported");
-    assert_eq!(again, Imported { already_there: 2, ..Imported::default() });
+    assert_eq!(again, Imported { already_there: 4, ..Imported::default() });
     assert_eq!(content(&to.store), content(&from.store));
-}
-
-#[test]
-fn a_change_may_come_before_its_alert() {
-    let mut from = temporary();
-    let report = rich(1, 1);
-    from.store.insert(&report).expect("stored");
-    from.settle(&report, AlertStatus::Silenced);
-    let folder = from.exported();
-    let later = from.folder.path().join("later");
-    fs::create_dir(&later).expect("a folder");
-    let name = files(&folder).into_keys().find(|name| !name.ends_with(".alert.json"));
-    let name = name.expect("a report");
-    fs::rename(folder.join(&name), later.join(&name)).expect("moved");
-    let mut to = temporary();
-    assert_eq!(to.store.import(&folder).expect("imported").documents.alert_changes, 1);
-    assert_eq!(to.store.import(&later).expect("imported").documents.reports, 1);
-    assert_eq!(to.read(&report).alerts[0].status, AlertStatus::Silenced);
 }
 
 #[test]

@@ -68,45 +68,29 @@ fn an_alert_names_the_function() {
 
 #[test]
 fn the_profile_before_is_one_of_the_level_before() {
-    let mut temporary = temporary();
+    let check = |reports: [Report; 3], counts: [(i64, i64); 3]| {
+        let mut temporary = temporary();
+        temporary.insert(&reports);
+        let store = &mut temporary.store;
+        let profiles: Vec<Profile> = reports
+            .iter()
+            .zip(counts)
+            .map(|(report, (parse, print))| {
+                let pprof = pprof(&[("main;parse", parse), ("main;print", print)]);
+                Profile::new(report.uuid, Some(benchmark("a")), ProfileKind::Wall, 9, pprof)
+            })
+            .collect();
+        store.insert_profiles(&profiles).expect("stored");
+        let [found] = &explained(store, &reports[2])[..] else { panic!("one alert") };
+        let expected = "print (src/lib.rs:12), called by main, adds 1.000 ns of 1.000 ns";
+        assert_eq!(found.sentences, [expected]);
+    };
+    let (slower, same) = ((5000, 15000), (5000, 5000));
     // The second is as slow as the third, but raised no alert yet.
-    let reports = [report("main", 1, 1.0), report("main", 2, 2.0), slow(3)];
-    temporary.insert(&reports);
-    let store = &mut temporary.store;
-    let profiles = reports.each_ref().map(|report| {
-        let print = if report.uuid == reports[0].uuid { 5000 } else { 15000 };
-        let pprof = pprof(&[("main;parse", 5000), ("main;print", print)]);
-        Profile::new(report.uuid, Some(benchmark("a")), ProfileKind::Wall, 9, pprof)
-    });
-    store.insert_profiles(&profiles).expect("stored");
-    let [found] = &explained(store, &reports[2])[..] else { panic!("one alert") };
-    assert!(found.sentences[0].starts_with("print (src/lib.rs:12)"), "{found:?}");
-}
-
-#[test]
-fn a_report_with_an_alert_may_be_of_the_level_before() {
-    let mut temporary = temporary();
+    check([report("main", 1, 1.0), report("main", 2, 2.0), slow(3)], [same, slower, slower]);
     // The second has an alert about another benchmark, and its value is the baseline of the third.
-    let reports = [report("main", 1, 1.0), slow(2), slow(3)];
-    let mut reports = reports;
-    reports[1].iterations = reports[0].iterations.clone();
-    temporary.insert(&reports);
-    let store = &mut temporary.store;
-    let profiles = reports.each_ref().map(|report| {
-        let (parse, print) = match reports.iter().position(|it| it.uuid == report.uuid) {
-            Some(0) => (1000, 5000),
-            Some(1) => (5000, 5000),
-            _ => (5000, 15000),
-        };
-        let pprof = pprof(&[("main;parse", parse), ("main;print", print)]);
-        Profile::new(report.uuid, Some(benchmark("a")), ProfileKind::Wall, 9, pprof)
-    });
-    store.insert_profiles(&profiles).expect("stored");
-    let [found] = &explained(store, &reports[2])[..] else { panic!("one alert") };
-    assert_eq!(
-        found.sentences,
-        ["print (src/lib.rs:12), called by main, adds 1.000 ns of 1.000 ns"]
-    );
+    let second = Report { iterations: report("main", 1, 1.0).iterations, ..slow(2) };
+    check([report("main", 1, 1.0), second, slow(3)], [(1000, 5000), same, slower]);
 }
 
 #[test]

@@ -17,30 +17,17 @@ fn reports_come_out_as_they_went_in() {
         let expected = Report { verdicts: Vec::new(), alerts: Vec::new(), ..report };
         assert_eq!(measured, Some(expected));
     };
+    // `properties` tries all kinds of start points, names and times.
     check(1, |_| {});
-    check(2, |report| report.start_point = Some(start_point("base", Some(at(-5)), 255)));
-    check(3, |report| report.start_point = Some(start_point("base", None, 0)));
-    check(4, |report| report.confirms = Some(Uuid::from_u128(9)));
-    check(5, |report| report.verdicts[0].boundary = Some(Boundary::default()));
-    check(6, |report| {
+    check(2, |report| report.verdicts[0].boundary = Some(Boundary::default()));
+    check(3, |report| {
         let verdict = &mut report.verdicts[0];
         (verdict.boundary, verdict.change, verdict.test, verdict.limit) = (None, None, None, None);
     });
-    check(7, |report| report.iterations.push(Results::default()));
-    check(8, |report| report.iterations.insert(0, report.iterations[0].clone()));
-    check(9, |report| {
-        (report.iterations, report.verdicts, report.alerts) = (vec![], vec![], vec![]);
-    });
-    check(10, |report| report.branch = branch("feature/ü"));
-    check(11, |report| report.epoch = u32::MAX);
-    check(12, |report| {
+    check(4, |report| report.iterations.insert(0, report.iterations[0].clone()));
+    check(5, |report| {
         report.iterations[0].benchmarks.reverse();
         report.iterations[0].benchmarks[1].is_ignored = true;
-    });
-    check(13, |report| report.start_time += Duration::nanoseconds(1));
-    check(14, |report| {
-        let ticks = Measure { units: "ticks".into(), ..Measure::latency() };
-        report.iterations[0].benchmarks[0].metrics[0].0 = ticks;
     });
 }
 

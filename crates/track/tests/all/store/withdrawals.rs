@@ -1,7 +1,5 @@
 //! Withdrawn reports: they are hidden, and stores with them still merge.
 
-use std::fs;
-
 use super::*;
 
 /// Three reports on main at seconds 1 to 3, each with an alert and a commit.
@@ -84,44 +82,6 @@ fn a_report_is_withdrawn_once() {
     // Storing the same report again does not restore it.
     assert_eq!(temporary.store.insert(&first).expect("stored"), Insertion::AlreadyThere);
     assert_eq!(temporary.store.report(first.uuid).expect("read"), None);
-}
-
-#[test]
-fn withdrawals_are_files_that_merge_in_any_order() {
-    let mut from = temporary();
-    let [first, middle, last] = three();
-    from.insert([&first, &middle, &last]);
-    let withdrawal = withdraw(&mut from.store, &middle);
-    let folder = from.folder.path().join("files");
-    let exported = from.store.export(&folder).expect("exported");
-    assert_eq!(
-        (exported.documents.reports, exported.documents.withdrawals, exported.already_there),
-        (3, 1, 0)
-    );
-    assert_eq!(from.store.export(&folder).expect("exported").already_there, 4);
-    let later = from.folder.path().join("later");
-    fs::create_dir(&later).expect("a folder");
-    for entry in fs::read_dir(&folder).expect("a folder") {
-        let (path, name) = entry.map(|e| (e.path(), e.file_name())).expect("a file");
-        if !name.to_string_lossy().ends_with(&format!("{}.withdrawal.json", withdrawal.uuid)) {
-            fs::rename(&path, later.join(name)).expect("moved");
-        }
-    }
-    // The withdrawal comes first, then its report.
-    let mut to = temporary();
-    assert_eq!(to.store.import(&folder).expect("imported").documents.withdrawals, 1);
-    assert_eq!(to.store.import(&later).expect("imported").documents.reports, 3);
-    assert_eq!(to.store.import(&folder).expect("imported").already_there, 1);
-    assert_eq!(to.store.report(middle.uuid).expect("read"), None);
-    assert_eq!(content(&to.store), content(&from.store));
-    // Another store that withdrew the same report: both withdrawals are kept, and the stores are equal.
-    let mut other = temporary();
-    other.insert([&first, &middle, &last]);
-    withdraw(&mut other.store, &middle);
-    to.store.import(other.exported()).expect("imported");
-    other.store.import(from.exported()).expect("imported");
-    assert_eq!(content(&to.store), content(&other.store));
-    assert_eq!(to.store.check().expect("checked").withdrawals, 2);
 }
 
 #[test]

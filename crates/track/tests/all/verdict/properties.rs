@@ -54,25 +54,6 @@ proptest! {
     }
 
     #[test]
-    fn an_offset_does_not_matter(
-        history in prop::collection::vec(50.0..150.0_f64, 2..40),
-        value in 20.0..400.0_f64,
-        offset in -1000_i32..1000,
-    ) {
-        let offset = f64::from(offset);
-        let shifted: Vec<f64> = history.iter().map(|value| value + offset).collect();
-        for test in [Test::ZScore, Test::TTest, Test::Iqr] {
-            let limits = |history: &[f64], value| {
-                let boundary = on_both_sides(test, history, value).boundary.expect("a boundary");
-                (boundary.lower_limit.expect("one"), boundary.upper_limit.expect("one"))
-            };
-            let (plain, other) = (limits(&history, value), limits(&shifted, value + offset));
-            prop_assert!((plain.0 + offset - other.0).abs() < 1e-6, "{test}");
-            prop_assert!((plain.1 + offset - other.1).abs() < 1e-6, "{test}");
-        }
-    }
-
-    #[test]
     fn directions_flip_the_outcome(
         history in prop::collection::vec(50.0..150.0_f64, 5..40),
         value in 1.0..900.0_f64,
