@@ -6,6 +6,8 @@ mod names;
 mod send;
 mod stub;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -17,6 +19,14 @@ use wingbeat_track::{
 };
 
 const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
+
+const QUICK: Patience = Patience {
+    connect: Duration::from_secs(2),
+    attempts: 3,
+    pause: Duration::from_millis(5),
+    pause_max: Duration::from_millis(20),
+    total: Duration::from_secs(10),
+};
 
 fn report() -> Report {
     let mut results = Results::default();

@@ -4,7 +4,6 @@ mod changes;
 mod compare;
 mod diff;
 mod docs;
-#[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
 mod ran;
 mod repository;
@@ -30,4 +29,7 @@ mod serve {
     mod support;
     mod survives;
 }
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../../../track/tests/all/remote/stub.rs"]
+mod stub;
 mod track_views;

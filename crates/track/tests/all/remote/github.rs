@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use wingbeat_track::output::{Page, marker};
 
-use super::stub::{QUICK, Reply, Stub};
+use super::stub::{Reply, Stub};
 
 struct Job {
     folder: TempDir,

@@ -6,7 +6,7 @@ use super::*;
 use serde_json::{Value, json};
 use wingbeat_track::{output::Style, remote};
 
-use super::stub::{QUICK, Reply, Stub};
+use super::stub::{Reply, Stub};
 
 fn host(url: &str) -> Host {
     Host { url: url.to_owned(), key: None, has_public_links: false, patience: QUICK }

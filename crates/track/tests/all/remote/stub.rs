@@ -8,16 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::*;
 use serde_json::Value;
-
-pub(crate) const QUICK: Patience = Patience {
-    connect: Duration::from_secs(2),
-    attempts: 3,
-    pause: Duration::from_millis(5),
-    pause_max: Duration::from_millis(20),
-    total: Duration::from_secs(10),
-};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
