@@ -48,6 +48,7 @@ mod profile {
     mod jit;
     mod own_crate;
     mod processes;
+    #[expect(dead_code, reason = "other tests need the rest of it")]
     #[path = "../../../../profiler/src/debuginfod/tests/server.rs"]
     mod server;
     mod stacks;
