@@ -33,8 +33,10 @@ fn two_outputs_in_one_file_are_refused() {
     let (path, other) = (folder.path().join("a.json"), folder.path().join("./a.json"));
     let (path, other) = (path.to_str().expect("UTF-8"), other.to_str().expect("UTF-8"));
     check(&["-o", path, "-o", other, "--", "true"], 2, &["given twice"]);
-    let absent = ["--summary-json", "/no/such/folder/a.json", "--", "true"];
-    check(&absent, 1, &["there is no folder /no/such/folder"]);
+    let mut wingbeat = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    wingbeat.args(["profile", "--summary-json", "/no/such/folder/a.json", "--", "true"]);
+    let ran = Ran::of(wingbeat.current_dir(folder.path()));
+    ran.ended_with(1).tells("there is no folder /no/such/folder");
 }
 
 #[test]
