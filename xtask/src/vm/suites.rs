@@ -86,7 +86,6 @@ const TOO_LONG: &[(&str, &str)] = &[
     ("wingbeat/heap", "failures::"),
     ("wingbeat/heap", "odd_targets::"),
     ("wingbeat/heap", "pages::a_"),
-    ("wingbeat/heap", "pages::flags_"),
     ("wingbeat/heap", "pages::memory_"),
     ("wingbeat/heap", "pages::the_"),
     ("wingbeat/heap", "running::"),
@@ -100,15 +99,13 @@ const TOO_LONG: &[(&str, &str)] = &[
     ("wingbeat/live", "screen::colours"),
     ("wingbeat/live", "screen::every_way"),
     ("wingbeat/live", "screen::it_shows"),
-    ("wingbeat/off_cpu", "failures::a_folder"),
     ("wingbeat/off_cpu", "failures::one_file"),
-    ("wingbeat/off_cpu", "failures::wrong_usage"),
     ("wingbeat/off_cpu", "files::"),
     ("wingbeat/profile", "debuginfod::"),
     ("wingbeat/profile", "failures::outputs"),
     ("wingbeat/profile", "failures::targets"),
     ("wingbeat/profile", "failures::two_outputs"),
-    ("wingbeat/profile", "failures::wrong_usage"),
+    ("wingbeat/profile", "failures::flags"),
     ("wingbeat/profile", "files::"),
     // A command that takes no time takes a tenth of a second.
     ("wingbeat/profile", "failures::a_sleeper"),
@@ -220,12 +217,12 @@ const SMOKE: &[(&str, &[&str])] = &[
     (
         "wingbeat/profile",
         &[
-            "stacks::stacks_reach_the_entry_point",
+            "stacks::the_caller_of_a_function_without_a_frame_is_there",
             "unwind::a_program_without_frame_pointers_is_whole",
         ],
     ),
     ("wingbeat/off_cpu", &["sleeps::a_hundred_naps_are_counted_and_timed"]),
-    ("wingbeat/heap", &["exact::calls_that_fail_and_blocks_that_stay"]),
+    ("wingbeat/heap", &["exact::each_function_of_the_allocator"]),
 ];
 
 /// The tests of a suite on the smoke list; empty if there are none.

@@ -305,9 +305,114 @@ mod tests {
     use super::*;
     use crate::{
         adapter::Adapter,
-        model::{Description, Limit, Measure, Metric, Results},
+        model::{Description, Limit, Measure, Metric, Results, threshold::ThresholdModel},
         run::Fold,
     };
+
+    /// A report of `main` with a latency of each of these benchmarks.
+    fn report(hash: &str, names: &[&str]) -> Report {
+        let mut results = Results::default();
+        for name in names {
+            let name = BenchmarkName::new(*name).expect("a name");
+            results.add(name, Measure::latency(), Metric::new(1.0)).expect("added");
+        }
+        let report = Report::new(
+            uuid::Uuid::nil(),
+            "p".parse().expect("a name"),
+            "main".parse().expect("a name"),
+            "box".parse().expect("a name"),
+            time::OffsetDateTime::UNIX_EPOCH,
+        );
+        Report { hash: Some(hash.to_owned()), iterations: vec![results], ..report }
+    }
+
+    #[test]
+    fn benchmarks_that_vanish() {
+        let check = |past: &[(&str, &[&str])], now: (&str, &[&str]), expected: Option<&str>| {
+            let names: BTreeSet<&str> =
+                past.iter().flat_map(|(_, names)| *names).copied().collect();
+            let series = |name: &str| PastSeries {
+                benchmark: BenchmarkName::new(name).expect("a name"),
+                measure: Measure::latency(),
+                points: (past.iter().enumerate())
+                    .filter(|(_, (_, names))| names.contains(&name))
+                    .map(|(at, _)| PastPoint::new(at, 1.0))
+                    .collect(),
+            };
+            let now = report(now.0, now.1);
+            let of_past = |(hash, _): &(&str, &[&str])| PastReport {
+                hash: Some((*hash).to_owned()),
+                ..PastReport::at(now.branch.clone(), now.start_time)
+            };
+            let past = Past {
+                reports: past.iter().map(of_past).collect(),
+                series: names.into_iter().map(series).collect(),
+            };
+            let found = of_missing(&now, [&past, &past]).map(|notice| notice.text.cause);
+            assert_eq!(found.as_deref(), expected);
+        };
+        let (abc, xy, ab): (&[&str], &[&str], &[&str]) =
+            (&["a", "b", "c/d"], &["x", "y"], &["a", "b"]);
+        check(&[("1", abc)], ("2", abc), None);
+        let one = "1 of 3 benchmarks of the last report at 1 is missing";
+        check(&[("1", abc)], ("2", &["a", "b2", "c/d"]), Some(one));
+        let all = "3 of 3 benchmarks of the last report at 1 are missing";
+        check(&[("1", abc)], ("2", &["zzz"]), Some(all));
+        check(&[], ("1", &["a"]), None);
+        // Jobs that share a branch and report different benchmarks.
+        check(&[("1", abc), ("2", xy)], ("3", abc), None);
+        let one = "1 of 2 benchmarks of the last report at 2 is missing";
+        check(&[("1", abc), ("2", xy)], ("3", &["x"]), Some(one));
+        // A new suite in another step of the same job is not the old one renamed.
+        check(&[("1", ab), ("2", ab)], ("2", &["new"]), None);
+        let one = "1 of 1 benchmark of the last report at 2 is missing";
+        check(&[("1", ab), ("2", ab), ("2", &["new"])], ("3", &["newer"]), Some(one));
+    }
+
+    fn sentence(notice: &Notice) -> String {
+        let NoticeText { cause, effect, next_step } = &notice.text;
+        format!("{cause}; {effect}; {next_step}")
+    }
+
+    #[test]
+    fn thresholds_that_judge_nothing() {
+        let check = |measure: &str, benchmark: Option<&str>, test, expected: Option<&str>| {
+            let (measure, model) = (Measure::named(measure).slug, ThresholdModel::new(test));
+            let benchmark = benchmark.map(str::to_owned);
+            let threshold = Threshold { measure, benchmark, model };
+            let found = of_idle(&[threshold], &report("1", &["a"]));
+            assert_eq!(found.first().map(sentence).as_deref(), expected);
+        };
+        check("latency", None, Test::Auto, None);
+        check("latency", Some("a*"), Test::Auto, None);
+        let typo = "no benchmark has the measure latncy; the threshold for latncy judges nothing; \
+                    use a measure of the results: latency";
+        check("latncy", None, Test::Auto, Some(typo));
+        let glob = "no benchmark with the measure latency matches \"b*\"; the threshold for \
+                    latency judges nothing; correct the glob, or remove the threshold";
+        check("latency", Some("b*"), Test::Auto, Some(glob));
+        let open = "t_test needs a boundary; the threshold for latency judges nothing; set the \
+                    upper or the lower one (--threshold-upper-boundary, or upper-boundary in \
+                    wingbeat.toml)";
+        check("latency", None, Test::TTest, Some(open));
+    }
+
+    #[test]
+    fn shares_that_look_like_percentages() {
+        let check = |test, lower, upper, expected: &str| {
+            let model = ThresholdModel::new(test).within(lower, upper);
+            let measure = Measure::latency().slug;
+            let found = of_wide(&[Threshold { measure, benchmark: None, model }]);
+            let found = found.first().map(sentence).unwrap_or_default();
+            assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{found}");
+        };
+        check(Test::Percentage, None, Some(10.0), "write 0.1 if you mean 10 %");
+        check(Test::Percentage, Some(1.0), None, "the lower boundary 1 ");
+        check(Test::Auto, None, Some(5.0), "write 0.05");
+        check(Test::Percentage, None, Some(1.0), "");
+        check(Test::Static, None, Some(10.0), "");
+        check(Test::Iqr, None, Some(10.0), "");
+    }
 
     #[test]
     fn alerts_that_became_the_level() {
@@ -344,15 +449,7 @@ mod tests {
             // A server receives them as JSON.
             let results = serde_json::to_value(results).expect("JSON");
             let iterations = vec![serde_json::from_value(results).expect("results")];
-            let named = |text: &str| text.to_owned();
-            let report = Report::new(
-                uuid::Uuid::nil(),
-                named("p").parse().expect("a name"),
-                named("main").parse().expect("a name"),
-                named("box").parse().expect("a name"),
-                time::OffsetDateTime::UNIX_EPOCH,
-            );
-            let report = Report { iterations, ..report };
+            let report = Report { iterations, ..report("1", &[]) };
             let found = of_undirected(&report, [(&series, &verdict)].into_iter());
             assert_eq!(found.is_some(), is_told);
         };

@@ -48,8 +48,6 @@ mod profile {
     mod jit;
     mod own_crate;
     mod processes;
-    #[path = "../../../../profiler/src/debuginfod/tests/server.rs"]
-    mod server;
     mod stacks;
     pub(crate) mod support;
     mod unwind;

@@ -38,7 +38,7 @@ pub(crate) fn lines_of(path: &Path) -> usize {
 // Verdicts and exit codes.
 
 #[test]
-fn a_slowdown_of_the_working_tree_is_found() {
+fn a_slowdown_of_the_working_tree_is_found_in_each_form() {
     let repository = Repository::with_script(&script(1000));
     repository.write("bench.sh", script(1050));
     let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(0);
@@ -48,6 +48,29 @@ fn a_slowdown_of_the_working_tree_is_found() {
     assert!(ran.stdout.starts_with("working tree ("), "{ran}");
     assert!(ran.stdout.ends_with("  worse\n\n1 worse of 1 result\n"), "{ran}");
     repository.assert_no_worktrees();
+    repository.commit_all();
+    let check = |flags: &[&str], expected| {
+        repository.compare(flags, &["./bench.sh"]).ended_with(expected);
+    };
+    let (old, new) = ("HEAD~1", "HEAD");
+    check(&["--base", old, "--err"], 1);
+    check(&["--base", old, "--err", "--threshold", "20"], 0);
+    check(&["--base", new, "--head", old, "--err"], 0);
+    // A/A: the noise is smaller than the threshold, so that chance cannot fail it.
+    check(&["--base", new, "--err"], 0);
+    let flags = ["--base", old, "--format", "json"];
+    let found = repository.compare(&flags, &["./bench.sh"]).json();
+    assert_eq!((&found["base"]["asked"], &found["end"]), (&old.into(), &"precise".into()));
+    assert_eq!(found["head"]["has_uncommitted_changes"], false);
+    let row = &found["rows"][0];
+    let change = row["change"].as_f64().expect("a number");
+    assert!((0.04..0.06).contains(&change), "{change}");
+    let (lower, upper) = (row["interval"]["lower"].as_f64(), row["interval"]["upper"].as_f64());
+    assert!(lower < Some(change) && upper > Some(change));
+    let flags = ["--base", old, "--format", "markdown", "-o", "comment.md"];
+    repository.compare(&flags, &["./bench.sh"]).ended_with(0).prints_nothing();
+    let comment = fs::read_to_string(repository.path().join("comment.md")).expect("a file");
+    assert!(comment.starts_with("<strong>1 worse of 1 result</strong>\n\n|"), "{comment}");
 }
 
 /// File times have a resolution of seconds, so that an edit right after a commit may differ only in content.
@@ -70,25 +93,6 @@ fn an_edit_in_the_second_of_the_commit_is_found() {
 }
 
 #[test]
-fn exit_codes() {
-    let repository = Repository::with_script(&script(1000));
-    repository.write("bench.sh", script(1050));
-    repository.commit_all();
-    let check = |flags: &[&str], expected| {
-        repository.compare(flags, &["./bench.sh"]).ended_with(expected);
-    };
-    let (old, new) = ("HEAD~1", "HEAD");
-    check(&["--base", old], 0);
-    check(&["--base", old, "--err"], 1);
-    check(&["--base", old, "--err", "--threshold", "20"], 0);
-    check(&["--base", new, "--head", old, "--err"], 0);
-    // A/A: the noise is smaller than the threshold, so that chance cannot fail it.
-    check(&["--base", new, "--err"], 0);
-    check(&["--base", old, "--head", old, "--err"], 0);
-    repository.assert_no_worktrees();
-}
-
-#[test]
 fn exact_measures_need_four_runs_and_no_statistics() {
     let count = "echo >> \"$CARGO_TARGET_DIR/runs\"";
     let exact = |value| printing(count, "loop", "instructions", value);
@@ -102,54 +106,6 @@ fn exact_measures_need_four_runs_and_no_statistics() {
     assert_eq!(row["change"], 0.001);
     let flags = ["--base", "main", "--err", "--threshold-exact", "1"];
     repository.compare(&flags, &["./bench.sh"]).ended_with(0);
-}
-
-#[test]
-fn exact_measures_that_differ_from_run_to_run_are_judged_like_times() {
-    // Successive runs differ, but both sides have the same mean.
-    let count = "runs=$CARGO_TARGET_DIR/runs; echo >> \"$runs\"; n=$(wc -l < \"$runs\")";
-    let repository =
-        Repository::with_script(&printing(count, "a", "instructions", "$((1000 + n * 5 % 9))"));
-    let flags = ["--base", "main", "--err", "--seed", "1"];
-    let ran = repository.compare(&flags, &["./bench.sh"]).ended_with(0);
-    ran.prints("differs between runs of one revision");
-}
-
-#[test]
-fn json_and_markdown() {
-    let repository = Repository::with_script(&script(1000));
-    repository.write("bench.sh", script(1050));
-    repository.commit_all();
-    let flags = ["--base", "HEAD~1", "--format", "json"];
-    let found = repository.compare(&flags, &["./bench.sh"]).json();
-    assert_eq!(found["base"]["asked"], "HEAD~1");
-    assert_eq!(found["head"]["has_uncommitted_changes"], false);
-    assert_eq!(found["end"], "precise");
-    let row = &found["rows"][0];
-    assert_eq!((&row["benchmark"], &row["is_beyond_threshold"]), (&"loop".into(), &true.into()));
-    let change = row["change"].as_f64().expect("a number");
-    assert!((0.04..0.06).contains(&change), "{change}");
-    let (lower, upper) = (row["interval"]["lower"].as_f64(), row["interval"]["upper"].as_f64());
-    assert!(lower < Some(change) && upper > Some(change));
-    let flags = ["--base", "HEAD~1", "--format", "markdown", "-o", "comment.md"];
-    repository.compare(&flags, &["./bench.sh"]).ended_with(0).prints_nothing();
-    let comment = fs::read_to_string(repository.path().join("comment.md")).expect("a file");
-    assert!(
-        comment.starts_with("<strong>1 worse of 1 result</strong>\n\n| benchmark |"),
-        "{comment}"
-    );
-}
-
-#[test]
-fn benchmarks_of_one_side_are_named() {
-    let both = |name: &str| {
-        let value = "{\"latency\": {\"value\": 5}}";
-        format!("#!/bin/sh\necho '{{\"same\": {value}, \"{name}\": {value}}}'\n")
-    };
-    let repository = Repository::with_script(&both("old"));
-    repository.write("bench.sh", both("new"));
-    let ran = repository.compare(&["--base", "main"], &["./bench.sh"]);
-    ran.prints("only in base: old (Latency)\n").prints("only in head: new (Latency)\n");
 }
 
 // Contents of each side's copy, and location of its build output.
@@ -225,36 +181,25 @@ fn submodules_are_checked_out_as_each_side_has_them() {
 }
 
 #[test]
-fn what_was_built_is_kept_for_each_side() {
+fn what_was_built_once_for_each_side_is_kept() {
     let keep = printing("echo >> \"$CARGO_TARGET_DIR/runs\"", "loop", "instructions", "7");
     let repository = Repository::with_script(&keep);
     repository.write("new", "x");
-    let built = repository.path().join(".wingbeat/compare/working-tree-0/target/runs");
+    let caches = repository.path().join(".wingbeat/compare");
+    let lines = |name: &str| -> Vec<usize> {
+        let caches = fs::read_dir(&caches).expect("a folder").flatten().map(|entry| entry.path());
+        let caches = caches.filter(|path| path.is_dir());
+        caches.map(|path| lines_of(&path.join("target").join(name))).collect()
+    };
     for runs in [3, 6] {
         values(&repository, &[], &["./bench.sh"]);
         // One build, and one run in each of two pairs.
-        assert_eq!(lines_of(&built), runs);
+        assert_eq!(lines("runs"), [runs, runs]);
     }
-    let caches = fs::read_dir(repository.path().join(".wingbeat/compare")).expect("a folder");
-    assert_eq!(caches.flatten().filter(|entry| entry.path().is_dir()).count(), 2);
     assert!(!repository.git(&["status", "--porcelain"]).contains(".wingbeat"));
-}
-
-#[test]
-fn a_build_is_made_once_for_each_side() {
-    let repository = Repository::with_script(&printing("", "loop", "instructions", "$(cat built)"));
-    let flags = ["--build", "pwd >> ../builds; echo 7 > built"];
-    // The folder above both is deleted afterwards, so it is inspected from inside.
-    let command = ["wc -l < ../builds >&2; cp ../builds \"$CARGO_TARGET_DIR\"; ./bench.sh"];
-    assert_eq!(values(&repository, &flags, &command), (7.0, 7.0));
-    let caches = repository.path().join(".wingbeat/compare");
-    let copies = fs::read_dir(caches).expect("a folder").flatten();
-    let lines: Vec<usize> = copies
-        .map(|entry| entry.path().join("target/builds"))
-        .filter(|path| path.exists())
-        .map(|path| lines_of(&path))
-        .collect();
-    assert_eq!(lines, [2, 2]);
+    let build = ["--build", "echo >> \"$CARGO_TARGET_DIR/builds\"; echo 7 > built"];
+    values(&repository, &build, &["test -e built && ./bench.sh"]);
+    assert_eq!(lines("builds"), [1, 1]);
 }
 
 #[test]
@@ -321,31 +266,22 @@ fn what_was_measured_before_a_signal_is_told() {
 }
 
 #[test]
-fn what_a_killed_one_left_behind_is_removed_by_the_next() {
+fn two_at_once_are_refused_and_what_a_killed_one_left_is_removed() {
     let repository = Repository::with_script(&script(1000));
     let mine = repository.temporary().join("mine");
     let path = mine.display().to_string();
     repository.git(&["worktree", "add", "--quiet", "--detach", &path]);
     let mut child = start(&repository, &["--base", "main"], &["sleep 5; ./bench.sh"]);
     wait_for("the worktrees", || repository.worktrees().len() == 2);
+    let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(1);
+    ran.tells("another `wingbeat compare` is running");
+    assert_eq!(repository.worktrees().len(), 2);
     child.kill().expect("killed");
     child.wait().expect("it ends");
     assert!(!repository.worktrees().is_empty());
     repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(0);
     assert!(mine.join("bench.sh").exists());
     repository.git(&["worktree", "remove", &path]);
-    repository.assert_no_worktrees();
-}
-
-#[test]
-fn two_at_once_are_refused() {
-    let repository = Repository::with_script(&script(1000));
-    let child = start(&repository, &["--base", "main"], &["sleep 600"]);
-    wait_for("the worktrees", || repository.worktrees().len() == 2);
-    let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(1);
-    ran.tells("another `wingbeat compare` is running");
-    assert_eq!(repository.worktrees().len(), 2);
-    stopped(child, Signal::TERM).ended_with(1);
     repository.assert_no_worktrees();
 }
 
@@ -363,74 +299,36 @@ fn six_pairs_are_run_even_if_time_is_up() {
     assert_eq!((&found["pairs"], &found["end"]), (&6.into(), &"time-spent".into()));
 }
 
-// Errors: one clear sentence, exit code 1, and nothing left behind.
-
-fn check(repository: &Repository, flags: &[&str], command: &[&str], expected: &str) {
-    repository.compare(flags, command).ended_with(1).prints_nothing().tells(expected);
-    repository.assert_no_worktrees();
-}
-
+/// One clear sentence, and nothing left behind.
 #[test]
-fn revisions_that_are_not_there() {
+fn errors() {
     let repository = Repository::with_script(&script(1000));
-    let bench = ["./bench.sh"];
-    check(&repository, &["--base", "nowhere"], &bench, "there is no commit \"nowhere\"");
-    check(&repository, &["--base=--all"], &bench, "there is no commit \"--all\"");
-    let flags = ["--base", "main", "--head", "main~9"];
-    check(&repository, &flags, &bench, "there is no commit \"main~9\"");
-}
-
-#[test]
-fn outside_of_a_repository() {
-    let repository = Repository::with_script(&script(1000));
-    let mut wingbeat = repository.comparing(&["--base", "main"], &["./bench.sh"]);
-    let ran = Ran::of(wingbeat.current_dir(repository.temporary()));
-    ran.ended_with(1).tells("is not in a git working tree");
-    assert!(!repository.temporary().join(".wingbeat").exists());
-}
-
-#[test]
-fn commands_that_fail_on_one_side() {
-    let repository = Repository::with_script(&script(1000));
+    let failed = |ran: Ran, expected: &str| {
+        ran.ended_with(1).prints_nothing().tells(expected);
+        repository.assert_no_worktrees();
+    };
+    let check = |flags: &[&str], command: &[&str], expected: &str| {
+        failed(repository.compare(flags, command), expected);
+    };
+    let (main, bench) = (["--base", "main"], ["./bench.sh"]);
+    check(&["--base=--all"], &bench, "there is no commit \"--all\"");
+    check(&["--base", "main", "--head", "main~9"], &bench, "there is no commit \"main~9\"");
+    let expected = "the output of base: the adapter magic found no result in this output";
+    check(&main, &["echo", "hello"], expected);
     repository.write("bench.sh", "#!/bin/sh\necho out\necho 'no such flag' >&2\nexit 3\n");
     let expected =
         "\"./bench.sh\" exited with 3 in head; its last lines were:\n  out\n  no such flag";
-    check(&repository, &["--base", "main"], &["./bench.sh"], expected);
-    let flags = ["--base", "main", "--build", "test ! -e broken || exit 4"];
+    check(&main, &bench, expected);
     repository.write("broken", "");
-    check(&repository, &flags, &["./bench.sh"], "exited with 4 in head and printed nothing");
-    check(&repository, &["--base", "main"], &["./none", "a"], "cannot start \"./none a\"");
-}
-
-#[test]
-fn outputs_without_results() {
-    let repository = Repository::with_script(&script(1000));
-    let expected = "the output of base: the adapter magic found no result in this output";
-    check(&repository, &["--base", "main"], &["echo", "hello"], expected);
-    repository.write("bench.sh", "#!/bin/sh\necho '{\"b\": {\"latency\": {\"value\": 5}}}'\n");
-    let flags = ["--base", "main", "--time", "1s"];
-    check(&repository, &flags, &["./bench.sh"], "have no benchmark in common");
-}
-
-#[test]
-fn folders_that_one_side_lacks() {
-    let repository = Repository::with_script(&script(1000));
+    let build = ["--base", "main", "--build", "test ! -e broken || exit 4"];
+    check(&build, &bench, "exited with 4 in head and printed nothing");
+    check(&main, &["./none", "a"], "cannot start \"./none a\"");
+    repository.write("bench.sh", printing("", "b", "latency", "5"));
+    check(&["--base", "main", "--time", "1s"], &bench, "have no benchmark in common");
+    // In a folder that one side lacks, and outside of the repository.
     repository.write("inner/bench.sh", script(1000));
-    let mut wingbeat = repository.comparing(&["--base", "main"], &["./bench.sh"]);
-    let wingbeat = wingbeat.current_dir(repository.path().join("inner"));
-    Ran::of(wingbeat).tells("main has no folder \"inner/\"");
-    repository.assert_no_worktrees();
-}
-
-#[test]
-fn a_temporary_folder_of_somebody_else() {
-    let repository = Repository::with_script(&script(1000));
-    let user = rustix::process::geteuid().as_raw();
-    let link = repository.temporary().join(format!("wingbeat-compare-{user}"));
-    let elsewhere = repository.temporary().join("elsewhere");
-    fs::create_dir(&elsewhere).expect("a folder");
-    std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
-    let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(1);
-    ran.tells("belongs to another user or is not a folder");
-    assert_eq!(fs::read_dir(&elsewhere).expect("a folder").count(), 0);
+    let at = |folder| Ran::of(repository.comparing(&main, &bench).current_dir(folder));
+    failed(at(repository.path().join("inner")), "main has no folder \"inner/\"");
+    failed(at(repository.temporary()), "is not in a git working tree");
+    assert!(!repository.temporary().join(".wingbeat").exists());
 }

@@ -4,7 +4,6 @@ mod changes;
 mod compare;
 mod diff;
 mod docs;
-#[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
 mod ran;
 mod repository;

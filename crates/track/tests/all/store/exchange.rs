@@ -143,3 +143,37 @@ fn an_export_of_many_reports_writes_only_what_is_new() {
     let mut to = Store::open(place(from.folder.path(), "to.db")).expect("a store");
     assert_eq!(to.import(&folder).expect("imported").documents.reports, 301);
 }
+
+#[test]
+fn one_file_that_is_not_whole_changes_nothing() {
+    let mut from = temporary();
+    from.insert((0..25).map(|second| report("main", second, 1.0)));
+    let mut plain = Vec::new();
+    from.store.export_to(&mut plain, false).expect("exported");
+    let import = |content: &[u8]| {
+        let mut to = temporary();
+        let imported = to.store.import_from(content, Path::new("lines"));
+        (
+            imported.map_err(|error| error.to_string()),
+            to.store.reports(&ReportFilter::default(), 100),
+        )
+    };
+    let check = |content: &[u8], expected: &str| {
+        let (imported, stored) = import(content);
+        let error = imported.expect_err(expected);
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(stored.expect("a list"), []);
+    };
+    let lines: Vec<_> = plain.split_inclusive(|byte| *byte == b'\n').collect();
+    check(&plain[..plain.len() / 2], "cut off");
+    check(&lines[..20].concat(), "it is cut off after 19 reports: its last line is missing");
+    check(&[&lines[..3], &lines[4..]].concat().concat(), "lines are missing");
+    check(b"name,value\na,1\n", "it was not written by `wingbeat export`");
+    check(b"{\"a\": 1}\n", "it was not written by `wingbeat export`");
+    check(b"", "it is empty");
+    let newer = String::from_utf8_lossy(&plain).replace("\"format\":1", "\"format\":2");
+    check(newer.as_bytes(), "a newer wingbeat has written it");
+    // Concatenated files of a folder.
+    let joined = import(&lines[1..4].concat()).0.expect("imported");
+    assert_eq!(joined.documents.reports, 3);
+}

@@ -139,19 +139,4 @@ fn the_memory_to_show() {
         assert!((found / 50.0 - 1.0).abs() < 0.2, "{which}: {found} MB\n{}", run.stderr);
     };
     ["touched", "mapped", "kept"].into_iter().for_each(show);
-    let mut other = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
-    other.args(["profile", "--show", "kept", "--", "true"]);
-    Ran::of(&mut other).ended_with(2).tells("--mode pages");
-}
-
-#[test]
-fn flags_about_time() {
-    for flag in
-        [&["--summary-json", "-"][..], &["--fold-runtime"], &["--wakers"], &["--format", "json"]]
-    {
-        let words = [flag, &["--", "true"]].concat();
-        Ran::of(&mut profile(&words)).ended_with(2).tells(flag[0]);
-    }
-    let unknown = ["-o", "x.json.gz", "--", "true"];
-    Ran::of(&mut profile(&unknown)).ended_with(2).tells(".json (DHAT)");
 }

@@ -70,10 +70,12 @@ pub(crate) fn heap(folder: &Path, flags: &[&str], words: &[&str]) -> Heap {
     finished(folder, command(folder, flags).args(words).output().expect("run wingbeat"))
 }
 
-/// Every allocation of a program compiled here.
-pub(crate) fn exact(folder: &Path, source: &str) -> Heap {
-    let program = build(folder, "target", source);
-    heap(folder, &["--exact", "--"], &[program.to_str().expect("UTF-8")])
+/// Every allocation of a program compiled here; `None` if it cannot be recorded here.
+pub(crate) fn exact(source: &str) -> Option<Heap> {
+    let (_turn, folder) = turn_for_heap()?;
+    let program = build(folder.path(), "target", source);
+    let words = [program.to_str().expect("UTF-8")];
+    Some(heap(folder.path(), &["--exact", "--"], &words).ended_with(0))
 }
 
 pub(crate) fn build(folder: &Path, name: &str, source: &str) -> std::path::PathBuf {

@@ -3,36 +3,17 @@
 use std::{path::Path, process::Command};
 
 use crate::{
-    off_cpu::support::{build, build_with, launch, profile},
+    off_cpu::support::{build, launch, profile},
     ran::Ran,
-    target::{check_without_rights, folder, turn_in_folder},
+    target::turn_in_folder,
 };
 
 /// Runs `wingbeat profile` in a folder; checks the exit code and messages.
 #[track_caller]
-fn said(folder: &Path, arguments: &[&str], code: i32, texts: &[&str]) {
+fn said(folder: &Path, arguments: &[&str], code: i32, texts: &[&str]) -> Ran {
     let mut wingbeat = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
     let ran = Ran::of(wingbeat.arg("profile").args(arguments).current_dir(folder));
-    ran.ended_with(code).tells_all(texts);
-}
-
-#[test]
-fn wrong_usage() {
-    let check = |flags: &[&str], texts: &[&str]| {
-        let rest = ["-o", "out.folded", "--", "true"];
-        said(folder().path(), &[flags, &rest].concat(), 2, texts);
-    };
-    check(&["--min-block", "5ms"], &["--min-block", "--mode"]);
-    check(&["--wakers"], &["--wakers", "--mode"]);
-    check(&["--hide-idle"], &["--hide-idle", "--mode"]);
-    check(&["--mode", "on-cpu", "--wakers"], &["--wakers", "--mode"]);
-}
-
-#[test]
-fn without_rights_it_says_which_and_how() {
-    for mode in ["off-cpu", "wall"] {
-        check_without_rights(&["--mode", mode]);
-    }
+    ran.ended_with(code).tells_all(texts)
 }
 
 #[test]
@@ -125,31 +106,13 @@ fn one_file_that_cannot_be_written_does_not_cost_the_others() {
         let outputs = run.summary["outputs"].as_array().expect("outputs");
         assert_eq!(outputs.len(), 2, "{outputs:?}");
     }
+    // The cause once, and nothing about others that there are not.
+    let alone = ["--mode", "off-cpu", "-o", full, "--", program.to_str().expect("UTF-8")];
+    let ran = said(folder.path(), &alone, 1, &["No space left"]);
+    assert_eq!(ran.stderr.matches("No space left").count(), 1, "{ran}");
+    assert!(!ran.stderr.contains("other outputs"), "{ran}");
     // The summary is one of them.
     let [svg, program] = [&svg, &program].map(|path| path.to_str().expect("UTF-8"));
     let flags = ["--mode", "off-cpu", "-o", svg, "--summary-json", "/dev/full", "--", program];
     said(folder.path(), &flags, 1, &["/dev/full", "Most blocked time"]);
-}
-
-#[test]
-fn a_folder_that_is_not_there_is_named() {
-    let folder = folder();
-    let path = folder.path().join("nowhere/a.svg");
-    for flag in ["-o", "--summary-json"] {
-        let arguments = [flag, path.to_str().expect("UTF-8"), "--", "true"];
-        said(folder.path(), &arguments, 1, &["there is no folder", "nowhere"]);
-    }
-}
-
-#[test]
-fn kernel_stacks_need_no_frame_pointers() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let source = r#"
-OWN void naps(void) { doze(5000000); }
-int main(void) { for (int i = 0; i < 20; i++) naps(); return 0; }"#;
-    let flags = ["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"];
-    let program = build_with(folder.path(), "naps", source, &flags);
-    let run = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program).ended_with(0);
-    assert!(!run.stderr.contains("frame pointers"), "{}", run.stderr);
-    assert_eq!(run.number("/stacks/broken"), 0, "{}", run.all());
 }

@@ -3,16 +3,15 @@
 use std::{thread, time::Duration};
 
 use crate::{
-    off_cpu::support::{Run, as_measured, build, launch, launch_built, near, profile},
+    off_cpu::support::{Run, as_measured, build, launch, near, profile, recorded},
     target::{
-        Background, namespaced, profile_beside, profile_inside, turn, turn_in_folder,
+        Background, namespaced, profile_beside, profile_inside, turn_in_folder,
         turn_with_namespaces,
     },
 };
 
 #[test]
 fn threads_that_end_while_others_wait() {
-    let Some(_turn) = turn() else { return };
     let source = r#"
 static pthread_mutex_t never = PTHREAD_MUTEX_INITIALIZER;
 OWN void waits_to_the_end(void) { pthread_mutex_lock(&never); }
@@ -47,7 +46,7 @@ int main(void) {
     say("end", now_ns());
     return 0;
 }"#;
-    let run = launch_built("come-and-go", source, "off-cpu", &[]).ended_with(0);
+    let Some(run) = recorded("come-and-go", source, "off-cpu", &[]) else { return };
     as_measured(&run, "waits_for", "sleeping", 30, run.said("joined"));
     assert_eq!(run.blocks("rests", "sleeping").count, 30, "{}", run.all());
     assert_eq!(run.threads("brief").len(), 30, "{}", run.all());
@@ -154,7 +153,8 @@ fn everybody_includes_strangers_and_the_kernel_s_threads_do_not_drown_them() {
     assert!(run.folded.iter().all(|(stack, _)| stack.starts_with("one;")), "{}", run.all());
 }
 
-// Off-CPU time in wingbeat's own PID namespace, and in others: the IDs of a thread must be the same at each switch, including the last, after which the kernel has only one of them.
+// Off-CPU time in wingbeat's own PID namespace, and in others: the IDs of a thread must be the same at each switch,
+// including the last, after which the kernel has only one of them.
 
 /// Threads that start, rest, and end.
 const RESTING: &str = r#"
@@ -189,7 +189,7 @@ fn check_threads(run: &Run, least: usize) {
 }
 
 #[test]
-fn times_of_a_launched_command_add_up_on_both_sides_of_a_namespace() {
+fn times_of_threads_add_up_on_both_sides_of_a_namespace_and_inside() {
     let Some((_turn, folder)) = turn_with_namespaces() else { return };
     let program = build(folder.path(), "resting", RESTING);
     let path = program.to_str().expect("UTF-8");
@@ -200,14 +200,7 @@ fn times_of_a_launched_command_add_up_on_both_sides_of_a_namespace() {
         let run = profile_inside(folder.path(), &flags, &["--", path]).ended_with(0);
         check_threads(&run, 6);
         assert!(run.time_with_ns("[woken by brief]") > 0, "{}", run.all());
-    }
-}
-
-#[test]
-fn times_of_a_process_in_the_same_namespace_add_up() {
-    let Some((_turn, folder)) = turn_with_namespaces() else { return };
-    let program = build(folder.path(), "resting", RESTING);
-    for mode in ["off-cpu", "wall"] {
+        // A process that is there already.
         let flags = ["--mode", mode, "-d", "1s", "--pid"];
         let run = profile_beside(folder.path(), &program, &flags).ended_with(0);
         check_threads(&run, 15);

@@ -1,8 +1,8 @@
 //! Known sleeps: count, duration, location.
 
 use crate::{
-    off_cpu::support::{as_measured, build, launch, launch_built, near, profile},
-    target::{turn, turn_in_folder},
+    off_cpu::support::{as_measured, build, launch, near, recorded},
+    target::turn_in_folder,
 };
 
 /// Sleeps 20 ms a hundred times in `naps`.
@@ -29,8 +29,7 @@ int main(void) {
 
 #[test]
 fn a_hundred_naps_are_counted_and_timed() {
-    let Some(_turn) = turn() else { return };
-    let run = launch_built("napper", NAPS, "off-cpu", &[]).ended_with(0);
+    let Some(run) = recorded("napper", NAPS, "off-cpu", &[]) else { return };
     as_measured(&run, "naps", "sleeping", 100, run.said("total"));
     let blocks = run.blocks("naps", "sleeping");
     // Quantiles have a precision of 1/32; the target may have been preempted after waking.
@@ -99,33 +98,21 @@ int main(void) {
 }
 
 #[test]
-fn without_a_limit_every_block_is_there() {
-    let Some(_turn) = turn() else { return };
-    let run = launch_built("napper", NAPS, "off-cpu", &["--min-block", "0"]);
+fn without_a_limit_every_block_is_there_and_a_nap_is_ended_by_an_interrupt() {
+    let Some(run) = recorded("napper", NAPS, "off-cpu", &["--min-block", "0", "--wakers"]) else {
+        return;
+    };
     assert_eq!(run.number("/off_cpu/min_block_ns"), 0);
     assert_eq!(run.number("/off_cpu/switches/below_limit"), 0, "{}", run.all());
     assert_eq!(run.blocks("naps", "sleeping").count, 100, "{}", run.all());
-}
-
-#[test]
-fn a_sleeper_is_recorded_for_as_long_as_asked() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let source = r#"
-OWN void sleeps(void) { for (;;) doze(50000000); }
-int main(void) { sleeps(); return 0; }"#;
-    let program = build(folder.path(), "sleeper", source);
-    for mode in ["off-cpu", "wall"] {
-        let run = launch(folder.path(), mode, &["-d", "1s"], &program).ended_with(0);
-        let duration_ns = run.number("/duration_ns");
-        assert!((1_000_000_000..1_500_000_000).contains(&duration_ns), "{duration_ns}");
-        near(&run, run.time_ns(&["sleeps", "[sleeping]"]), duration_ns, 3.0, 10_000_000);
-        assert!((18..=21).contains(&run.blocks("sleeps", "sleeping").count), "{}", run.all());
-    }
+    let slept_ns = run.time_ns(&["naps", "[sleeping]"]);
+    near(&run, slept_ns, run.said("total"), 2.0, 0);
+    let by_interrupt = run.time_with_ns(";[sleeping];[woken by an interrupt]");
+    assert!(by_interrupt * 10 >= slept_ns * 9, "{}", run.all());
 }
 
 #[test]
 fn callers_of_one_place_are_told_apart() {
-    let Some(_turn) = turn() else { return };
     // The same code at the same depth: only return addresses differ.
     let source = r#"
 OWN void nap(long ns) { doze(ns); }
@@ -141,7 +128,7 @@ int main(void) {
     say("late", of_late);
     return 0;
 }"#;
-    let run = launch_built("callers", source, "off-cpu", &[]);
+    let Some(run) = recorded("callers", source, "off-cpu", &[]) else { return };
     for function in ["early", "late"] {
         as_measured(&run, function, "sleeping", 100, run.said(function));
     }
@@ -149,16 +136,4 @@ int main(void) {
     // Stacks are walked only once.
     let taken = |key: &str| run.number(&format!("/off_cpu/stacks_taken/{key}"));
     assert!(taken("reused") > 350 && taken("walked") < 60, "{}", run.all());
-}
-
-#[test]
-fn a_nap_is_ended_by_an_interrupt() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let program = build(folder.path(), "napper", NAPS);
-    let run =
-        profile(folder.path(), "off-cpu", &["--wakers"], &["--", program.to_str().expect("UTF-8")]);
-    let slept_ns = run.time_ns(&["naps", "[sleeping]"]);
-    near(&run, slept_ns, run.said("total"), 2.0, 0);
-    let by_interrupt = run.time_with_ns(";[sleeping];[woken by an interrupt]");
-    assert!(by_interrupt * 10 >= slept_ns * 9, "{}", run.all());
 }

@@ -68,6 +68,12 @@ fn one_half_of_the_stacks() {
 OWN void naps(void) { for (int i = 0; i < 20; i++) doze(10000000); }
 int main(void) { naps(); return 0; }"#;
     let program = build(folder.path(), "halves", source);
+    // Kernel stacks need no frame pointers.
+    let bare = ["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"];
+    let bare = build_with(folder.path(), "bare", source, &bare);
+    let run = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &bare).ended_with(0);
+    assert!(!run.stderr.contains("frame pointers"), "{}", run.stderr);
+    assert_eq!(run.number("/stacks/broken"), 0, "{}", run.all());
     let user = launch(folder.path(), "off-cpu", &["--stacks", "user"], &program);
     assert_eq!(user.time_with_ns("_[k]"), 0, "{}", user.all());
     let kernel = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program);

@@ -3,13 +3,12 @@
 use std::iter;
 
 use crate::{
-    off_cpu::support::{Run, as_measured, build, launch, launch_built, near},
-    target::{folder, turn},
+    off_cpu::support::{Run, as_measured, build, launch, near, recorded},
+    target::turn_in_folder,
 };
 
 #[test]
 fn two_busy_threads_on_one_cpu_are_preempted_half_of_their_time() {
-    let Some(_turn) = turn() else { return };
     let source = r#"
 OWN void busy(const char *name) {
     long begun = now_ns(), cpu = thread_cpu_ns();
@@ -37,7 +36,7 @@ int main(void) {
     pthread_join(right, 0);
     return 0;
 }"#;
-    let run = launch_built("starved", source, "wall", &[]).ended_with(0);
+    let Some(run) = recorded("starved", source, "wall", &[]) else { return };
     let mut off_ns = 0;
     for name in ["left", "right"] {
         let off = run.said(&format!("{name}.off"));
@@ -59,7 +58,6 @@ int main(void) {
 
 #[test]
 fn a_stopped_process_is_not_asleep() {
-    let Some(_turn) = turn() else { return };
     // Stopped while running: the longest gap between two clock reads is the duration of the stop.
     let source = r#"
 OWN long works(long ns) {
@@ -85,7 +83,7 @@ int main(void) {
     waitpid(child, 0, 0);
     return 0;
 }"#;
-    let run = launch_built("stopped", source, "off-cpu", &[]).ended_with(0);
+    let Some(run) = recorded("stopped", source, "off-cpu", &[]) else { return };
     let blocks = run.blocks("works", "stopped");
     assert_eq!(blocks.count, 1, "{}", run.all());
     near(&run, blocks.total_ns, run.said("stood"), 2.0, 0);
@@ -95,7 +93,7 @@ int main(void) {
 
 #[test]
 fn waiting_for_a_disk_is_not_sleeping() {
-    let Some(_turn) = turn() else { return };
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 #include <errno.h>
 #include <fcntl.h>
@@ -125,7 +123,6 @@ int main(int count, char **words) {
     say("waits", after.ru_nvcsw - before.ru_nvcsw);
     return 0;
 }"#;
-    let folder = folder();
     let program = build(folder.path(), "reader", source);
     let read = || launch(folder.path(), "off-cpu", &["--min-block", "0"], &program).ended_with(0);
     let first = read();
@@ -205,9 +202,10 @@ int main(void) {
 }"#;
 
 #[test]
-fn a_waiter_for_a_mutex_is_seen_in_its_function_and_in_the_kernel_s() {
-    let Some(_turn) = turn() else { return };
-    let run = launch_built("contention", CONTENTION, "off-cpu", &[]).ended_with(0);
+fn a_waiter_for_a_mutex_is_seen_in_its_function_and_its_waker_on_request() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let program = build(folder.path(), "contention", CONTENTION);
+    let run = launch(folder.path(), "off-cpu", &[], &program).ended_with(0);
     let blocks = run.blocks("wants", "sleeping");
     // On a busy machine the waiter may be so late that the mutex is free.
     assert!((50..=60).contains(&blocks.count), "{}", run.all());
@@ -219,12 +217,9 @@ fn a_waiter_for_a_mutex_is_seen_in_its_function_and_in_the_kernel_s() {
     };
     assert!(run.folded.iter().any(|(stack, _)| whole(stack)), "{}", run.all());
     assert_eq!(run.time_with_ns("[woken by"), 0, "nobody asked for wakers");
-}
 
-#[test]
-fn the_holder_is_named_as_the_waker_with_the_function_that_lets_go() {
-    let Some(_turn) = turn() else { return };
-    let run = launch_built("contention", CONTENTION, "off-cpu", &["--wakers"]);
+    // The holder is named, with the function that lets go.
+    let run = launch(folder.path(), "off-cpu", &["--wakers"], &program);
     let waited_ns = run.time_ns(&["wants", "[sleeping]"]);
     near(&run, waited_ns, run.said("waited"), 2.0, run.blocks("wants", "preempted").total_ns);
     let woken = |stack: &str| {
@@ -234,11 +229,9 @@ fn the_holder_is_named_as_the_waker_with_the_function_that_lets_go() {
     let by_holder_ns = run.time_where_ns(woken);
     assert!(by_holder_ns * 10 >= waited_ns * 9, "{by_holder_ns} of {waited_ns}: {}", run.all());
     // The other way round, the waiter wakes the holder.
-    let hands_out = run
-        .folded
-        .iter()
-        .any(|(stack, _)| stack.contains(";[woken by waiter];") && stack.contains(";hands_out;"));
-    assert!(hands_out, "{}", run.all());
+    let hands_out =
+        |stack: &str| stack.contains(";[woken by waiter];") && stack.contains(";hands_out;");
+    assert!(run.folded.iter().any(|(stack, _)| hands_out(stack)), "{}", run.all());
 }
 
 // Blocking calls: read, epoll, futex, poll, waiting for a thread or child.
@@ -298,8 +291,7 @@ int main(void) {
 
 #[test]
 fn each_call_has_its_stack_and_time() {
-    let Some(_turn) = turn() else { return };
-    let run = launch_built("calls", CALLS, "off-cpu", &[]).ended_with(0);
+    let Some(run) = recorded("calls", CALLS, "off-cpu", &[]) else { return };
     for (function, count, kernel) in [
         ("in_read", 20, "pipe_read"),
         ("in_epoll", 20, "epoll_wait"),

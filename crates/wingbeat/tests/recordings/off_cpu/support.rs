@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     ran::wait_for,
-    target::{Background, emulation_percent, folder, read_said},
+    target::{Background, emulation_percent, read_said, turn_in_folder},
 };
 
 pub(crate) use crate::target::{Run, build, build_with, command, finished};
@@ -47,10 +47,11 @@ pub(crate) fn let_record(session: &Child) {
     thread::sleep(Duration::from_millis(1_500));
 }
 
-/// Builds and launches a target.
-pub(crate) fn launch_built(name: &str, source: &str, mode: &str, flags: &[&str]) -> Run {
-    let folder = folder();
-    launch(folder.path(), mode, flags, &build(folder.path(), name, source))
+/// Builds a target and records it to its good end; `None` if profiling is impossible here.
+pub(crate) fn recorded(name: &str, source: &str, mode: &str, flags: &[&str]) -> Option<Run> {
+    let (_turn, folder) = turn_in_folder()?;
+    let program = build(folder.path(), name, source);
+    Some(launch(folder.path(), mode, flags, &program).ended_with(0))
 }
 
 /// Launches a program under wingbeat.

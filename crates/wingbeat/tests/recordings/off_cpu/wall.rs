@@ -4,9 +4,9 @@ use std::{thread, time::Duration};
 
 use crate::{
     off_cpu::support::{
-        Run, build, command, finished, launch, launch_built, near, profile, start_ready,
+        Run, build, command, finished, launch, near, profile, recorded, start_ready,
     },
-    target::{turn, turn_in_folder},
+    target::turn_in_folder,
 };
 
 /// Three threads that alternate 30 ms of work and 70 ms of rest; six more that come and go.
@@ -104,8 +104,7 @@ fn on_and_off_make_up_the_time_that_went_by() {
 
 #[test]
 fn off_cpu_alone_takes_no_samples() {
-    let Some(_turn) = turn() else { return };
-    let run = launch_built("mixed", MIXED, "off-cpu", &[]);
+    let Some(run) = recorded("mixed", MIXED, "off-cpu", &[]) else { return };
     check_threads(&run);
     assert_eq!(run.number("/ticks/sampled"), 0, "{}", run.all());
     let state = |stack: &str| stack.rsplit(';').next().is_some_and(|last| last.starts_with('['));
@@ -114,10 +113,9 @@ fn off_cpu_alone_takes_no_samples() {
 
 #[test]
 fn time_on_the_cpu_too_short_for_a_sample_is_not_lost() {
-    let Some(_turn) = turn() else { return };
     let source = r#"
 int main(void) { for (int i = 0; i < 20; i++) { spin(1000); doze(5000000); } return 0; }"#;
-    let run = launch_built("glimpse", source, "wall", &["-F", "1"]).ended_with(0);
+    let Some(run) = recorded("glimpse", source, "wall", &["-F", "1"]) else { return };
     if run.number("/ticks/sampled") == 0 {
         let on_cpu_ns = run.thread("glimpse")["on_cpu_ns"].as_u64().expect("a number");
         assert_eq!(run.time_ns(&["[running]"]), on_cpu_ns, "{}", run.all());
@@ -190,10 +188,16 @@ fn a_thread_that_waited_before_the_recording_and_after() {
 }
 
 #[test]
-fn a_thread_that_begins_to_wait_in_the_recording() {
-    let Some(_turn) = turn() else { return };
-    let run = launch_built("half-idle", HALF_IDLE, "off-cpu", &["-d", "1s"]);
-    check_idle(&run, "waits_for_ever");
+fn a_thread_that_begins_to_wait_in_a_recording_as_long_as_asked() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let program = build(folder.path(), "half-idle", HALF_IDLE);
+    for mode in ["off-cpu", "wall"] {
+        let run = launch(folder.path(), mode, &["-d", "1s"], &program);
+        check_idle(&run, "waits_for_ever");
+        let duration_ns = run.number("/duration_ns");
+        assert!((1_000_000_000..1_500_000_000).contains(&duration_ns), "{duration_ns}");
+        near(&run, run.time_ns(&["naps", "[sleeping]"]), duration_ns, 3.0, 10_000_000);
+    }
 }
 
 #[test]

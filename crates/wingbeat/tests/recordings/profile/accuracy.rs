@@ -1,13 +1,12 @@
 //! Accuracy of the results.
 
 use crate::{
-    profile::support::{build, launch, spinner, turn_in_folder},
+    profile::support::{build, launch, recorded, spinner, turn_in_folder},
     target::emulation_percent,
 };
 
 #[test]
 fn known_shares_are_measured_within_two_points() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
     // Each iteration takes much longer than the sampling interval: one that took a fraction of it could run in phase
     // with the sampling clock, and every sampler would err.
     let source = r#"
@@ -15,8 +14,7 @@ OWN void sixty(void) { spin(6000000); }
 OWN void thirty(void) { spin(3000000); }
 OWN void ten(void) { spin(1000000); }
 int main(void) { while (cpu_s() < 4) { sixty(); thirty(); ten(); } return 0; }"#;
-    let program = build(folder.path(), "shares", source);
-    let run = launch(folder.path(), &["-F", "999"], &program, &[]);
+    let Some(run) = recorded("shares", source, &["-F", "999"]) else { return };
     for (function, expected) in [(";sixty", 60.0), (";thirty", 30.0), (";ten", 10.0)] {
         let measured = run.percent_with(function);
         assert!((measured - expected).abs() < 2.0, "{function}: {measured} %");
@@ -50,7 +48,6 @@ fn samples_per_cpu_second_are_the_frequency_within_one_percent() {
 
 #[test]
 fn eight_busy_threads_at_999_hz_lose_nothing() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 #include <pthread.h>
 OWN void *thread_work(void *unused) {
@@ -65,8 +62,7 @@ int main(void) {
     for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
     return 0;
 }"#;
-    let program = build(folder.path(), "threads", source);
-    let run = launch(folder.path(), &["-F", "999"], &program, &[]);
+    let Some(run) = recorded("threads", source, &["-F", "999"]) else { return };
     assert_eq!(run.number("/ticks/lost"), 0);
     assert_eq!(run.samples(), run.number("/ticks/sampled"));
     assert!(run.number("/threads") >= 8, "{}", run.summary);
@@ -95,7 +91,11 @@ int main(void) { while (cpu_s() < 0.5) { burst(0.002); usleep(10000); } return 0
 fn every_tick_is_accounted_for() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
-    let run = launch(folder.path(), &["-F", "499"], &program, &["1"]);
+    let run = launch(folder.path(), &["-F", "499", "-d", "1s"], &program, &["20"]);
+    // The CPU time is that of the recording.
+    let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
+    let sampled_s = run.number("/ticks/sampled") as f64 / 499.0;
+    assert!(cpu_s < 1.1 && (cpu_s - sampled_s).abs() < 0.1, "{cpu_s} s, {sampled_s} s in samples");
     let cpus = run.number("/cpus") as f64;
     let expected = run.number("/duration_ns") as f64 / 1e9 * 499.0 * cpus;
     let ticks: u64 = ["sampled", "idle", "other", "lost", "missed"]
@@ -106,19 +106,11 @@ fn every_tick_is_accounted_for() {
     assert_eq!(run.samples(), run.number("/ticks/sampled"));
     let per_sample = run.number("/bytes_per_sample");
     assert!((64..2_000).contains(&per_sample), "{per_sample}");
+    assert!(run.percent_with("spinner;_start;__libc_start_main") > 97.0, "{:?}", run.folded);
+    assert!(run.percent_with(";main;busy_work;spin") > 95.0, "{:?}", run.folded);
     for key in ["wingbeat", "kernel", "command_line", "target", "start_time", "own", "outputs"] {
         assert!(!run.summary[key].is_null(), "{key}");
     }
-}
-
-#[test]
-fn the_cpu_time_is_that_of_the_recording() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let program = spinner(folder.path(), "spinner");
-    let run = launch(folder.path(), &["-F", "499", "-d", "1s"], &program, &["20"]);
-    let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
-    let sampled_s = run.number("/ticks/sampled") as f64 / 499.0;
-    assert!(cpu_s < 1.1 && (cpu_s - sampled_s).abs() < 0.1, "{cpu_s} s, {sampled_s} s in samples");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Wrong usage, missing privileges, invalid targets: one sentence, and the right exit code.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use crate::{
     profile::support::{Background, folder, profile, turn},
+    ran::Ran,
     target::check_without_rights,
 };
 
@@ -32,6 +33,32 @@ fn two_outputs_in_one_file_are_refused() {
     let (path, other) = (folder.path().join("a.json"), folder.path().join("./a.json"));
     let (path, other) = (path.to_str().expect("UTF-8"), other.to_str().expect("UTF-8"));
     check(&["-o", path, "-o", other, "--", "true"], 2, &["given twice"]);
+    let mut wingbeat = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    wingbeat.args(["profile", "--summary-json", "/no/such/folder/a.json", "--", "true"]);
+    let ran = Ran::of(wingbeat.current_dir(folder.path()));
+    ran.ended_with(1).tells("there is no folder /no/such/folder");
+}
+
+#[test]
+fn flags_of_another_mode() {
+    let check = |flags: &str, expected: &str| {
+        let mut wingbeat = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+        wingbeat.arg("profile").args(flags.split(' ')).args(["--", "true"]);
+        Ran::of(&mut wingbeat).ended_with(2).tells(expected);
+    };
+    check("--min-block 5ms", "--min-block is about time off the CPU: add --mode off-cpu");
+    check("--mode on-cpu --wakers", "--wakers is about time off the CPU");
+    check("--hide-idle", "--hide-idle is about time off the CPU");
+    check("--mode pages --wakers", "--wakers is about time off the CPU");
+    check("--mode pages --summary-json -", "--summary-json is about time, and --mode pages about");
+    check("--mode pages --fold-runtime", "--fold-runtime is about time");
+    check("--mode pages --format json", "--format json is about time");
+    check("--mode pages -o x.json.gz", ".json (DHAT)");
+    check("--show kept", "--show is about memory: add --mode pages");
+    check(
+        "--open -o a.folded",
+        "--open shows a flame graph, and no output is one: add -o FILE.svg",
+    );
 }
 
 #[test]
@@ -62,5 +89,7 @@ fn a_sleeper_gives_no_picture_but_a_reason() {
 
 #[test]
 fn without_rights_it_says_which_and_how() {
-    check_without_rights(&[]);
+    for mode in [&[][..], &["--mode", "off-cpu"], &["--mode", "wall"]] {
+        check_without_rights(mode);
+    }
 }

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::{
     profile::support::{
-        Background, Run, SPINNER, WITH_FRAME_POINTERS, build_with, command, finished, folder,
-        launch, spinner, turn, turn_in_folder,
+        Background, Run, SPINNER, WITH_FRAME_POINTERS, build_with, command, finished, launch,
+        spinner, turn_in_folder,
     },
     ran::wait_for,
 };
@@ -108,25 +108,18 @@ fn interrupted(folder: &Path, command: &mut Command, signal: Signal) -> Run {
 }
 
 #[test]
-fn interrupted_recordings_are_written() {
-    let Some(_turn) = turn() else { return };
-    for signal in [Signal::INT, Signal::TERM] {
-        let folder = folder();
-        let program = spinner(folder.path(), "spinner");
-        let target = Background::start(&program, &["30"]);
-        let mut command = command(folder.path(), &["-F", "499", "-p", &target.pid()]);
-        let run = interrupted(folder.path(), &mut command, signal);
-        assert!(run.samples_with(";busy_work") > 100, "{signal:?}: {}", run.stderr);
-    }
-}
-
-#[test]
-fn an_interrupted_command_is_ended_and_what_was_sampled_is_written() {
+fn interrupted_recordings_are_written_and_commands_ended() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    let program = spinner(folder.path(), "spinner");
-    let mut command = command(folder.path(), &["-F", "499", "--"]);
-    let run = interrupted(folder.path(), command.arg(&program).arg("30"), Signal::INT);
-    assert!(run.samples_with(";busy_work") > 100);
+    let folder = folder.path();
+    let program = spinner(folder, "spinner");
+    let target = Background::start(&program, &["30"]);
+    let mut of_target = command(folder, &["-F", "499", "-p", &target.pid()]);
+    let run = interrupted(folder, &mut of_target, Signal::TERM);
+    assert!(run.samples_with(";busy_work") > 100, "{}", run.stderr);
+    drop(target);
+    let mut of_command = command(folder, &["-F", "499", "--"]);
+    let run = interrupted(folder, of_command.arg(&program).arg("30"), Signal::INT);
+    assert!(run.samples_with(";busy_work") > 100, "{}", run.stderr);
     wait_for("the end of the command", || {
         let name = program.to_str().expect("UTF-8");
         !Command::new("pgrep").args(["-f", name]).output().is_ok_and(|found| found.status.success())
@@ -144,38 +137,4 @@ fn nothing_is_left_in_the_folder_but_what_was_asked_for() {
         .map(|entry| entry.expect("entry").file_name())
         .collect();
     assert_eq!(names, ["out.json"]);
-}
-
-#[test]
-fn a_full_disk_leaves_the_old_file() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let program = spinner(folder.path(), "spinner");
-    let disk = folder.path().join("disk");
-    fs::create_dir(&disk).expect("folder");
-    let mounted =
-        Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "none"]).arg(&disk).status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no rights to mount");
-        return;
-    }
-    let old = disk.join("a.json");
-    fs::write(&old, "old").expect("write");
-    let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
-        .args(["profile", "-F", "4999", "-o"])
-        .arg(&old)
-        .arg("--")
-        .arg(&program)
-        .arg("0.5")
-        .output()
-        .expect("run wingbeat");
-    let (text, left) = (fs::read_to_string(&old), fs::read_dir(&disk).map(Iterator::count));
-    let unmounted = Command::new("umount").arg(&disk).status();
-    assert!(unmounted.expect("umount").success());
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    // The cause once, and nothing about nonexistent outputs.
-    assert_eq!(stderr.matches("No space left").count(), 1, "{stderr}");
-    assert!(!stderr.contains("other outputs"), "{stderr}");
-    assert_eq!(text.expect("read"), "old");
-    assert_eq!(left.expect("list"), 1);
 }

@@ -6,12 +6,12 @@ use std::{
 };
 
 use crate::{
-    profile::support::{Run, build_with, command, finished, launch, turn_in_folder},
+    profile::{
+        support::{Run, build_with, command, finished, launch, turn_in_folder},
+        unwind::BARE,
+    },
     target::emulation_percent,
 };
-
-/// Default compiler flags, with tail calls disabled.
-const BARE: &[&str] = &["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
 
 /// A JIT compiler of one function, which uses the frame pointer for something else and calls back; then of another at
 /// the same address, with a larger frame. `FLAGS` are those of its jitdump file.
@@ -75,7 +75,7 @@ int main(void) {
     if (mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) == MAP_FAILED) return 6;
     void *space = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     jit = space;
-    compile("first", 0x28, space);
+    compile("_ZN5first1fEv", 0x28, space);
     // User space looks ten times a second.
     usleep(250000);
     runs(0.5);
@@ -113,7 +113,7 @@ fn tower(name: &str) -> String {
 fn is_whole(run: &Run) {
     let wanted = 95.0 - emulation_percent();
     assert!(run.percent_with("_start;") > wanted, "{:?}\n{}", run.folded, run.summary);
-    for name in ["first", "second"] {
+    for name in ["first::f()", "second"] {
         let share = run.percent_with(&tower(name));
         assert!((40.0..60.0).contains(&share), "{name}: {share} %: {:?}", run.folded);
     }
@@ -133,12 +133,16 @@ fn what_is_not_told_or_not_believed_ends_the_stack() {
     let check = |name: &str, compiler: Compiler| {
         let program = compiler.build(folder.path(), name);
         let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
-        let share = run.percent_with(";main;runs;first;back");
+        let share = run.percent_with(";main;runs;first::f();back");
         assert!(share < 5.0, "{name}: {share} %: {:?}", run.folded);
         assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
+        run
     };
     check("jit_silent", Compiler { unwinding: false, ..PLAIN });
-    check("jit_stranger", Compiler { owner: 4242, ..PLAIN });
+    let run = check("jit_stranger", Compiler { owner: 4242, ..PLAIN });
+    assert_eq!(run.samples_with("second"), 0, "{:?}", run.folded);
+    assert!(run.stderr.contains(".dump of PID"), "{}", run.stderr);
+    assert!(run.stderr.contains("it belongs to user 4242"), "{}", run.stderr);
 }
 
 #[test]

@@ -2,34 +2,22 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::profile::support::{
-    WITH_FRAME_POINTERS, build, compile, launch, profile, spinner, turn_in_folder,
+    WITH_FRAME_POINTERS, build, compile, launch, profile, recorded, turn_in_folder,
 };
-
-#[test]
-fn stacks_reach_the_entry_point() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let program = spinner(folder.path(), "spinner");
-    let run = launch(folder.path(), &["-F", "499"], &program, &["1"]);
-    let whole = "spinner;_start;__libc_start_main";
-    let share = run.percent_with(whole);
-    assert!(share > 97.0, "{share} %: {:?}", run.folded);
-    assert!(run.percent_with(";main;busy_work;spin") > 95.0);
-}
+#[cfg(target_arch = "x86_64")]
+use crate::{profile::unwind::BARE, target::build_with};
 
 #[test]
 fn the_caller_of_a_function_without_a_frame_is_there() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
     // memset keeps no frame pointer, so the frame pointer skips its caller.
     let source = r#"
 static char space[1 << 15];
 OWN void calls_memset(void) { for (int i = 0; i < 1000; i++) { memset(space, i, sizeof space); __asm__ volatile("" ::: "memory"); } }
 OWN void outer(void) { while (cpu_s() < 1) calls_memset(); }
 int main(void) { outer(); return 0; }"#;
-    let program = build(folder.path(), "leaf", source);
-    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
+    let Some(run) = recorded("leaf", source, &["-F", "499"]) else { return };
     // The symbol of memset depends on the CPU, and libraries without symbols have none.
     let with_caller = run.samples_with(";outer;calls_memset;");
     let all: u64 = run.folded.iter().map(|(_, count)| count).sum();
@@ -39,7 +27,6 @@ int main(void) { outer(); return 0; }"#;
 
 #[test]
 fn callers_of_equal_depth_are_told_apart_beyond_a_function_without_frame_pointer() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
     // `middle` uses the register for something else, so that frame pointers end there.
     let source = r#"
 OWN void burn(long n) { spin(n); }
@@ -55,8 +42,7 @@ int main(void) { for (int i = 0; i < 300; i++) { alpha(); beta(); } return 0; }"
     if cfg!(not(target_arch = "x86_64")) {
         return;
     }
-    let program = build(folder.path(), "callers", source);
-    let run = launch(folder.path(), &["-F", "1999"], &program, &[]);
+    let Some(run) = recorded("callers", source, &["-F", "1999"]) else { return };
     let (alpha, beta) = (run.samples_with(";alpha;middle;"), run.samples_with(";beta;middle;"));
     let share = alpha as f64 / (alpha + beta) as f64;
     assert!((alpha + beta) * 100 > run.samples() * 97, "{:?}", run.folded);
@@ -146,7 +132,8 @@ int main(void) {
     runs((void (*)(void))space);
     return 0;
 }"#;
-    build(folder, name, &source.replace("BEGIN", begin).replace("PUBLISH", publish))
+    let source = source.replace("BEGIN", begin).replace("PUBLISH", publish);
+    build_with(folder, name, &source, BARE)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -169,107 +156,43 @@ fn only_the_perf_map_of_the_user_of_a_process_is_believed() {
     };
     let write = "write_map(path, text);";
     check("own_map", "if (setgid(65534) || setuid(65534)) return 4;", write, None);
+    // A mapping that is not needed is not reported.
     let stranger = format!("{write} if (chown(path, 4242, -1)) return 4;");
-    check(
-        "stranger_map",
-        "",
-        &stranger,
-        Some("it belongs to user 4242, and the process to user 0"),
-    );
-    let linked = folder.path().join("linked");
-    let link = format!("write_map({linked:?}, text); if (symlink({linked:?}, path)) return 4;");
-    check("linked_map", "", &link, Some("it is a symbolic link"));
-    // No code without a name: unused mappings are not reported.
     let unused = format!("{stranger} while (cpu_s() < 1) spin(100000); return 0;");
     let program = jit_that(folder.path(), "unused_map", "", &unused);
     let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
     assert!(!run.stderr.contains("was not used"), "{}", run.stderr);
+    let reason = "it belongs to user 4242, and the process to user 0";
+    check("stranger_map", "", &stranger, Some(reason));
 }
 
+/// It is left along its own frame pointer, into a program without any.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn code_of_a_jit_without_names_comes_with_a_hint() {
+fn code_of_a_jit_without_names_is_one_function_and_comes_with_a_hint() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     // The hint depends on the program's name.
     for (name, hint) in [("node", "start Node with --perf-basic-prof"), ("other", "a jitdump file")]
     {
-        let program = jit_that(folder.path(), name, "", "");
+        let program = jit_that(folder.path(), name, "", "(void)write_map;");
         let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+        assert!(run.percent_with(";_start;") > 99.0, "{:?}", run.folded);
+        assert!(run.percent_with(";main;runs;[anon]") > 90.0, "{:?}", run.folded);
+        assert_eq!(run.samples_with("[anon]+0x"), 0, "{:?}", run.folded);
         assert!(run.stderr.contains("JIT compiler without names"), "{}", run.stderr);
         assert!(run.stderr.contains(hint), "{}", run.stderr);
         let process = &run.summary["jit"]["nameless"][0];
         assert_eq!(process["process"], name, "{}", run.summary);
         assert!(run.number("/jit/nameless/0/nameless") * 100 > run.samples() * 90);
     }
-}
-
-/// A program that runs two functions at one address in sequence, described by a jitdump file that belongs to `owner`.
-#[cfg(target_arch = "x86_64")]
-fn jit_with_dump(folder: &Path, name: &str, owner: u32) -> PathBuf {
-    let source = r#"
-#include <fcntl.h>
-#include <sys/mman.h>
-static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
-static int file;
-static void put(const void *bytes, long size) { if (write(file, bytes, size) != size) exit(3); }
-static void put_int(int value) { put(&value, 4); }
-static void put_long(long value) { put(&value, 8); }
-static void load(const char *name, void *space) {
-    put_int(0);
-    put_int(16 + 40 + strlen(name) + 1 + sizeof code);
-    put_long(now_ns());
-    put_int(getpid());
-    put_int(getpid());
-    put_long((long)space);
-    put_long((long)space);
-    put_long(sizeof code);
-    put_long(now_ns());
-    put(name, strlen(name) + 1);
-    put(code, sizeof code);
-}
-OWN void runs(void (*jit)(void), double until) { while (cpu_s() < until) jit(); }
-int main(void) {
-    char path[256];
-    sprintf(path, "FOLDER/jit-%d.dump", getpid());
-    file = open(path, O_CREAT | O_TRUNC | O_RDWR, 0666);
-    if (file < 0 || fchown(file, OWNER, -1)) return 4;
-    put("DTiJ\1\0\0\0\50\0\0\0\76\0\0\0\0\0\0\0", 20);
-    put_int(getpid());
-    put_long(now_ns());
-    put_long(0);
-    if (mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) == MAP_FAILED) return 5;
-    void *space = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memcpy(space, code, sizeof code);
-    load("_ZN5first1fEv", space);
-    runs((void (*)(void))space, 0.5);
-    load("second", space);
-    runs((void (*)(void))space, 1);
-    return 0;
-}"#;
-    let source = source.replace("FOLDER", folder.to_str().expect("UTF-8"));
-    build(folder, name, &source.replace("OWNER", &owner.to_string()))
-}
-
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn code_of_a_jit_has_the_names_that_its_jitdump_file_had_for_it_at_that_time() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let program = jit_with_dump(folder.path(), "jitdump", 0);
-    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
-    for name in [";runs;first::f()", ";runs;second"] {
-        let share = run.percent_with(name);
-        assert!((40.0..60.0).contains(&share), "{name}: {share} %: {:?}", run.folded);
-    }
-    let program = jit_with_dump(folder.path(), "strangedump", 4242);
-    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
-    assert_eq!(run.samples_with("second"), 0, "{:?}", run.folded);
-    assert!(run.stderr.contains(".dump of PID"), "{}", run.stderr);
-    assert!(run.stderr.contains("it belongs to user 4242"), "{}", run.stderr);
+    // With tables only, it does not guess.
+    let program = folder.path().join("other");
+    let run = launch(folder.path(), &["-F", "499", "--unwind", "table"], &program, &[]);
+    assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
 }
 
 #[test]
 fn a_bpf_program_that_is_gone_has_its_name() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
     // A socket filter of 4,000 additions, run a million times by the kernel, then unloaded.
     let source = r#"
 #include <linux/bpf.h>
@@ -296,25 +219,10 @@ int main(void) {
     close(program);
     return 0;
 }"#;
-    let program = build(folder.path(), "filter", source);
-    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+    let Some(run) = recorded("filter", source, &["-F", "499"]) else { return };
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
     // How long the verifier takes depends on the kernel.
     let (named, all) =
         (run.samples_with(";hot_filter [bpf]"), run.samples_with(";bpf_test_run_[k]"));
     assert!(named > 100 && named * 10 > all * 9, "{named} of {all}: {:?}", run.folded);
-}
-
-#[test]
-fn a_stripped_program_has_names_by_its_debug_link() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let program = spinner(folder.path(), "linked");
-    let objcopy = |arguments: &[&str]| {
-        let done = Command::new("objcopy").current_dir(folder.path()).args(arguments).status();
-        assert!(done.expect("objcopy").success(), "{arguments:?}");
-    };
-    objcopy(&["--only-keep-debug", "linked", "linked.debug"]);
-    objcopy(&["--strip-all", "linked"]);
-    objcopy(&["--add-gnu-debuglink=linked.debug", "linked"]);
-    let run = launch(folder.path(), &["-F", "499"], &program, &["1"]);
-    assert!(run.percent_with(";main;busy_work;") > 90.0, "{:?}", run.folded);
 }

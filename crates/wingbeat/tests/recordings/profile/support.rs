@@ -34,6 +34,13 @@ pub(crate) fn launch(folder: &Path, flags: &[&str], program: &Path, words: &[&st
     profile(folder, flags, &[&["--", program], words].concat())
 }
 
+/// Builds a program and records it to completion; `None` if profiling is impossible here.
+pub(crate) fn recorded(name: &str, source: &str, flags: &[&str]) -> Option<Run> {
+    let (_turn, folder) = turn_in_folder()?;
+    let program = build(folder.path(), name, source);
+    Some(launch(folder.path(), flags, &program, &[]))
+}
+
 pub(crate) fn check(summary: &Value, folded: &[(String, u64)]) {
     let stacks = &summary["stacks"];
     let kinds = ["complete", "truncated", "broken"];

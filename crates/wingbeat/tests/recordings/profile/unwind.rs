@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Default compiler flags, with tail calls disabled.
-const BARE: &[&str] = &["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
+pub(crate) const BARE: &[&str] = &["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
 
 /// Three functions without frame pointers.
 const NESTED: &str = r#"
@@ -38,12 +38,23 @@ fn run(folder: &Path, name: &str, source: &str, flags: &[&str], options: &[&str]
 fn a_program_without_frame_pointers_is_whole() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     for (name, flags) in [("bare", &[][..]), ("static", &["-static"]), ("pie", &["-static-pie"])] {
-        let run = run(folder.path(), name, NESTED, flags, &[]);
+        // There is room for the tables of a small program.
+        let run = run(folder.path(), name, NESTED, flags, &["--unwind-memory", "1M"]);
         is_whole(&run);
         let tower = format!("{name};_start;");
         assert!(run.percent_with(&tower) > 99.0, "{name}: {:?}", run.folded);
         assert!(run.percent_with(";main;middle;inner") > 95.0, "{name}: {:?}", run.folded);
+        assert_eq!(run.number("/unwind/tables/limit_bytes"), 1 << 20);
+        assert_eq!(run.number("/unwind/tables/refused"), 0, "{}", run.summary);
     }
+    is_whole(&run(folder.path(), "stripped", NESTED, &["-s"], &[]));
+    // Without section headers, program headers locate the call frame information.
+    let program = folder.path().join("stripped");
+    let mut bytes = std::fs::read(&program).expect("program");
+    bytes[0x28..0x30].fill(0);
+    bytes[0x3a..0x40].fill(0);
+    std::fs::write(&program, bytes).expect("program");
+    is_whole(&launch(folder.path(), &["-F", "499"], &program, &[]));
 }
 
 /// A chain of eight named functions, repeated `depth` times.
@@ -128,19 +139,6 @@ fn processes_of_a_millisecond_are_whole() {
     let run = profile(folder.path(), &["-F", "4999"], &["sh", "-c", script]).ended_with(0);
     let complete = run.number("/stacks/complete") as f64 / run.samples() as f64;
     assert!(complete * 100.0 > 98.0 - emulation_percent(), "{}", run.summary);
-}
-
-#[test]
-fn a_stripped_program_is_whole() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    is_whole(&run(folder.path(), "stripped", NESTED, &["-s"], &[]));
-    // Without section headers, program headers locate the call frame information.
-    let program = folder.path().join("stripped");
-    let mut bytes = std::fs::read(&program).expect("program");
-    bytes[0x28..0x30].fill(0);
-    bytes[0x3a..0x40].fill(0);
-    std::fs::write(&program, bytes).expect("program");
-    is_whole(&launch(folder.path(), &["-F", "499"], &program, &[]));
 }
 
 /// Two threads in the C library, which has no call frame information there: sorting, printing, copying, allocating,
@@ -285,33 +283,6 @@ int main(void) {
 }
 
 #[test]
-fn code_of_a_jit_is_left_along_its_frame_pointer() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    if cfg!(not(target_arch = "x86_64")) {
-        return;
-    }
-    // push rbp; mov rbp,rsp; mov ecx,1000000; dec ecx; jnz -4; pop rbp; ret
-    let source = r#"
-#include <sys/mman.h>
-static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
-OWN void runs(void (*jit)(void)) { while (cpu_s() < 1) jit(); }
-int main(void) {
-    void *place = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memcpy(place, code, sizeof code);
-    runs(place);
-    return 0;
-}"#;
-    let run = run(folder.path(), "jit", source, &[], &[]);
-    is_whole(&run);
-    assert!(run.percent_with("jit;_start;") > 99.0, "{:?}", run.folded);
-    assert!(run.percent_with(";main;runs;") > 95.0, "{:?}", run.folded);
-    // With tables only, it does not guess.
-    let program = folder.path().join("jit");
-    let run = launch(folder.path(), &["-F", "499", "--unwind", "table"], &program, &[]);
-    assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
-}
-
-#[test]
 fn what_cannot_be_walked_is_blamed() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     // Neither the code nor a frame pointer shows how much `odd` pops off the stack.
@@ -346,17 +317,6 @@ int main(void) { odd(works); return 0; }"#;
         let by_frame_pointers = ["--unwind", "frame-pointer"];
         check(NESTED, &by_frame_pointers, ["missing frame pointers in", "use --unwind auto"]);
     }
-}
-
-#[test]
-fn tables_of_a_small_program_find_room() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let program = build_with(folder.path(), "bare", NESTED, BARE);
-    let run = launch(folder.path(), &["-F", "499", "--unwind-memory", "1M"], &program, &[]);
-    is_whole(&run);
-    assert!(run.number("/unwind/tables/files") >= 2, "{}", run.summary);
-    assert_eq!(run.number("/unwind/tables/limit_bytes"), 1 << 20);
-    assert_eq!(run.number("/unwind/tables/refused"), 0, "{}", run.summary);
 }
 
 /// Sixty thousand functions of 64 bytes, which save two registers and call their argument; and calls of all of them.

@@ -7,22 +7,16 @@ use wingbeat_track::{model::ProfileKind, store::Store};
 
 use crate::{
     ran::{Ran, turn},
-    repository::{Repository, WINGBEAT},
+    repository::{Repository, WINGBEAT, instructions},
 };
 
 /// One more instruction is an alert, given one earlier report.
-const FLAGS: [&str; 10] = [
-    "--project",
-    "p",
-    "--err",
-    "--threshold-measure",
-    "instructions",
-    "--threshold-test",
-    "percentage",
-    "--threshold-upper-boundary",
-    "0",
-    "--profile",
-];
+const FLAGS: &str = "--project p --err --threshold-measure instructions --threshold-test percentage \
+                     --threshold-upper-boundary 0 --profile";
+
+fn run(repository: &Repository, flags: &[&str], line: &str) -> Ran {
+    Ran::of(repository.wingbeat(&["run"]).args(FLAGS.split(' ')).args(flags).arg(line))
+}
 
 /// Source of the loop, as in the object's debug information.
 const SOURCE: &str = "examples/fun-xdp/fun-xdp-common/src/lib.rs";
@@ -47,7 +41,7 @@ fn measure(repository: &Repository, version: &str, flags: &[&str]) -> Ran {
     let line = format!(
         "{WINGBEAT} bench ../temporary/xdp.o vX --samples 1 --allow-stats --format bmf 2> /dev/null"
     );
-    repository.run(&[&FLAGS, flags, &[&line]].concat())
+    run(repository, flags, &line)
 }
 
 #[test]
@@ -94,19 +88,6 @@ fn an_alert_names_the_loop_and_its_count() {
     assert!(markdown.contains(&quote), "{markdown}");
 }
 
-#[test]
-fn a_command_that_leaves_no_counts_is_told_so() {
-    let repository = Repository::new();
-    let line = "echo '{\"a\": {\"instructions\": {\"value\": 1}}}'";
-    let ran = repository.run(&["--project", "p", "--profile=instructions", line]).ended_with(0);
-    assert!(ran.stdout.contains("no instructions profile: the command left none"), "{ran}");
-    // One that leaves something else.
-    let line = format!("echo x > $WINGBEAT_PROFILES/a.pb.gz; {line}");
-    let ran = repository.run(&["--project", "p", "--profile=instructions", &line]).ended_with(0);
-    assert!(ran.stdout.contains("no instructions profile of a: the new profile"), "{ran}");
-    assert_eq!(repository.reports().len(), 2);
-}
-
 /// Output of a Gungraun benchmark, with this many instructions in line 2 of `src/lib.rs`.
 fn gungraun(count: u64) -> String {
     let total = count + 7;
@@ -122,13 +103,13 @@ printf 'benches::group::sort short:3\n  Instructions: {total}|N/A (*********)\n'
 #[test]
 fn an_alert_of_gungraun_names_the_line() {
     let repository = Repository::new();
-    let run = |text: &str, count: u64, code: i32| {
+    let measure = |text: &str, count: u64, code: i32| {
         repository.write("src/lib.rs", text);
         repository.commit_all();
-        repository.run(&[&FLAGS[..], &[&gungraun(count)]].concat()).ended_with(code)
+        run(&repository, &[], &gungraun(count)).ended_with(code)
     };
-    run("fn sort() {\n    quick();\n}\n", 93, 0);
-    let slow = run("fn sort() {\n    bubble();\n}\n", 193, 1);
+    measure("fn sort() {\n    quick();\n}\n", 93, 0);
+    let slow = measure("fn sort() {\n    bubble();\n}\n", 193, 1);
     let one_line = slow.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for expected in [
         "sort short:3 instructions: package::sort (src/lib.rs:2) adds 100 of 100 instructions; line 2: 93 before, 193 now",
@@ -138,6 +119,13 @@ fn an_alert_of_gungraun_names_the_line() {
     }
     // Ignores files of an earlier run.
     let old = "printf 'benches::group::sort short:3\n  Instructions: 9|N/A (*********)\n'";
-    let profile = ["--project", "p", "--profile=instructions", old];
-    repository.run(&profile).ended_with(0).prints("no instructions profile: the command left none");
+    // Nor does one count that is something else.
+    let other = format!("echo x > $WINGBEAT_PROFILES/a.pb.gz; {}", instructions(1));
+    for (line, expected) in [
+        (old, "no instructions profile: the command left none"),
+        (&other, "no instructions profile of a: the new profile"),
+    ] {
+        let flags = ["--project", "p", "--profile=instructions", line];
+        repository.run(&flags).ended_with(0).prints(expected);
+    }
 }

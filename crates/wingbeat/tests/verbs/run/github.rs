@@ -1,67 +1,18 @@
 //! A GitHub job through the binary: requests to GitHub, with the store and with a Bencher server.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    sync::{Arc, Mutex},
-    thread,
-};
+use std::fs;
 
 use serde_json::{Value, json};
+use wingbeat_http::testing::{Reply, Server};
 
 use crate::{
     ran::Ran,
     repository::{Repository, instructions},
 };
 
-/// GitHub and a Bencher server in one, which record request lines.
-struct Services {
-    url: String,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Services {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&asked);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.expect("a connection");
-                let line = read(&stream);
-                let body = answer(&line).to_string();
-                log.lock().expect("the log").push(line);
-                let length = body.len();
-                let head =
-                    format!("HTTP/1.1 200 x\r\ncontent-length: {length}\r\nconnection: close");
-                let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes());
-            }
-        });
-        Self { url, asked }
-    }
-}
-
-/// Reads a whole request and returns its first line.
-fn read(stream: &TcpStream) -> String {
-    let mut reader = BufReader::new(stream);
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).expect("a line");
-        match line.trim_end() {
-            "" => break,
-            line => lines.push(line.to_owned()),
-        }
-    }
-    let length = lines.iter().find_map(|line| {
-        let line = line.to_lowercase();
-        line.strip_prefix("content-length: ").and_then(|length| length.parse().ok())
-    });
-    let mut body = vec![0; length.unwrap_or(0)];
-    reader.read_exact(&mut body).expect("the body");
-    lines[0].trim_end_matches(" HTTP/1.1").to_owned()
+/// GitHub and a Bencher server in one.
+fn services() -> Server {
+    Server::start(|line, _| Reply::answer(200, "", answer(line).to_string()))
 }
 
 fn answer(line: &str) -> Value {
@@ -91,7 +42,7 @@ fn answer(line: &str) -> Value {
 }
 
 /// Runs as a job of a pull request; also returns the job summary.
-fn job(repository: &Repository, services: &Services, flags: &[&str]) -> (Ran, String) {
+fn job(repository: &Repository, services: &Server, flags: &[&str]) -> (Ran, String) {
     let event = json!({ "pull_request": {
         "number": 12,
         "head": { "repo": { "full_name": "o/n" }, "sha": "abc" },
@@ -119,7 +70,7 @@ const TOLD: [&str; 3] = [
 
 #[test]
 fn with_the_store() {
-    let (repository, services) = (Repository::new(), Services::start());
+    let (repository, services) = (Repository::new(), services());
     repository.run(&["--project", "p", &instructions(5)]).ended_with(0);
     let (ran, summary) = job(&repository, &services, &["--format", "json"]);
     let ran = ran.ended_with(1);
@@ -128,31 +79,27 @@ fn with_the_store() {
         assert!(ran.stderr.contains(text), "{text}: {}", ran.stderr);
     }
     assert!(summary.contains("1 of 1 metric is worse"), "{summary}");
-    assert_eq!(*services.asked.lock().expect("the log"), TOLD);
+    assert_eq!(services.lines(), TOLD);
 }
 
 #[test]
 fn with_a_server() {
-    let (repository, services) = (Repository::new(), Services::start());
+    let repository = Repository::new();
     let check = |flags: &[&str], page: &str| {
-        services.asked.lock().expect("the log").clear();
-        let (ran, summary) =
-            job(&repository, &services, &[&["--host", services.url.as_str()], flags].concat());
-        ran.ended_with(1).prints(page);
+        let services = services();
+        let host = ["--host", services.url.as_str()];
+        let (ran, summary) = job(&repository, &services, &[&host, flags].concat());
         assert!(summary.contains(&format!("<a href=\"{page}\">")), "{summary}");
-        let expected = [
-            &["GET /v0/server/version", "POST /v0/run", "GET /v0/server/config/console"],
-            &TOLD[..],
-        ]
-        .concat();
-        assert_eq!(*services.asked.lock().expect("the log"), expected);
+        let server = ["GET /v0/server/version", "POST /v0/run", "GET /v0/server/config/console"];
+        assert_eq!(services.lines(), [&server[..], &TOLD].concat());
+        ran.ended_with(1).prints(page)
     };
     let report = "reports/00000000-0000-0000-0000-000000000001";
-    check(&[], &format!("http://console/console/projects/p/{report}"));
-    check(&["--ci-public-links"], &format!("http://console/perf/p/{report}"));
-    check(&["--format", "markdown"], &format!("http://console/console/projects/p/{report}"));
-    let confirming = ["--host", services.url.as_str(), "--confirm", "2"];
-    let (ran, _) = job(&repository, &services, &confirming);
-    assert!(ran.stderr.contains("--confirm measured nothing again"), "{}", ran.stderr);
+    let page = format!("http://console/console/projects/p/{report}");
+    check(&["--confirm", "2"], &page).tells("--confirm measured nothing again");
+    check(
+        &["--ci-public-links", "--format", "markdown"],
+        &format!("http://console/perf/p/{report}"),
+    );
     assert!(!repository.store_path().exists());
 }

@@ -33,20 +33,8 @@ int main(void) {
 "#;
 
 /// An increase by half is an alert, given two earlier reports.
-const FLAGS: [&str; 12] = [
-    "--project",
-    "p",
-    "--profile",
-    "--err",
-    "--threshold-measure",
-    "latency",
-    "--threshold-test",
-    "percentage",
-    "--threshold-upper-boundary",
-    "0.5",
-    "--threshold-min-sample-size",
-    "2",
-];
+const FLAGS: &str = "--project p --profile --err --threshold-measure latency --threshold-test percentage \
+                     --threshold-upper-boundary 0.5 --threshold-min-sample-size 2";
 
 fn may_profile() -> Result<(), String> {
     let rights = Rights::current().map_err(|error| error.to_string())?;
@@ -61,7 +49,7 @@ fn an_alert_names_the_function_that_sleeps() {
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-g", "-o", "bench", "bench.c"]).current_dir(repository.path());
     assert!(compiler.status().expect("cc").success());
-    let run = |line: &str| repository.run(&[&FLAGS[..], &[line]].concat());
+    let run = |line: &str| Ran::of(repository.wingbeat(&["run"]).args(FLAGS.split(' ')).arg(line));
     for _ in 0..3 {
         run("./bench").ended_with(0);
     }

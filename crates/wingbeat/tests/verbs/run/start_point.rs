@@ -1,8 +1,10 @@
 //! The history that a branch is compared with.
 
+use serde_json::json;
+
 use crate::{
     ran::Ran,
-    repository::{Repository, instructions, latency},
+    repository::{Repository, instructions},
 };
 
 /// Runs on a branch; returns the exit code with the JSON report.
@@ -49,22 +51,6 @@ fn the_merge_base() {
 }
 
 #[test]
-fn the_branch_of_the_remote_counts() {
-    let upstream = Repository::new();
-    upstream.commit();
-    let repository = Repository::new();
-    repository.git(&["remote", "add", "origin", upstream.path().to_str().expect("UTF-8")]);
-    repository.git(&["fetch", "-q", "origin"]);
-    repository.git(&["checkout", "-q", "--detach", "origin/main"]);
-    let base = repository.git(&["rev-parse", "HEAD"]);
-    run(&repository, &["--branch", "main"], 100).ended_with(0);
-    repository.commit();
-    let flags = ["--branch", "candidate", "--start-point", "main"];
-    run(&repository, &flags, 101).ended_with(1);
-    assert_eq!(start_of_newest(&repository), (Some(base), true));
-}
-
-#[test]
 fn a_commit_without_a_report_stands_for_the_nearest_before_it() {
     let repository = Repository::new();
     let measured = repository.commit();
@@ -75,6 +61,9 @@ fn a_commit_without_a_report_stands_for_the_nearest_before_it() {
     let remark = ran.remarks();
     assert!(remark.contains(&format!("no report of commit {}", &unmeasured[..10])), "{remark}");
     assert!(remark.contains(&format!("nearest one before it, {}", &measured[..10])), "{remark}");
+    let start = &ran.json()["branch"]["head"]["start_point"];
+    assert_eq!(start["version"], json!({ "hash": measured, "number": 0 }), "{start}");
+    assert_eq!(start["wingbeat"], json!({ "asked_hash": unmeasured }), "{start}");
     // An unknown commit: the latest version.
     let unknown = "0123456789abcdef0123456789abcdef01234567";
     let flags = ["--start-point", "main", "--start-point-hash", unknown];
@@ -87,47 +76,42 @@ fn a_commit_without_a_report_stands_for_the_nearest_before_it() {
 fn a_start_point_that_is_not_there() {
     let repository = Repository::new();
     repository.branch("candidate");
-    run(&repository, &["--start-point", "main"], 1)
-        .ended_with(0)
-        .remarks_on("the start point main has no report");
+    let check = |flags: &[&str], code, remark: &str| {
+        run(&repository, flags, 101).ended_with(code).remarks_on(remark);
+    };
+    check(&["--start-point", "main"], 0, "the start point main has no report");
     let elsewhere = ["--start-point", "no/such", "--testbed", "t"];
-    run(&repository, &elsewhere, 1).remarks_on("no report on testbed t");
+    check(&elsewhere, 0, "no report on testbed t");
     // As outside a pull request.
-    let empty = ["--start-point", "", "--start-point-hash", ""];
-    run(&repository, &empty, 1).ended_with(0);
-}
-
-#[test]
-fn without_a_common_commit_it_is_the_latest_and_that_is_told() {
-    let repository = measured();
+    check(&["--start-point", "", "--start-point-hash", ""], 0, "");
+    // Without a common commit, it is the latest.
+    run(&repository, &["--branch", "main"], 100).ended_with(0);
     repository.git(&["checkout", "-q", "--orphan", "stranger"]);
     repository.commit();
-    run(&repository, &["--start-point", "main"], 101)
-        .ended_with(1)
-        .remarks_on("git cannot find where");
+    check(&["--start-point", "main"], 1, "git cannot find where");
 }
 
+/// Later results of `main` do not affect a branch until it is moved, and its own pushes hide nothing.
 #[test]
 fn a_branch_remembers_where_it_comes_from() {
     let repository = measured();
     start_candidate(&repository);
-    run(&repository, &["--start-point", "main"], 100).ended_with(0);
+    let start = ["--start-point", "main", "--start-point-max-versions", "9"];
+    run(&repository, &start, 100).ended_with(0);
+    let stored = repository.reports().pop().and_then(|report| report.start_point);
+    assert_eq!(stored.map(|start| start.max_versions), Some(9));
     run(&repository, &[], 101).ended_with(1);
-    assert_eq!(run(&repository, &[], 101).code, Some(1), "its own pushes do not hide it");
-}
-
-#[test]
-fn a_remembered_start_point_moves_with_the_branch() {
-    let repository = measured();
-    start_candidate(&repository);
-    run(&repository, &["--start-point", "main"], 100).ended_with(0);
+    run(&repository, &[], 101).ended_with(1);
     repository.git(&["checkout", "-q", "main"]);
     let base = repository.commit();
     assert_eq!(run(&repository, &[], 200).code, Some(1), "main became worse");
     repository.git(&["checkout", "-q", "candidate"]);
     repository.git(&["rebase", "-q", "main"]);
-    // Later results of main do not affect the branch.
     run(&repository, &[], 200).ended_with(0);
+    assert_eq!(start_of_newest(&repository), (Some(base.clone()), true));
+    // If git no longer knows it.
+    repository.git(&["branch", "-D", "-q", "main"]);
+    run(&repository, &[], 201).ended_with(1);
     assert_eq!(start_of_newest(&repository), (Some(base), true));
 }
 
@@ -158,18 +142,6 @@ fn a_merge_base_that_is_measured_later_counts() {
 }
 
 #[test]
-fn where_git_knows_no_merge_base_the_remembered_one_counts() {
-    let repository = Repository::new();
-    let base = repository.git(&["rev-parse", "HEAD"]);
-    run(&repository, &[], 100).ended_with(0);
-    repository.branch("candidate");
-    run(&repository, &["--start-point", "main"], 100).ended_with(0);
-    repository.git(&["branch", "-D", "-q", "main"]);
-    run(&repository, &[], 101).ended_with(1);
-    assert_eq!(start_of_newest(&repository), (Some(base), true));
-}
-
-#[test]
 fn a_reset_begins_anew() {
     let repository = measured();
     assert_eq!(run(&repository, &["--start-point-reset"], 101).code, Some(0), "no history");
@@ -178,30 +150,4 @@ fn a_reset_begins_anew() {
     run(&repository, &["--branch-reset"], 200).ended_with(0);
     let epochs: Vec<u32> = repository.reports().iter().map(|report| report.epoch).collect();
     assert_eq!(epochs, [0, 1, 1, 1, 2]);
-}
-
-#[test]
-fn testbeds_and_projects_do_not_mix() {
-    let repository = Repository::new();
-    run(&repository, &["--testbed", "one"], 100).ended_with(0);
-    run(&repository, &["--testbed", "two"], 200).ended_with(0);
-    run(&repository, &["--testbed", "one"], 200).ended_with(1);
-    let line = instructions(300);
-    repository.run(&["--project", "other", "--err", &line]).ended_with(0);
-}
-
-#[test]
-fn the_newest_versions_of_the_start_point_count() {
-    let repository = Repository::new();
-    repository.history(&[100.0, 100.0, 100.0, 200.0]);
-    repository.branch("candidate");
-    let check = |versions: &str, expected| {
-        let line = latency(200.0);
-        let test = ["--threshold-test", "percentage", "--threshold-upper-boundary", "0.1"];
-        let flags = ["--project", "p", "--err", "--dry-run", "--threshold-measure", "latency"];
-        let start = ["--start-point", "main", "--start-point-max-versions", versions];
-        repository.run(&[&flags[..], &test, &start, &[&line]].concat()).ended_with(expected);
-    };
-    // All reports are of one commit, which is one version.
-    check("1", 1);
 }
