@@ -137,6 +137,8 @@ pub struct RawCase {
     pub first: ProgramRun,
     /// Executed instructions of the first run, or why they are unknown.
     pub instructions: Result<u64, String>,
+    /// How many different instructions of the program, without tail-called ones, the first run executed, if known.
+    pub reached: Option<u64>,
     pub calls: Vec<Calls>,
     pub tail_calls: TailCalls,
     /// Result after thousands of runs that each got the requested packet; `None` if not determined.

@@ -369,6 +369,30 @@ mod tests {
     }
 
     #[test]
+    fn parts_add_up() {
+        let check = |spoil: fn(&mut Annotation), expected: Option<&str>| {
+            let mut found = annotated(&code(), LOOPED.to_vec(), 1);
+            spoil(&mut found);
+            let cause = found.contradiction().map(|warning| warning.cause);
+            let those = cause.as_deref().and_then(|cause| Some(cause.split_once(": ")?.1));
+            assert_eq!(those, expected);
+        };
+        check(|_| (), None);
+        check(
+            |found| found.functions[0].lines[1].instructions += 1,
+            Some("main executed 10 instructions, its functions 10, its lines 11"),
+        );
+        check(
+            |found| found.functions[0].instructions -= 1,
+            Some("main executed 10 instructions, its functions 9, its lines 10"),
+        );
+        check(
+            |found| found.instructions = 1_010,
+            Some("main executed 1,010 instructions, its functions 10, its lines 10"),
+        );
+    }
+
+    #[test]
     fn lines_of_people() {
         let found = annotated(&code(), LOOPED.to_vec(), 1);
         let text = text(&found, Form::Human);

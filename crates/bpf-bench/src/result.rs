@@ -281,7 +281,7 @@ impl Outliers {
 }
 
 /// Time of single runs, measured by a wrapper around the program, including its clock.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Distribution {
     pub runs: u64,
     /// Median.

@@ -95,7 +95,8 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
         for Failure { name, reason, .. } in &counted.left_out {
             warning!("input {name} is left out: {reason}");
         }
-        for warning in counted.warnings.iter().map(ToString::to_string).chain(warnings) {
+        let own = counted.warnings.into_iter().chain(found.contradiction());
+        for warning in own.map(|it| it.to_string()).chain(warnings) {
             warning!("{warning}");
         }
     }

@@ -52,11 +52,10 @@ fn disagreeing(raw: &Raw, baselines: &[Baseline], cases: &[Case]) -> Option<Warn
         let baseline = baselines.iter().find(|baseline| baseline.r#type == case.r#type.name())?;
         Some(baseline.latency.measured()?.kernel_ns)
     };
-    let baselines_ns = raw.measured.cases.iter().map(baseline_ns);
     let those: Vec<String> = cases
         .iter()
-        .zip(baselines_ns)
-        .flat_map(|(case, baseline_ns)| plausible::contradictions(case, baseline_ns))
+        .zip(&raw.measured.cases)
+        .flat_map(|(case, raw)| plausible::contradictions(case, raw.reached, baseline_ns(raw)))
         .collect();
     warning(
         FIGURES_DISAGREE,
@@ -297,6 +296,19 @@ mod tests {
             &[("p", None), ("on_switch", Some("sched_switch(1, this task)"))],
             Some("on_switch by sched_switch(1, this task)"),
         );
+    }
+
+    #[test]
+    fn how_programs_were_loaded() {
+        assert_eq!(remarks(&Remarks::default()), []);
+        let found = remarks(&Remarks {
+            as_gpl: vec!["nat".to_owned()],
+            types_refused: Some("it does not support them (ENOTSUPP)".to_owned()),
+        });
+        let found = found.iter().map(|it| (it.code, it.cause.split_once(": ").map(|it| it.1)));
+        let reason = "it does not support them (ENOTSUPP)";
+        let expected = [("no-license", Some("nat")), ("types-refused", Some(reason))];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     #[test]

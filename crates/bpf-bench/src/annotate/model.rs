@@ -7,9 +7,12 @@ use wingbeat_bpf_loader::{
     code::{Code, LineInfo, disassemble::Listing, op},
     spec::{KfuncCall, ObjectTypes},
 };
+use wingbeat_text::grouped;
 
 use super::SCHEMA_VERSION;
 use crate::{
+    Warning,
+    analyse::FIGURES_DISAGREE,
     counts::{Counts, TailCalled},
     instrument::graph::Graph,
 };
@@ -123,6 +126,30 @@ impl Annotation {
             }
         }
         self
+    }
+
+    /// Warns if the instructions of functions or of lines do not add up to all: then shares are wrong too.
+    pub fn contradiction(&self) -> Option<Warning> {
+        let jumped = self.tail_called.iter().map(|it| it.instructions).fold(0, u64::saturating_add);
+        let sum = |parts: &mut dyn Iterator<Item = u64>| parts.fold(jumped, u64::saturating_add);
+        let functions = sum(&mut self.functions.iter().map(|it| it.instructions));
+        let lines = self.functions.iter().flat_map(|it| &it.lines);
+        let lines = sum(&mut lines.map(|it| it.instructions));
+        ((functions, lines) != (self.instructions, self.instructions)).then(|| {
+            Warning::new(
+                FIGURES_DISAGREE,
+                format!(
+                    "figures contradict each other: {} executed {} instructions, its functions {}, \
+                     its lines {}",
+                    self.program,
+                    grouped(self.instructions),
+                    grouped(functions),
+                    grouped(lines)
+                ),
+                "counts and shares of lines are wrong",
+                "report this as a defect of wingbeat, with the object",
+            )
+        })
     }
 
     /// Converts a count over all runs to a mean per run.

@@ -326,6 +326,7 @@ fn begin<'a>(
         r#type: subject.r#type(),
         first,
         instructions: Err("the time ran out before".to_owned()),
+        reached: None,
         calls: Vec::new(),
         tail_calls: subject.tail_calls(None),
         settled: None,

@@ -172,6 +172,7 @@ pub(super) fn count<'a, R: Runner<'a>>(
     case.other_return_values = return_values;
     let linked = subject.linked();
     let kfunc = |index| linked.kfunc_at(index).map(|kfunc| kfunc.name.clone());
+    case.reached = Some(counts.executed.iter().filter(|count| **count > 0).count() as u64);
     case.calls = counts.calls(&linked.code, kfunc);
     case.tail_calls = subject.tail_calls(Some(&counts));
     let counts = counts.exact();

@@ -17,6 +17,8 @@ static void *(*const lookup)(void *, const void *) = (void *)1;
 static long (*const update)(void *, const void *, const void *, u64) = (void *)2;
 static u64 (*const ktime_get_ns)(void) = (void *)5;
 static u32 (*const get_prandom_u32)(void) = (void *)7;
+static long (*const spin_lock)(void *) = (void *)93;
+static long (*const spin_unlock)(void *) = (void *)94;
 static long (*const timer_init)(void *, void *, u64) = (void *)169;
 static long (*const timer_set_callback)(void *, void *) = (void *)170;
 static long (*const timer_start)(void *, u64, u64) = (void *)171;
@@ -83,6 +85,82 @@ SEC("tc") int program(void *ctx)
         return 0;
     bpf_obj_drop_impl(node, 0);
     return 3;
+}
+#elif defined(LIST) || defined(TREE)
+struct bpf_spin_lock {
+    u32 opaque;
+};
+#if defined(LIST)
+struct bpf_list_head {
+    u64 opaque[2];
+} __attribute__((aligned(8)));
+struct bpf_list_node {
+    u64 opaque[3];
+} __attribute__((aligned(8)));
+#define ROOT struct bpf_list_head
+#define LINK struct bpf_list_node
+extern int bpf_list_push_front_impl(ROOT *, LINK *, void *, u64) SEC(".ksyms");
+extern LINK *bpf_list_pop_front(ROOT *) SEC(".ksyms");
+#else
+struct bpf_rb_root {
+    u64 opaque[2];
+} __attribute__((aligned(8)));
+struct bpf_rb_node {
+    u64 opaque[4];
+} __attribute__((aligned(8)));
+#define ROOT struct bpf_rb_root
+#define LINK struct bpf_rb_node
+typedef _Bool less_t(LINK *, const LINK *);
+extern int bpf_rbtree_add_impl(ROOT *, LINK *, less_t *, void *, u64) SEC(".ksyms");
+extern LINK *bpf_rbtree_first(ROOT *) SEC(".ksyms");
+#endif
+extern void *bpf_obj_new_impl(u64, void *) SEC(".ksyms");
+extern void bpf_obj_drop_impl(void *, void *) SEC(".ksyms");
+struct wingbeat_node {
+    LINK link;
+    u64 number;
+};
+struct owner {
+    struct bpf_spin_lock lock;
+    ROOT root __attribute__((btf_decl_tag("contains:wingbeat_node:link")));
+};
+MAP(owners, ARRAY, struct owner, 2);
+
+#if defined(LIST)
+static _Bool take(ROOT *root, struct wingbeat_node **taken)
+{
+    *taken = (void *)bpf_list_pop_front(root);
+    return *taken;
+}
+#define PUT(root, node) bpf_list_push_front_impl(root, &(node)->link, 0, 0)
+#else
+static _Bool is_less(LINK *first, const LINK *second) { return 0; }
+static _Bool take(ROOT *root, struct wingbeat_node **taken)
+{
+    *taken = 0;
+    return bpf_rbtree_first(root);
+}
+#define PUT(root, node) bpf_rbtree_add_impl(root, &(node)->link, is_less, 0, 0)
+#endif
+
+/* 0 if no previous run has left a node. */
+SEC("tc") int program(void *ctx)
+{
+    u32 key = 1;
+    struct owner *value = lookup(&owners, &key);
+    struct wingbeat_node *taken, *node;
+    if (!value)
+        return 8;
+    node = bpf_obj_new_impl(__builtin_btf_type_id(*(struct wingbeat_node *)0, 0), 0);
+    if (!node)
+        return 9;
+    spin_lock(&value->lock);
+    _Bool was_there = take(&value->root, &taken);
+    PUT(&value->root, node);
+    spin_unlock(&value->lock);
+    if (taken)
+        bpf_obj_drop_impl(taken, 0);
+    return was_there ? 3 : 0;
 }
 #elif defined(INSERTING)
 /* A new entry on every run. */
