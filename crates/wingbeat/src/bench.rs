@@ -84,8 +84,10 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     if let Some(folder) = folder {
         write_profiles(&folder, &done.report.cases)?;
     }
-    // A table without rows adds nothing to the errors.
-    let is_empty = done.report.cases.is_empty() && done.report.verified.is_empty();
+    // A table without rows adds nothing to the errors, but it says why programs were not run.
+    let report = &done.report;
+    let is_empty =
+        report.cases.is_empty() && report.verified.is_empty() && report.skipped.is_empty();
     let is_human = args.format() == report::Format::Human;
     if output.is_some() || !is_human || !is_empty {
         deliver(output, &text, is_human, quiet)?;

@@ -1,6 +1,6 @@
 //! Warnings about the reliability of the figures.
 
-use wingbeat_bpf_loader::loader::Remarks;
+use wingbeat_bpf_loader::{ProgramType, loader::Remarks};
 
 use super::{
     Raw, RawCase,
@@ -155,14 +155,24 @@ fn aborted(cases: &[Case]) -> Option<Warning> {
         });
         is_aborted || is_short
     };
-    let those: Vec<String> = cases.iter().filter(is_short).map(|case| case.name.clone()).collect();
+    let short: Vec<&Case> = cases.iter().filter(is_short).collect();
+    let those: Vec<String> = short.iter().map(|case| case.name.clone()).collect();
+    let is_filter = |case: &&Case| case.r#type == ProgramType::SOCKET_FILTER.name();
+    let header = match short.iter().any(is_filter) {
+        true => {
+            "; a socket filter sees no Ethernet header here: put 14 bytes in front if it expects one"
+        }
+        false => "",
+    };
     warning(
         "ended-early",
         "the program ended after its first checks",
         &those,
         "it looks fast because it does not do its work on this input",
-        "pass a packet that it is meant for with --input, and the value it must return with \
-         --expect",
+        &format!(
+            "pass a packet that it is meant for with --input, what its maps must have with --map, and the \
+             value it must return with --expect{header}"
+        ),
     )
 }
 

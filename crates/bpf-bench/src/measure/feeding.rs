@@ -4,9 +4,13 @@
 //! same runs are made in one call and in separate calls, and compared. Differences between the two
 //! are due to the packet and its metadata; differences from the first run in both are due to maps.
 
-use std::time::Instant;
+use std::{ops::RangeInclusive, time::Instant};
 
-use wingbeat_bpf_loader::loader::ProgramRun;
+use wingbeat_bpf_loader::{
+    code::{Insn, op},
+    loader::ProgramRun,
+    spec::Linked,
+};
 
 use super::{
     BenchError,
@@ -21,8 +25,10 @@ const RUNS: u32 = 4_096;
 const RUNS_MIN: u32 = 64;
 const RUNS_NS: f64 = 100e6;
 
-/// Runs after these that are counted for the mean.
-const RUNS_IN_MEAN: u32 = 64;
+/// Runs after these that are counted for the mean: as many as a sample has, whose bursts take this time, or
+/// more, because work may be periodic.
+const SAMPLE_NS: f64 = 5e6;
+const RUNS_IN_MEAN: RangeInclusive<f64> = 64.0..=1e6;
 
 /// Maximum number of return value changes in a row of settled runs: a limit is reached once. More changes are random.
 const SETTLED_CHANGES: u32 = 1;
@@ -105,7 +111,7 @@ impl Feeding {
         let is_same_end =
             last.data == calls.last.data && last.return_value == calls.last.return_value;
         if found.own_output.is_none() && is_same_end && is_same(instructions, calls.instructions) {
-            return found.in_the_mean(subject, given);
+            return found.in_the_mean(subject, given, run_ns);
         }
         subject.reset()?;
         let (_, before) = subject.run_counted(given, runs - 1)?;
@@ -113,9 +119,18 @@ impl Feeding {
         // Calls take longer than runs, so that a program that reads the clock does periodic work in
         // calls only. The final runs are alike.
         if found.own_output.is_none() && is_same_end && is_same(own, calls.last_instructions) {
-            return found.in_the_mean(subject, given);
+            return found.in_the_mean(subject, given, run_ns);
         }
         let varies = varies(subject, given, runs, &calls)?;
+        let is_unchanged = found.own_output.is_none()
+            && !last.has_changed_context
+            && !has_changed_packet(subject.r#type(), &given.0.data, &last.data);
+        // The time between runs makes the difference, and is that of samples only here.
+        if is_unchanged && !varies && !subject.unpredictable_calls().is_empty() {
+            let return_value = Some(last.return_value);
+            found.settled = Some(Later { instructions: own, return_value, varies });
+            return found.in_the_mean(subject, given, run_ns);
+        }
         // An unchanged packet cannot be the cause; other differences may be random.
         if found.own_output.is_some() || !varies {
             found.own_output = Some(Later {
@@ -127,25 +142,34 @@ impl Feeding {
         Ok(found)
     }
 
-    /// Counts what batches see after thousands of runs: their times include periodic work.
+    /// Counts what samples see after thousands of runs: their times include periodic work, and that of
+    /// runs before and after a limit is reached.
     fn in_the_mean<'a>(
         mut self,
         subject: &impl Subject<'a>,
         given: Given<'_>,
+        run_ns: f64,
     ) -> Result<Self, BenchError> {
         // For XDP a call with more than one run takes 16 to 40 ms.
         let is_dear = subject.r#type().test_run().is_some_and(|rules| rules.swaps_dispatcher);
-        if is_dear && subject.unpredictable_calls().is_empty() {
+        let is_alike = subject.unpredictable_calls().is_empty() && !has_maps(subject.linked());
+        if is_dear && is_alike {
             return Ok(self);
         }
-        let (_, all) = subject.run_counted(given, RUNS_IN_MEAN)?;
-        let mean = all
-            .map(|all| all.saturating_add(u64::from(RUNS_IN_MEAN / 2)) / u64::from(RUNS_IN_MEAN));
+        let runs = (SAMPLE_NS / run_ns).clamp(*RUNS_IN_MEAN.start(), *RUNS_IN_MEAN.end()) as u32;
+        let (_, all) = subject.run_counted(given, runs)?;
+        let mean = all.map(|all| all.saturating_add(u64::from(runs / 2)) / u64::from(runs));
         if let Some(settled) = &mut self.settled {
             settled.instructions = mean.or(settled.instructions);
         }
         Ok(self)
     }
+}
+
+/// Whether a program uses maps, global variables included.
+fn has_maps(linked: &Linked) -> bool {
+    let is_map = |insn: &Insn| matches!(insn.src(), op::PSEUDO_MAP_FD | op::PSEUDO_MAP_VALUE);
+    linked.code.insns.iter().any(|insn| insn.is_ldimm64() && is_map(insn))
 }
 
 /// Whether repeating the same runs gives different results: by chance, or as time passes.

@@ -304,6 +304,7 @@ pub(super) fn tally(report: &BenchReport) -> Option<String> {
         (0, 0) if !report.verified.is_empty() => {
             Some("nothing was run: programs were only loaded".to_owned())
         }
+        (0, 0) if !report.skipped.is_empty() => Some("nothing was measured".to_owned()),
         (0, 0) => Some("nothing was measured: there was no program to measure".to_owned()),
         (0, failures) => Some(format!("nothing was measured: {}", plural(failures, "failure"))),
         _ => None,

@@ -17,6 +17,7 @@ enum { TC_ACT_OK = 0, TC_ACT_SHOT = 2, TC_ACT_PIPE = 3 };
 static long (*xdp_adjust_head)(struct xdp_md *, int) = (void *)44;
 static long (*xdp_adjust_meta)(struct xdp_md *, int) = (void *)54;
 static long (*xdp_adjust_tail)(struct xdp_md *, int) = (void *)65;
+static u64 (*ktime_get_ns)(void) = (void *)5;
 static long (*skb_vlan_push)(struct __sk_buff *, u32, u32) = (void *)18;
 static long (*skb_change_tail)(struct __sk_buff *, u32, u64) = (void *)38;
 
@@ -144,6 +145,27 @@ SEC("xdp") int limits(struct xdp_md *ctx) {
     if (!used || *used >= 50) return XDP_DROP;
     *used += 1;
     return work(ctx->rx_queue_index) ? XDP_PASS : XDP_DROP;
+}
+
+/* Ends its work within a sample, after more runs than are looked at one by one. */
+u64 tired;
+SEC("xdp") int tires(struct xdp_md *ctx) {
+    if (tired >= 4200) return XDP_PASS;
+    tired++;
+    return work(ctx->rx_queue_index) ? XDP_PASS : XDP_DROP;
+}
+
+/* A bucket of 100 tokens, refilled every microsecond: calls of their own are slower than that, repeated runs
+ * are not. */
+u64 refilled_ns, tokens;
+SEC("tc") int drops(struct __sk_buff *ctx) {
+    u64 now_ns = ktime_get_ns();
+    tokens += (now_ns - refilled_ns) / 1000;
+    refilled_ns = now_ns;
+    if (tokens > 100) tokens = 100;
+    if (!tokens) return TC_ACT_SHOT;
+    tokens--;
+    return TC_ACT_OK;
 }
 
 char _license[] SEC("license") = "GPL";

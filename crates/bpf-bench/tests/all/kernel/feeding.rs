@@ -143,6 +143,28 @@ fn what_maps_feed_is_said() {
 }
 
 #[test]
+fn a_limit_that_is_reached_within_a_sample_is_said() {
+    let Some(spec) = object() else { return };
+    let report = measured(&spec, "tires");
+    let counts = report.cases[0].counts.measured().expect("counts");
+    assert!(
+        counts.steady_instructions.is_some_and(|mean| mean < counts.instructions),
+        "{counts:?}"
+    );
+    assert_eq!(codes(&report), ["runs-feed-each-other"]);
+}
+
+/// A rate limit: only the time between runs differs.
+#[test]
+fn an_unchanged_packet_is_not_called_changed() {
+    let Some(spec) = object() else { return };
+    let report = measured(&spec, "drops");
+    let case = &report.cases[0];
+    let packet = case.latency.measured().expect("a time").packet;
+    assert_eq!((packet, &case.own_output), (PacketSource::Unchanged, &None));
+}
+
+#[test]
 fn a_comparison_is_of_the_packet_that_was_asked_for() {
     let Some(spec) = object() else { return };
     // Half of the work: on its own output each returns at once.

@@ -8,7 +8,8 @@ use std::{
 };
 
 use rustix::process::Signal;
-use wingbeat_bpf_testing::object::typed::SOURCE;
+use wingbeat_bpf_loader::code::{Insn, op};
+use wingbeat_bpf_testing::object::typed::{Program, SOURCE};
 
 use crate::{
     bench::support::{
@@ -68,6 +69,22 @@ fn what_cannot_be_run_has_the_figures_of_the_verifier() {
     }
     let said = bench(&[]).said();
     assert!(said.contains("not run: on_event: only its event runs such a program"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_loaded_for_its_event_is_told() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::new();
+    let object = Program {
+        name: "on_entry",
+        section: "fentry/no_such_function",
+        insns: &[Insn::new(op::ALU64 | op::MOV, 0, 0, 0, 0), Insn::new(op::EXIT, 0, 0, 0, 0)],
+        lines: &[],
+        statics: &[],
+    };
+    folder.file("entry.o", object.object());
+    let said = folder.run(&["bench", "entry.o"]).ended_with(1).said();
+    assert!(said.contains("not run: on_entry: ") && said.contains("no_such_function"), "{said}");
 }
 
 #[test]
