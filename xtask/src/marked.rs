@@ -1,7 +1,7 @@
 //! Generated parts of a page, between two comments on lines of their own, `<!-- NAME: begin -->` and `<!-- NAME: end
 //! -->`; and the tables in them.
 
-use std::{fs, io::ErrorKind, ops::Range, path::Path};
+use std::{fs, ops::Range, path::Path};
 
 use anyhow::Context as _;
 
@@ -21,18 +21,12 @@ pub fn replace(text: &str, name: &str, new: &str) -> Option<String> {
     Some(format!("{}\n\n{}\n\n{}", &text[..start], new.trim_end(), &text[end..]))
 }
 
-/// Writes a named part of a file, which has its marks or is new.
+/// Writes a named part of a file, which has its marks.
 pub fn write(file: &Path, name: &str, new: &str) -> anyhow::Result<()> {
-    let lines = marks(name).join("\n");
-    let old = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => format!("{lines}\n"),
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {}", file.display()));
-        }
-    };
+    let old =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let text = replace(&old, name, new).with_context(|| {
-        format!("{} has no marks for the table: add the lines\n{lines}", file.display())
+        format!("{} has no lines {}", file.display(), marks(name).join(" and "))
     })?;
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
@@ -58,14 +52,11 @@ fn range(text: &str, name: &str) -> Option<Range<usize>> {
 
 /// Start of the line that consists of a mark only.
 fn line_of(text: &str, mark: &str) -> Option<usize> {
-    let mut start = 0;
-    for line in text.split_inclusive('\n') {
-        if line.trim_end() == mark {
-            return Some(start);
-        }
-        start += line.len();
-    }
-    None
+    let is_line = |at: &usize| {
+        text[..*at].chars().next_back().is_none_or(|it| it == '\n')
+            && text[at + mark.len()..].lines().next().is_none_or(|rest| rest.trim_end().is_empty())
+    };
+    text.match_indices(mark).map(|(at, _)| at).find(is_line)
 }
 
 #[cfg(test)]
@@ -108,22 +99,15 @@ mod tests {
 
     #[test]
     fn a_file_without_marks_is_left_alone() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let check = |old: Option<&str>, expected: Option<&str>| {
-            let file = dir.path().join("file.md");
-            let _ = fs::remove_file(&file);
-            if let Some(old) = old {
-                fs::write(&file, old).expect("a file");
-            }
-            let outcome = write(&file, "a", "new");
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let check = |old: &str, expected: Option<&str>| {
+            fs::write(&file, old).expect("a file");
+            let error = write(file.path(), "a", "new").err().map(|it| it.to_string());
             let text = fs::read_to_string(&file).expect("text");
-            assert_eq!(text, expected.or(old).expect("a text"));
-            let found = outcome.map_err(|error| error.to_string().contains("<!-- a: begin -->"));
-            assert_eq!(found, expected.map(drop).ok_or(true), "{old:?}");
+            assert_eq!(text, expected.unwrap_or(old), "{error:?}");
+            assert_eq!(error.is_none(), expected.is_some());
         };
-        let expected = marked("<b>\n\nnew\n\n<e>\n");
-        check(None, Some(&expected));
-        check(Some(&marked("<b>\nx\n<e>\n")), Some(&expected));
-        check(Some("text\n"), None);
+        check(&marked("<b>\nx\n<e>\n"), Some(&marked("<b>\n\nnew\n\n<e>\n")));
+        check("text\n", None);
     }
 }

@@ -1,13 +1,14 @@
 //! `cargo xtask setup`: installs what builds of kernel halves, tests and benchmarks need.
 //!
 //! The toolchain of kernel halves is a Rust with the sources of `core`, and bpf-linker built for its LLVM. As long as
-//! the recorded one works, no other is searched for. Otherwise one of the [`ways`] has to lead to one. Everything else is
-//! optional: a program that is not available is reported with the tests that need it.
+//! the recorded one works, no other is searched for; otherwise [`choose`] gets one. Everything else is optional: a
+//! program that is not available is reported with the tests that need it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     env, fmt,
     fs::{self, File},
+    iter,
     path::{Path, PathBuf},
     process::Command,
     time::Instant,
@@ -73,78 +74,13 @@ const FETCHED: [[&str; 5]; 3] = {
 };
 
 /// A rustc with the sources of `core`, and its cargo.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 struct Compiler {
     cargo: PathBuf,
     rustc: PathBuf,
     /// "1.96.0"
     release: String,
     llvm: u32,
-}
-
-/// What the choice of a toolchain depends on.
-#[derive(Debug, Clone, Default)]
-struct Machine {
-    /// Those that are new enough and have an LLVM that bpf-linker supports, in order of preference.
-    compilers: Vec<Compiler>,
-    /// LLVMs with development files: major and prefix.
-    llvm: BTreeMap<u32, PathBuf>,
-    /// LLVM majors with a working build of our bpf-linker.
-    linkers: BTreeSet<u32>,
-    /// Whether the C compiler finds the C++ library, which bpf-linker links.
-    cxx: bool,
-    rustup: bool,
-    /// The first of [`RUSTS`] that apt offers in a version that is new enough, and its LLVM.
-    rust: Option<([&'static str; 3], u32)>,
-    root: bool,
-}
-
-/// How to get a toolchain: what to install, in this order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Way {
-    name: String,
-    packages: Vec<String>,
-    nightly: Option<&'static str>,
-    /// bpf-linker for the LLVM.
-    needs_linker: bool,
-    llvm: u32,
-}
-
-/// The ways to a toolchain, the best first.
-///
-/// 1. An installed compiler: works offline.
-/// 2. The distribution's packages: compiler and LLVM have the same source, and fit each other.
-/// 3. A pinned nightly from rustup, whose LLVM still has to come from the distribution or `LLVM_PREFIX`.
-///
-/// Without root, those that do not need it come first.
-fn ways(machine: &Machine) -> Vec<Way> {
-    let way = |name: String, llvm: u32, mut packages: Vec<String>, nightly| {
-        let needs_linker = !machine.linkers.contains(&llvm);
-        if needs_linker && !machine.llvm.contains_key(&llvm) {
-            packages.push(format!("llvm-{llvm}-dev"));
-        }
-        if needs_linker && !machine.cxx {
-            packages.push("g++".to_owned());
-        }
-        Way { name, packages, nightly, needs_linker, llvm }
-    };
-    let installed = machine
-        .compilers
-        .iter()
-        .map(|it| way(format!("the Rust at {}", it.rustc.display()), it.llvm, Vec::new(), None));
-    let distribution = machine.rust.map(|(names, llvm)| {
-        way("the distribution's Rust".to_owned(), llvm, names.map(String::from).to_vec(), None)
-    });
-    let nightlies = NIGHTLIES
-        .iter()
-        .filter(|_| machine.rustup)
-        .map(|(name, llvm)| way(format!("rustup with {name}"), *llvm, Vec::new(), Some(*name)));
-    let mut ways: Vec<Way> = installed.chain(distribution).chain(nightlies).collect();
-    ways.sort_by_key(|way| {
-        let is_ready = way.packages.is_empty() && way.nightly.is_none() && !way.needs_linker;
-        (!is_ready, !way.packages.is_empty() && !machine.root)
-    });
-    ways
 }
 
 /// This machine, while it is being changed.
@@ -219,24 +155,56 @@ impl Here {
         install().or_else(|error| self.package_lists().map_err(|_| error).and_then(|()| install()))
     }
 
-    fn follow(&self, way: &Way) -> anyhow::Result<()> {
-        self.packages(&way.packages)?;
-        if let Some(name) = way.nightly {
-            let mut rustup = Command::new("rustup");
-            rustup.args(["toolchain", "install", name, "--profile", "minimal"]);
-            rustup.args(["--component", "rust-src", "--no-self-update"]);
-            self.run(format_args!("Rust {name} with the sources of core"), &mut rustup)?;
+    /// Installs the first of [`RUSTS`] that apt offers in a version that is new enough. Such a compiler and LLVM's
+    /// package have the same source, and fit each other.
+    fn packaged_rust(&self) -> anyhow::Result<Compiler> {
+        let apt =
+            |words: &[&str]| output_of(Command::new("apt-cache").env("LC_ALL", "C").args(words));
+        let is_suitable = |names: &[&str; 3]| {
+            let policy = apt(&["policy", names[0]]).unwrap_or_default();
+            let depends = || apt(&["depends", "--recurse", "--important", names[0]]);
+            candidate(&policy).is_some_and(is_new_enough)
+                && depends().and_then(|it| llvm_in(&it)).is_some_and(|it| LLVM_MAJORS.contains(&it))
+        };
+        let find = || RUSTS.into_iter().find(is_suitable);
+        let names = find().or_else(|| self.package_lists().ok().and_then(|()| find()));
+        let names = names.context("apt offers none that is recent enough")?;
+        self.packages(&names.map(String::from))?;
+        let installed = compilers().into_iter().find(|it| it.rustc.starts_with("/usr"));
+        installed.context("what was installed for it does not run")
+    }
+
+    fn nightly(&self, name: &str) -> anyhow::Result<Compiler> {
+        ensure!(find_program("rustup").is_some(), "rustup is not installed");
+        let mut rustup = Command::new("rustup");
+        rustup.args(["toolchain", "install", name, "--profile", "minimal"]);
+        rustup.args(["--component", "rust-src", "--no-self-update"]);
+        self.run(format_args!("Rust {name} with the sources of core"), &mut rustup)?;
+        let mut compilers = compilers().into_iter();
+        let installed = compilers.find(|it| it.rustc.to_string_lossy().contains(name));
+        installed.context("what was installed for it does not run")
+    }
+
+    /// Installs bpf-linker for the LLVM of a compiler, if it is missing.
+    fn link(&self, compiler: Compiler) -> anyhow::Result<Compiler> {
+        let (llvm, linker) = (compiler.llvm, linker(compiler.llvm));
+        if runs(&linker) {
+            return Ok(compiler);
         }
-        if way.needs_linker {
-            let llvm = way.llvm;
-            let prefix = llvm_prefixes().remove(&llvm);
-            let prefix = prefix.with_context(|| format!("llvm-{llvm}-dev has no llvm-config"))?;
-            let mut install = cargo_install(LINKER_VERSION, &linker(llvm));
-            install.args(["--no-default-features", "--features", &format!("llvm-{llvm}")]);
-            let what = format!("bpf-linker {LINKER_VERSION}, built in a minute or two");
-            self.run(what, install.env("LLVM_PREFIX", prefix))?;
-        }
-        Ok(())
+        // The compiler prints a path if it finds the file, otherwise the bare name.
+        let cxx = output_of(Command::new("cc").arg("-print-file-name=libstdc++.so"));
+        let has_cxx = cxx.is_some_and(|path| Path::new(path.trim()).is_absolute());
+        let llvm_dev = (!llvm_prefixes().contains_key(&llvm)).then(|| format!("llvm-{llvm}-dev"));
+        let cxx = (!has_cxx).then(|| "g++".to_owned());
+        self.packages(&llvm_dev.into_iter().chain(cxx).collect::<Vec<_>>())?;
+        let prefix = llvm_prefixes().remove(&llvm);
+        let prefix = prefix.with_context(|| format!("llvm-{llvm}-dev has no llvm-config"))?;
+        let mut install = cargo_install(LINKER_VERSION, &linker);
+        install.args(["--no-default-features", "--features", &format!("llvm-{llvm}")]);
+        let what = format!("bpf-linker {LINKER_VERSION}, built in a minute or two");
+        self.run(what, install.env("LLVM_PREFIX", prefix))?;
+        ensure!(runs(&linker), "{} does not run", linker.display());
+        Ok(compiler)
     }
 
     /// Installs what is missing of these; a failure is only printed.
@@ -257,27 +225,6 @@ fn cargo_install(version: &str, path: &Path) -> Command {
     // Outside the scope of this repository's flags.
     install.current_dir(Toolchain::cache_dir());
     install
-}
-
-fn probe() -> Machine {
-    // The compiler prints a path if it finds the file, otherwise the bare name.
-    let cxx = output_of(Command::new("cc").arg("-print-file-name=libstdc++.so"));
-    let apt = |words: &[&str]| output_of(Command::new("apt-cache").env("LC_ALL", "C").args(words));
-    let rust = |names: [&'static str; 3]| {
-        let policy = apt(&["policy", names[0]])?;
-        let depends = || apt(&["depends", "--recurse", "--important", names[0]]);
-        candidate(&policy).filter(|it| is_new_enough(it))?;
-        Some((names, llvm_in(&depends()?).filter(|llvm| LLVM_MAJORS.contains(llvm))?))
-    };
-    Machine {
-        compilers: compilers(),
-        llvm: llvm_prefixes(),
-        linkers: LLVM_MAJORS.into_iter().filter(|major| runs(&linker(*major))).collect(),
-        cxx: cxx.is_some_and(|path| Path::new(path.trim()).is_absolute()),
-        rustup: find_program("rustup").is_some(),
-        rust: RUSTS.into_iter().find_map(rust),
-        root: Rights::now() == Rights::Root,
-    }
 }
 
 /// The version that would be installed, from the output of `apt-cache policy`.
@@ -393,21 +340,22 @@ pub(crate) fn toolchain() -> anyhow::Result<bool> {
     Ok(true)
 }
 
+/// Gets a compiler with its linker: an installed one, the distribution's packages, or a pinned nightly from rustup,
+/// whose LLVM still has to come from the distribution or `LLVM_PREFIX`.
 fn choose(here: &Here) -> anyhow::Result<Compiler> {
-    let mut machine = probe();
-    if machine.rust.is_none() && here.package_lists().is_ok() {
-        machine = probe();
-    }
+    let mut installed = compilers();
+    // Offline, only those are possible that have a linker.
+    installed.sort_by_key(|it| !runs(&linker(it.llvm)));
+    let installed =
+        installed.into_iter().map(|it| (format!("the Rust at {}", it.rustc.display()), Ok(it)));
+    let packaged = iter::once_with(|| ("the distribution's Rust".to_owned(), here.packaged_rust()));
+    let nightlies =
+        NIGHTLIES.iter().map(|(name, _)| (format!("rustup with {name}"), here.nightly(name)));
     let mut reasons = String::new();
-    for way in ways(&machine) {
-        let outcome = here.follow(&way).and_then(|()| {
-            let Machine { compilers, linkers, .. } = probe();
-            let ready = compilers.into_iter().find(|it| linkers.contains(&it.llvm));
-            ready.context("what was installed for it does not run")
-        });
-        match outcome {
+    for (name, compiler) in installed.chain(packaged).chain(nightlies) {
+        match compiler.and_then(|it| here.link(it)) {
             Ok(compiler) => return Ok(compiler),
-            Err(error) => reasons += &format!("  {}: {error:#}\n", way.name),
+            Err(error) => reasons += &format!("  {name}: {error:#}\n"),
         }
     }
     let (nightly, llvm) = NIGHTLIES[0];
@@ -489,75 +437,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A Debian machine with gcc, g++ and rustup, and root.
-    fn debian(compilers: &[(&str, u32)], llvm: &[u32], linkers: &[u32]) -> Machine {
-        let compiler = |(folder, llvm): &(&str, u32)| {
-            let [cargo, rustc] = ["cargo", "rustc"].map(|name| Path::new(folder).join(name));
-            Compiler { cargo, rustc, release: "1.96.0".into(), llvm: *llvm }
-        };
-        Machine {
-            compilers: compilers.iter().map(compiler).collect(),
-            llvm: llvm.iter().map(|major| (*major, "/llvm".into())).collect(),
-            linkers: linkers.iter().copied().collect(),
-            cxx: true,
-            rustup: true,
-            rust: Some((RUSTS[0], 22)),
-            root: true,
-        }
-    }
-
-    /// Checks the first ways: the last word of each name, and what is installed.
-    #[track_caller]
-    fn check(machine: &Machine, expected: &[&str]) {
-        let way = |it: Way| {
-            let packages = it.packages.join(" ");
-            let packages = (!packages.is_empty()).then(|| format!(" install {packages}"));
-            let nightly = it.nightly.map(|_| " rustup".to_owned());
-            let linker = it.needs_linker.then(|| format!(" link {}", it.llvm));
-            let steps: Vec<_> = [packages, nightly, linker].into_iter().flatten().collect();
-            format!("{}:{}", it.name.rsplit(' ').next().unwrap_or_default(), steps.join(","))
-        };
-        let found: Vec<_> = ways(machine).into_iter().map(way).collect();
-        assert_eq!(found[..expected.len().min(found.len())], *expected);
-    }
-
-    #[test]
-    fn an_installed_compiler_only_gets_what_it_lacks() {
-        let b = [("/b", 22)];
-        check(
-            &debian(&[("/a", 21), b[0]], &[], &[22]),
-            &["/b/rustc:", "/a/rustc: install llvm-21-dev, link 21"],
-        );
-        check(&debian(&b, &[22], &[]), &["/b/rustc: link 22"]);
-        let without_cxx = Machine { cxx: false, ..debian(&b, &[22], &[]) };
-        check(&without_cxx, &["/b/rustc: install g++, link 22"]);
-        // A linker for another LLVM is useless.
-        check(&debian(&b, &[21], &[21]), &["/b/rustc: install llvm-22-dev, link 22"]);
-    }
-
-    #[test]
-    fn packages_come_before_rustup_for_root_alone() {
-        let rust = "Rust: install rustc-web cargo-web rust-web-src";
-        let packages = format!("{rust} llvm-22-dev, link 22");
-        let [first, second] = NIGHTLIES
-            .map(|(name, llvm)| format!("{name}: install llvm-{llvm}-dev, rustup, link {llvm}"));
-        check(&debian(&[], &[], &[]), &[&packages, &first, &second]);
-        check(&debian(&[], &[], &[22]), &[rust]);
-        let other = "nightly-2026-10-01: rustup, link 23";
-        check(&debian(&[], &[23], &[]), &[&packages, other, &first][..1]);
-        let user = Machine { root: false, ..debian(&[], &[23], &[]) };
-        check(&user, &[other, &packages, &first]);
-        check(&Machine { root: false, ..debian(&[], &[], &[]) }, &[&packages, &first, &second]);
-    }
-
-    #[test]
-    fn what_is_not_there_is_no_way() {
-        let none = Machine { rustup: false, rust: None, ..debian(&[], &[], &[]) };
-        assert_eq!(ways(&none), []);
-        let rustup = Machine { rust: None, ..debian(&[], &[22], &[]) };
-        check(&rustup, &["nightly-2026-05-19: rustup, link 22"]);
-    }
 
     #[test]
     fn versions_compare_by_their_minor() {

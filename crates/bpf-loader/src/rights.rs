@@ -52,7 +52,7 @@ pub enum MissingRights {
     /// `/proc` was mounted in another PID namespace.
     #[error(
         "this process runs in a PID namespace of its own, and /proc shows the PIDs of another, so \
-         processes cannot be told apart; mount one that fits: `mount -t proc proc /proc` in a mount \
+         processes cannot be identified; mount a matching one: `mount -t proc proc /proc` in a mount \
          namespace of its own, as `unshare --pid --fork --mount-proc` does"
     )]
     ForeignProc,

@@ -164,7 +164,7 @@ fn program(folder: Option<&Path>, package: &str, name: &str) -> Result<PathBuf> 
 
 impl Bed<'_> {
     pub(crate) fn work(&self) -> Result<PathBuf> {
-        program(self.common.programs.as_deref(), "wingbeat-eval", "work")
+        program(self.common.programs.as_deref(), "wingbeat-peers", "work")
     }
 
     pub(crate) fn fresh(&self, name: &str) -> Result<PathBuf> {

@@ -37,7 +37,7 @@ fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
         results.add((name, WINGBEAT), 0, by_wingbeat(bed, &folder, program));
         results.add((name, DHAT), 0, by_dhat(&folder, program));
     }
-    let make = "gcc -g -O2 -pthread -o calls \"$REPOSITORY/crates/eval/programs/calls.c\"";
+    let make = "gcc -g -O2 -pthread -o calls \"$REPOSITORY/crates/peers/programs/calls.c\"";
     shell(&folder, make)?;
     for round in 0..bed.rounds {
         for (rate, case) in RATES {

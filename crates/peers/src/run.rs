@@ -90,7 +90,7 @@ fn neighbour(number: usize, stop: &AtomicBool) {
 fn round(paths: [&Path; 2], round: u32, results: &mut Results) -> Result<()> {
     let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
     let script = |words: &[&str], paths: &[&Path]| {
-        let script = repository().join("crates/eval/programs/aa.sh");
+        let script = repository().join("crates/peers/programs/aa.sh");
         let mut command = command("sh {} {}", &[&script, &folder.path()]);
         output(command.arg(words[0]).args(paths).args(&words[1..]))
     };

@@ -54,7 +54,7 @@ impl Program {
     pub(crate) fn make(&self, folder: &Path) -> Result<()> {
         self.needs.iter().try_for_each(|name| find(name).map(drop))?;
         for name in &self.files {
-            let source = repository().join("crates/eval/programs").join(name);
+            let source = repository().join("crates/peers/programs").join(name);
             fs::copy(&source, folder.join(name))
                 .with_context(|| format!("cannot copy {}", source.display()))?;
         }

@@ -306,7 +306,7 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_read_is_said() {
         let check = |bytes: &[u8], expected: &str| {
-            let error = Side::read("earlier", bytes).expect_err("it is no profile").to_string();
+            let error = Side::read("earlier", bytes).expect_err("not a profile").to_string();
             assert!(error.contains(expected), "{error}");
         };
         check(b"", "no samples");

@@ -970,7 +970,7 @@ mod tests {
         let says = |runtime, version, end: &str| {
             check(interpreted(runtime, version, 60), &[(begins, end)]);
         };
-        says(Runtime::Python, Some((3, 11)), "Python 3.12 and later tells them with -X perf");
+        says(Runtime::Python, Some((3, 11)), "Python 3.12 and later names them with -X perf");
         says(Runtime::Python, Some((3, 12)), "py-spy record --pid 7");
         says(
             Runtime::Ruby,

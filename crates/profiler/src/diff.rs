@@ -73,7 +73,7 @@ pub enum DiffError {
     Io(#[from] io::Error),
 }
 
-/// Name and content of a file. Without the suffix `.folded`, the content tells collapsed stacks from pprof.
+/// Name and content of a file. Without the suffix `.folded`, the content decides between collapsed stacks and pprof.
 pub type File<'a> = (&'a str, &'a [u8]);
 
 /// Compares the functions of two profiles, in units of their totals, and returns that unit.

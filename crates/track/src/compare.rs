@@ -78,7 +78,7 @@ pub enum Event<'a> {
     Output(SideName, &'a [u8], &'a [u8]),
     /// The number of pairs of runs so far, and their total duration.
     Pairs(usize, Duration),
-    /// Something to tell the user at once.
+    /// A message to show at once.
     Notice(&'a str),
 }
 

@@ -59,7 +59,7 @@ pub struct Config {
 pub enum ConfigError {
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path} is not understood: {reason}")]
+    #[error("{path} is invalid: {reason}")]
     Malformed { path: PathBuf, reason: String },
     #[error("{path}: {source}")]
     Threshold { path: PathBuf, source: ThresholdError },

@@ -1,8 +1,8 @@
 //! Runs the user's git, so that its settings, filters and repository formats work.
 //!
 //! Functions take a folder and return `None` for what git does not know: benchmarks also run outside of repositories.
-//! They keep the environment variables by which git tells hooks their repository, because a hook that measures is about
-//! that one. For another worktree, call `forget_hook`.
+//! They keep the environment variables by which git passes hooks their repository, because a hook that measures is
+//! about that one. For another worktree, call `forget_hook`.
 
 use std::{
     cell::RefCell,
@@ -140,7 +140,7 @@ pub(crate) fn command(directory: &Path) -> Command {
     command
 }
 
-/// Removes the variables by which git tells hooks their repository, which are wrong elsewhere.
+/// Removes the variables by which git passes hooks their repository, which are wrong elsewhere.
 pub(crate) fn forget_hook(command: &mut Command) -> &mut Command {
     let variables = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"];
     for variable in variables.into_iter().chain(["GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"]) {

@@ -42,7 +42,7 @@ pub enum ImportError {
     TooLarge,
     #[error("it is not UTF-8")]
     Encoding,
-    #[error("it looks like {tool}, and is not understood: {source}")]
+    #[error("it looks like {tool}, but cannot be parsed: {source}")]
     Malformed { tool: &'static str, source: serde_json::Error },
     #[error("it has no results")]
     Empty,

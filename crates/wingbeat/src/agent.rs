@@ -98,7 +98,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         }
     }
     found?;
-    // Windows in which nothing ran are no loss.
+    // Windows in which nothing ran are not counted as lost.
     if delivered == 0 && lost > 0 {
         bail!("no window was delivered; everything recorded is lost");
     }

@@ -259,7 +259,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Writes a file. After a failure the others are still written: a full disk under one is no reason to lose them.
+    /// Writes a file. After a failure the others are still written: a full disk affects only the files on it.
     pub(crate) fn write<E: std::error::Error + Send + Sync + 'static>(
         &mut self,
         file: PendingFile,

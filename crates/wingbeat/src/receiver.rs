@@ -24,13 +24,13 @@ const OPENER: &str = "xdg-open";
 /// An opener without a browser fails within this time; with one, it may run until the browser is closed.
 const OPENER_FAILS_WITHIN: Duration = Duration::from_millis(300);
 
-/// Flags that tell who it is, and whether to show them the picture.
+/// Flags about the user who receives the output, and whether to open it for them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReceiverArgs {
     /// Open the flame graph in the browser of the user who called, under sudo too
     #[arg(long)]
     pub(crate) open: bool,
-    /// A file that tells whose rights, folder and environment the command gets; it is removed
+    /// A file with the rights, folder and environment of the command; removed once read
     #[arg(long, value_name = "FILE", hide = true, requires = "command")]
     launch_as: Option<PathBuf>,
 }

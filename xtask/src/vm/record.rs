@@ -33,7 +33,7 @@ impl Record {
         if let Some(text) = console.files.get(guest::DOCTOR) {
             let found = findings(text);
             if found.is_empty() {
-                disagreements.push("`wingbeat doctor --json` tells of no feature".to_owned());
+                disagreements.push("`wingbeat doctor --json` lists no feature".to_owned());
             }
             features.push(("release".to_owned(), release.clone()));
             for (name, cell, judged) in found {

@@ -57,7 +57,7 @@ pub(super) fn how_to_see(process: &Interpreted) -> String {
         }
         Runtime::Python => format!(
             "see them while it runs with py-spy: py-spy record --pid {pid}; Python 3.12 and later \
-             tells them with -X perf"
+             names them with -X perf"
         ),
         Runtime::Ruby => {
             let which = if is_from((3, 3)) { "" } else { " 3.3 and later" };

@@ -254,7 +254,7 @@ mod tests {
         check("server.db");
         fs::write(
             folder.path().join(REGISTRY),
-            "this is no database, and it is long enough to show it",
+            "this is not a database, and it is long enough to show it",
         )
         .expect("written");
         check("failed");

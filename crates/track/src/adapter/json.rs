@@ -110,7 +110,7 @@ fn word<'t, T: Deserialize<'t>>(key: &str, text: &'t str) -> Result<Option<T>, S
         return Ok(None);
     }
     let word: StrDeserializer<'t, serde::de::value::Error> = text.into_deserializer();
-    T::deserialize(word).map(Some).map_err(|error| format!("its {key} is not understood: {error}"))
+    T::deserialize(word).map(Some).map_err(|error| format!("its {key} is invalid: {error}"))
 }
 
 /// Whether an entry looks like a value of a measure.
@@ -135,7 +135,7 @@ impl Reader {
         let mut plain = Plain::default();
         for (name, measures) in benchmarks {
             let Shape::Object(Ordered(measures)) = measures else {
-                self.lose(&name, r#"it is no object such as {"latency": {"value": 12.5}}"#);
+                self.lose(&name, r#"it is not an object such as {"latency": {"value": 12.5}}"#);
                 continue;
             };
             let count = measures.len();
@@ -143,7 +143,7 @@ impl Reader {
                 let Shape::Object(figures) = figures else {
                     self.lose(
                         &name,
-                        &format!(r#"its {label} is no object such as {{"value": 12.5}}"#),
+                        &format!(r#"its {label} is not an object such as {{"value": 12.5}}"#),
                     );
                     continue;
                 };
@@ -318,7 +318,10 @@ mod tests {
             "its latency is NaN, Infinity or null",
         );
         check(r#"{"a": {"latency": {"value": "1"}}}"#, "its latency is the text \"1\"");
-        check(r#"{"a": {"latency": 5, "p50": {"value": 1}}}"#, "its latency is no object such as");
+        check(
+            r#"{"a": {"latency": 5, "p50": {"value": 1}}}"#,
+            "its latency is not an object such as",
+        );
         check(r#"{"": {"latency": {"value": 1}}}"#, "\"\" cannot be the name of a benchmark");
         check(
             r#"{"a": {"latency": {"value": 1}, "Latency": {"value": 1}}}"#,
@@ -386,8 +389,8 @@ mod tests {
         };
         wrong(r#""unit": "MB""#, "is in nanoseconds (ns), which \"MB\"");
         wrong(r#""unit": "m\ns""#, "control character");
-        wrong(r#""direction": "up""#, "its direction is not understood: unknown variant `up`");
-        wrong(r#""kind": "odd""#, "its kind is not understood");
+        wrong(r#""direction": "up""#, "its direction is invalid: unknown variant `up`");
+        wrong(r#""kind": "odd""#, "its kind is invalid");
     }
 
     #[test]

@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].parts(), ("C._t_[a::b]", "ValueError: no bees"));
         assert_eq!(all[0].of("x/b.py::C::_t_[a::b]"), Some("ValueError: no bees"));
-        assert_eq!(all[0].of("x/c.py::C::_t_[a::b]"), None, "the traceback tells another file");
+        assert_eq!(all[0].of("x/c.py::C::_t_[a::b]"), None, "the traceback names another file");
         assert_eq!(all[0].of("x/b.py::_t_[a::b]"), None);
         let of_setup = format!("{rule} ERRORS {rule}\n_ ERROR at setup of t _\n{rule} x {rule}\n");
         assert_eq!(failures(&of_setup)[0].of("b.py::t"), Some(""));

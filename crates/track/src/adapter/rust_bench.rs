@@ -82,7 +82,7 @@ struct Figures {
 }
 
 fn figures_in(at: At, figures: &str) -> Parsed<Figures> {
-    let broken = || at.malformed(format!("{:?} is no time per iteration", figures.trim()));
+    let broken = || at.malformed(format!("{:?} is not a time per iteration", figures.trim()));
     let (time, rest) = split_once(figures, "/iter").ok_or_else(broken)?;
     let (value, unit_name) = time.trim().split_once(' ').ok_or_else(broken)?;
     let unit_name = unit_name.trim();

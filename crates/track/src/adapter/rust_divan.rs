@@ -166,7 +166,7 @@ impl Reader {
             return Ok(());
         }
         let name = at.name(&tree.path.join("::"))?;
-        let broken = || at.malformed(format!("{:?} is no figure of {name}", cells[FASTEST]));
+        let broken = || at.malformed(format!("{:?} is not a value of {name}", cells[FASTEST]));
         let values = cells.map(scaled);
         if cells[self.average].starts_with("inf ") {
             // Divan divided by a time of 0.

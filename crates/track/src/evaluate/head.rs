@@ -27,7 +27,7 @@ pub struct Branching {
 const MAX_VERSIONS: u32 = 255;
 
 /// Moves a report about an older commit than the newest of its branch back to the commit's position: a rerun of an old
-/// commit's job is no information about the newest, and must not become its history.
+/// commit's job must not become the history of the newest.
 pub(crate) fn place(
     report: &mut Report,
     directory: &Path,

@@ -246,7 +246,7 @@ const LISTED_MAX: usize = 8;
 pub(super) fn of_idle(thresholds: &[Threshold], report: &Report) -> Vec<Notice> {
     let measures: BTreeSet<&Slug> =
         report.metrics().map(|(.., measure, _)| &measure.slug).collect();
-    // Without metrics, the user is told just that.
+    // Without metrics, the notice says only that.
     if measures.is_empty() {
         return Vec::new();
     }

@@ -25,7 +25,7 @@ const WIDTH: usize = 100;
 
 const GAP: usize = 2;
 
-/// Range of columns of a plot in a row: fewer show nothing, more are no clearer.
+/// Range of columns of a plot in a row: fewer show nothing, more add nothing.
 const BLOCKS_MIN: usize = 12;
 const BLOCKS_MAX: usize = 60;
 

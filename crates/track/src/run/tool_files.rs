@@ -1,4 +1,4 @@
-//! Reads the files written by benchmark tools beside their output: Gungraun's counts by function and line, and
+//! Reads the files that benchmark tools write in addition to their output: Gungraun's counts by function and line, and
 //! Criterion's samples.
 
 use std::{

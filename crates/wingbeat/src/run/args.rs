@@ -186,7 +186,7 @@ pub(crate) struct CiArgs {
     /// Number of the pull request
     #[arg(long, value_name = "N", requires = "github_actions")]
     pub ci_number: Option<u64>,
-    /// A project without a name is no error here
+    /// Accept a project without a name
     #[arg(long, hide = true)]
     pub ci_on_the_fly: bool,
 }

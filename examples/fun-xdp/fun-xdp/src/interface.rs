@@ -52,8 +52,8 @@ impl Interface {
         self.index
     }
 
-    /// Whether it still exists: when an interface goes, the kernel detaches its programs and tells
-    /// nobody.
+    /// Whether it still exists: when an interface goes, the kernel detaches its programs
+    /// without notice.
     pub fn exists(&self) -> bool {
         netdevice::index_to_name(&self.socket, self.index) != Err(Errno::NODEV)
     }

@@ -130,7 +130,7 @@ fn whole_names_and_lines_come_from_the_types() {
     assert_eq!(bare.info.name, name[..15]);
     assert_eq!(program::full_name(&bare).expect("none"), None);
     assert_eq!(raw::record_counts(&bare), (0, 0));
-    assert_eq!(bare.info.tag, loaded.info.tag, "types are no part of the code");
+    assert_eq!(bare.info.tag, loaded.info.tag, "the tag does not depend on types");
 }
 
 // Maps that an object shares by name: nothing is pinned, and existing pins are not used.

@@ -101,7 +101,7 @@ async fn a_regression_raises_an_alert_without_any_threshold() {
     let alerts = report.alerts.expect("alerts");
     assert_eq!((alerts.len(), alerts[0].benchmark.name.as_str()), (1, "parse"));
     assert_eq!(alerts[0].metric.value, 150.0);
-    assert_eq!(alerts[0].threshold.model, None, "auto is no test that the client knows");
+    assert_eq!(alerts[0].threshold.model, None, "the client does not know the test `auto`");
     assert!(alerts[0].boundary.upper_limit.is_some_and(|limit| limit < 150.0));
     let repaired = server.report("main", 21, 100.4).await;
     assert_eq!(alert_counts(&repaired).0, 0);

@@ -100,7 +100,7 @@ fn band(dots: &[PlotPoint], places: &[f64], frame: &Frame, layout: &Layout) -> S
     };
     for (dot, &x) in dots.iter().zip(places) {
         let (Some(lower), Some(upper)) = (dot.lower, dot.upper) else {
-            // Among dense points, a single one without a spread is no visible gap.
+            // Among dense points, a single one without a spread leaves no visible gap.
             if run.last().is_some_and(|last| last.0 != layout.column(x)) {
                 flush(&mut run);
             }

@@ -72,7 +72,7 @@ fn a_fifth_more_is_an_alert_by_the_third_report() {
     assert!(shown >= all - 1 && alerts >= all - 1, "{shown} and {alerts} of {all}");
 }
 
-/// A value refuted by a repeat is no evidence in the next report.
+/// A value refuted by a repeat does not count as evidence in the next report.
 #[test]
 fn a_refuted_value_is_not_the_first_of_a_new_level() {
     let mut history = noise(12, 100.0, 1.0, 8);
