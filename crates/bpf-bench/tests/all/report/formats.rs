@@ -9,7 +9,7 @@ use wingbeat_bpf_bench::{
     conditions::Load,
     counts::Variation,
     report::{Format, Style, bmf, comparison, csv, human, json, write, write_comparison},
-    result::{BenchReport, Case, PairedVerdict, Part},
+    result::{BenchReport, Case, Comparison, PairedVerdict, Part},
 };
 
 use super::{golden, sample};
@@ -17,8 +17,12 @@ use super::{golden, sample};
 #[test]
 fn json_holds_everything() {
     golden::check("typical.json", &json(&sample::typical()).unwrap());
-    golden::check("unavailable.json", &json(&sample::unavailable()).unwrap());
-    golden::check("comparison.json", &json(&sample::compared()).unwrap());
+    let mut unavailable = sample::unavailable();
+    unavailable.cases.truncate(1);
+    golden::check("unavailable.json", &json(&unavailable).unwrap());
+    // Its report is like the first.
+    let compared = Comparison { report: sample::report(Vec::new()), ..sample::compared() };
+    golden::check("comparison.json", &json(&compared).unwrap());
 }
 
 #[test]
