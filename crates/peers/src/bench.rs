@@ -42,25 +42,11 @@ pub(crate) struct ExactArgs {
     common: Common,
 }
 
-const SPREAD: Comparison<Common> = Comparison {
-    name: "bench spread",
-    root: Some("eBPF programs"),
-    rounds: (20, 2),
-    needs: &["bpftool", "taskset"],
-    measure: measure_spread,
-    texts: spread_texts,
-    pages: &[("peers bench spread", "docs/peers.md")],
-};
+const SPREAD: Comparison<Common> =
+    Comparison { name: "bench spread", measure: measure_spread, texts: spread_texts };
 
-const EXACT: Comparison<ExactArgs> = Comparison {
-    name: "bench exact",
-    root: Some("eBPF programs"),
-    rounds: (100, 10),
-    needs: &[],
-    measure: measure_exact,
-    texts: exact_texts,
-    pages: &[("peers bench exact", "docs/peers.md")],
-};
+const EXACT: Comparison<ExactArgs> =
+    Comparison { name: "bench exact", measure: measure_exact, texts: exact_texts };
 
 fn cpus() -> Result<Vec<usize>> {
     let allowed = sched_getaffinity(None).context("cannot ask for the allowed CPUs")?;
@@ -74,13 +60,10 @@ fn wingbeat_bench(bed: &Bed<'_>) -> Result<Command> {
     Ok(command("{} --quiet bench --format json --cpu {}", &[&bed.wingbeat, &cpu]))
 }
 
-fn json(text: &str) -> Result<Value> {
-    serde_json::from_str(text).with_context(|| format!("not JSON: {text}"))
-}
-
 fn time(bed: &Bed<'_>, object: &Path, seconds: u32) -> Result<Vec<(&'static str, f64)>> {
     let mut command = wingbeat_bench(bed)?;
-    let report = json(&output(command.arg(object).args(["--time", &format!("{seconds}s")]))?)?;
+    let report =
+        parse_json(&output(command.arg(object).args(["--time", &format!("{seconds}s")]))?)?;
     let of = |name| Ok((name, number(&report, &format!("/cases/0/latency/measured/{name}"))?));
     ["floor_ns", "median_ns", "net_ns"].into_iter().map(of).collect()
 }
@@ -114,7 +97,7 @@ impl Drop for Pins {
 /// Finds out how long an instruction takes here: nanoseconds of an empty program, and of an instruction.
 fn pace(bed: &Bed<'_>) -> Result<(f64, f64)> {
     const INSTRUCTIONS: u64 = 10_000;
-    let trial = bed.write("trial.o", &Work::of(INSTRUCTIONS).object()?)?;
+    let trial = bed.write("trial.o", &Work::of(INSTRUCTIONS).object())?;
     let run = Run::new(("", ""), 0, time(bed, &trial, 2)?);
     let (median_ns, net_ns) = run.get("median_ns").zip(run.get("net_ns")).unwrap_or_default();
     ensure!(net_ns > 0.0, "the trial took no time");
@@ -139,7 +122,7 @@ fn measure_spread(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()
     let mut targets = Vec::new();
     for (index, (case, duration_ns)) in LENGTHS.into_iter().enumerate() {
         let work = Work::of(instructions(duration_ns, pace));
-        let object = bed.write(&format!("{index}.o"), &work.object()?)?;
+        let object = bed.write(&format!("{index}.o"), &work.object())?;
         let pin = pins.0.join(format!("p{index}"));
         output(&mut command("{} prog load {} {}", &[&bpftool, &object, &pin]))?;
         targets.push((case, object, pin, repeat(seconds, duration_ns.max(pace.0))));
@@ -159,7 +142,7 @@ fn measure_spread(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()
         let words = "taskset -c {} {} -j prog run pinned {} data_in {} repeat {}";
         let others: [&dyn AsRef<OsStr>; 5] =
             [&cpu.to_string(), &bpftool, &pin, &packet, &repeat.to_string()];
-        number(&json(&output(&mut command(words, &others))?)?, "/duration")
+        number(&parse_json(&output(&mut command(words, &others))?)?, "/duration")
     };
     for round in 0..bed.rounds {
         for (case, object, pin, long_repeat) in targets.iter().filter(|_| !is_stopped()) {
@@ -202,7 +185,7 @@ fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> Resu
     let mut jobs = Vec::new();
     for instructions in [0, 50, 10_000] {
         let work = Work::of(instructions);
-        let file = bed.write(&format!("{instructions}.o"), &work.object()?)?;
+        let file = bed.write(&format!("{instructions}.o"), &work.object())?;
         let name = format!("{} of {} instructions", object::PROGRAM, work.executed());
         jobs.push((file, object::PROGRAM, name, Some(work.executed())));
     }
@@ -221,9 +204,9 @@ fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> Resu
                 // Not even the order of lines may differ.
                 different += f64::from(u8::from(annotate(1)? != first));
             }
-            let one = number(&json(&first)?, "/instructions")?;
+            let one = number(&parse_json(&first)?, "/instructions")?;
             for _ in 0..2 {
-                let many = json(&annotate(bed.rounds)?)?;
+                let many = parse_json(&annotate(bed.rounds)?)?;
                 let (sum, runs) = (number(&many, "/instructions")?, number(&many, "/runs")?);
                 loads += 1.0;
                 different += f64::from(u8::from(sum != one * runs));

@@ -27,15 +27,9 @@ pub(crate) const ALONE: &str = "alone";
 /// A comparison of wingbeat with other tools or with its goals.
 pub(crate) struct Comparison<A> {
     pub(crate) name: &'static str,
-    pub(crate) root: Option<&'static str>,
-    /// Rounds, and rounds with --quick.
-    pub(crate) rounds: (u32, u32),
-    pub(crate) needs: &'static [&'static str],
     pub(crate) measure: fn(&A, &Bed<'_>, &mut Results) -> Result<()>,
-    /// The texts for `pages`, in their order; more are only printed.
+    /// The texts for its pages, in their order; more are only printed.
     pub(crate) texts: fn(&Results) -> Vec<String>,
-    /// The pages that show the texts, and the names of the marks there.
-    pub(crate) pages: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Debug, Args)]
@@ -116,7 +110,7 @@ impl<A> Comparison<A> {
             return Ok((ExitCode::FAILURE, results));
         }
         if common.update {
-            for ((mark, page), text) in self.pages.iter().zip(&texts) {
+            for ((mark, page), text) in self.conditions()?.pages.iter().zip(&texts) {
                 marked::write(&repository().join(page), mark, text)?;
                 eprintln!("wrote the tables into {page}");
             }
@@ -124,20 +118,22 @@ impl<A> Comparison<A> {
         Ok((ExitCode::SUCCESS, results))
     }
 
+    fn conditions(&self) -> Result<&'static Conditions> {
+        DATA.comparison.get(self.name).context("data.toml does not have this comparison")
+    }
+
     fn measured(&self, args: &A, common: &Common) -> Result<Results> {
-        let Self { name, root, needs, .. } = self;
-        if let Some(what) = root.filter(|_| Rights::now() != Rights::Root) {
+        let (name, Conditions { root, rounds, needs, .. }) = (self.name, self.conditions()?);
+        if let Some(what) = root.as_ref().filter(|_| Rights::now() != Rights::Root) {
             let command = "sudo -E env PATH=\"$PATH\" cargo xtask peers";
             bail!("{what} need root: run `{command} {name} …`, or become root");
         }
-        for tool in *needs {
-            find(tool)?;
-        }
+        needs.iter().try_for_each(|tool| find(tool).map(drop))?;
         let (file_name, folder) = (name.replace(' ', "-"), repository().join(OUT));
         let wingbeat = program(common.programs.as_deref(), "wingbeat", "wingbeat")?;
         let runs = folder.join("runs").join(&file_name);
         folders::fresh(&runs)?;
-        let usual = if common.quick { self.rounds.1 } else { self.rounds.0 };
+        let usual = if common.quick { rounds.1 } else { rounds.0 };
         let rounds = common.rounds.unwrap_or(usual);
         let bed = Bed { wingbeat, folder: runs, quick: common.quick, rounds, common };
         let mut results = Results::now();
@@ -309,9 +305,15 @@ pub(crate) fn is_stopped() -> bool {
 }
 
 pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T> {
-    let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    serde_json::from_slice(&text)
-        .with_context(|| format!("{} does not hold what was expected", file.display()))
+    let text = fs::read_to_string(file);
+    let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+    parse_json(&text).with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// Parses JSON of a tool; an error shows its beginning.
+pub(crate) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T> {
+    let begin = || text.chars().take(300).collect::<String>();
+    serde_json::from_str(text).with_context(|| format!("not the expected JSON: {}", begin()))
 }
 
 /// Those with these names, in their order; all if there are none.

@@ -6,15 +6,7 @@ use std::{env, os::unix::fs::FileExt as _};
 
 use crate::prelude::*;
 
-pub(crate) const COMPARISON: Comparison<Common> = Comparison {
-    name: "heap",
-    root: Some("probes"),
-    rounds: (3, 1),
-    needs: &["gcc"],
-    measure,
-    texts,
-    pages: &[("peers heap", "docs/peers.md")],
-};
+pub(crate) const COMPARISON: Comparison<Common> = Comparison { name: "heap", measure, texts };
 
 const DHAT: &str = "valgrind";
 /// The first of the watchers in data.toml.

@@ -6,15 +6,7 @@
 
 use crate::prelude::*;
 
-pub(crate) const COMPARISON: Comparison<Common> = Comparison {
-    name: "profile",
-    root: Some("profilers"),
-    rounds: (5, 1),
-    needs: &["bash", "setarch"],
-    measure,
-    texts,
-    pages: &[("peers profile", "docs/peers.md"), ("peers summary", "README.md")],
-};
+pub(crate) const COMPARISON: Comparison<Common> = Comparison { name: "profile", measure, texts };
 
 /// Its name, the arguments of `work` with UNITS for the amount, and its only frequency.
 struct Workload(&'static str, &'static str, Option<u32>);

@@ -18,15 +18,7 @@ pub(crate) enum Runs {
     Aa(Common),
 }
 
-pub(crate) const AA: Comparison<Common> = Comparison {
-    name: "run aa",
-    root: None,
-    rounds: (200, 4),
-    needs: &["git"],
-    measure,
-    texts,
-    pages: &[("peers run aa", "docs/judging-appendix.md")],
-};
+pub(crate) const AA: Comparison<Common> = Comparison { name: "run aa", measure, texts };
 
 /// Reports of history with which nothing is decided by them.
 const HISTORY_MAX: u32 = 4;
@@ -96,8 +88,7 @@ fn round(paths: [&Path; 2], round: u32, results: &mut Results) -> Result<()> {
     };
     let measure = |flags: &[&str]| {
         let said = script(&[&["measure"], flags].concat(), &paths)?;
-        let report = serde_json::from_str(&said).ok();
-        report.as_ref().and_then(verdict_of).context("`wingbeat run` gave no report")
+        verdict_of(&parse_json(&said)?).context("`wingbeat run` gave no report")
     };
     let doubled_after =
         round.is_multiple_of(DOUBLED_EACH).then_some(round / DOUBLED_EACH % HISTORY_MAX + 1);

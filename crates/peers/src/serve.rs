@@ -22,15 +22,7 @@ const REPORTS_AT_ONCE: usize = 50;
 /// Reports that judge those that are posted as `bencher run`.
 const HISTORY: u32 = 64;
 
-pub(crate) const COMPARISON: Comparison<Common> = Comparison {
-    name: "serve",
-    root: None,
-    rounds: (10, 2),
-    needs: &[],
-    measure,
-    texts,
-    pages: &[("peers serve", "docs/peers.md")],
-};
+pub(crate) const COMPARISON: Comparison<Common> = Comparison { name: "serve", measure, texts };
 
 /// What rows that begin so are to take at most.
 const GOALS: [(&str, &str); 6] = [
@@ -168,8 +160,7 @@ fn perf_query(server: &Server, shape: Shape) -> Result<String> {
     let mut parts = Vec::new();
     for kind in ["branches", "testbeds", "benchmarks", "measures"] {
         let path = format!("/v0/projects/{}/{kind}?per_page=255", shape.project);
-        let list: Vec<Value> = serde_json::from_str(&server.get(&path)?)
-            .with_context(|| format!("{path} is not a list"))?;
+        let list: Vec<Value> = parse_json(&server.get(&path)?)?;
         let uuids: Vec<_> = list.iter().filter_map(|item| item["uuid"].as_str()).collect();
         ensure!(!uuids.is_empty(), "{path} is empty");
         parts.push(format!("{kind}={}", uuids.join("%2C")));

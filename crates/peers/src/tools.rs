@@ -9,10 +9,21 @@ use crate::prelude::*;
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Data {
+    pub(crate) comparison: BTreeMap<String, Conditions>,
     tool: BTreeMap<String, Tool>,
     pub(crate) unwind: Vec<Program>,
     pub(crate) heap: Vec<Program>,
     pub(crate) watcher: Vec<Watcher>,
+}
+
+/// Of a comparison: what needs root, rounds and rounds with --quick, programs, and marks with their pages.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Conditions {
+    pub(crate) root: Option<String>,
+    pub(crate) rounds: (u32, u32),
+    #[serde(default)]
+    pub(crate) needs: Vec<String>,
+    pub(crate) pages: Vec<(String, String)>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -167,8 +178,12 @@ mod tests {
         check("bpftool v7.1.0\nmore", "7.1.0");
         check("valgrind-3.19.0", "3.19.0");
         check("", "");
-        let Data { unwind, heap, watcher, tool } = &*DATA;
-        assert!(find("sh").is_ok() && heap.len() + unwind.len() + watcher.len() > 20);
+        let Data { comparison, unwind, heap, watcher, tool } = &*DATA;
+        assert!(
+            find("sh").is_ok()
+                && comparison.len() == 8
+                && heap.len() + unwind.len() + watcher.len() > 20
+        );
         for (name, Tool { install, .. }) in tool {
             let missing = find(name).err().map(|error| error.to_string());
             let expected = format!("{name} is not installed: `{install}`");

@@ -10,15 +10,7 @@ pub(crate) mod stacks;
 use self::stacks::Functions;
 use crate::prelude::*;
 
-pub(crate) const COMPARISON: Comparison<Common> = Comparison {
-    name: "unwind",
-    root: Some("profilers"),
-    rounds: (3, 1),
-    needs: &["bash", "setarch"],
-    measure,
-    texts,
-    pages: &[("peers unwind", "docs/peers.md")],
-};
+pub(crate) const COMPARISON: Comparison<Common> = Comparison { name: "unwind", measure, texts };
 
 /// Samples per second of all processes: nobody asks for more there.
 const ALL_HZ: u32 = 99;

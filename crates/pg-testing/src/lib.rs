@@ -280,3 +280,6 @@ fn output(command: &mut Command) -> anyhow::Result<String> {
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,21 +27,25 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let mut out = io::stdout().lock();
-    for _ in 0..cli.repeat {
-        match print_pairs(cli.limit, &mut out) {
-            Ok(()) => {}
-            // The reader has closed the pipe.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
-            Err(error) => {
-                // If stderr is broken too, the exit code still reports the failure.
-                let _ = writeln!(io::stderr(), "amicable: cannot write a pair: {error}");
-                return ExitCode::FAILURE;
-            }
+    match run(&Cli::parse(), &mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // If stderr is broken too, the exit code still reports the failure.
+            let _ = writeln!(io::stderr(), "amicable: cannot write a pair: {error}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
+}
+
+/// Ends early, without an error, when the reader has closed the pipe.
+fn run(cli: &Cli, out: &mut impl Write) -> io::Result<()> {
+    for _ in 0..cli.repeat {
+        match print_pairs(cli.limit, out) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+            outcome => outcome?,
+        }
+    }
+    Ok(())
 }
 
 /// Writes each pair below `limit` as a line, as soon as it is found.
@@ -82,6 +86,35 @@ fn divisor_sum(number: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments() {
+        let check = |words: &[&str], expected: Option<&str>| {
+            let cli = Cli::try_parse_from(["amicable"].iter().chain(words)).ok();
+            let printed = cli.map(|cli| {
+                let mut out = Vec::new();
+                run(&cli, &mut out).unwrap();
+                String::from_utf8(out).unwrap()
+            });
+            assert_eq!(printed.as_deref(), expected, "{words:?}");
+        };
+        check(&["300"], Some("220 284\n"));
+        check(&["300", "--repeat", "2"], Some("220 284\n220 284\n"));
+        check(&["300", "--repeat", "0"], Some(""));
+        check(&["many"], None);
+        check(&["-1"], None);
+        check(&["300", "400"], None);
+    }
+
+    #[test]
+    fn ends_quietly_when_its_reader_leaves() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        drop(reader);
+        let cli = Cli { limit: 300, repeat: 2 };
+        assert!(run(&cli, &mut writer).is_ok());
+        // Other errors are reported.
+        assert!(run(&cli, &mut [0_u8; 4].as_mut_slice()).is_err());
+    }
 
     #[test]
     fn sums_of_divisors() {

@@ -33,15 +33,8 @@ const TIME_S: u32 = 2;
 /// Seconds after which an object that has not ended is stopped.
 const LIMIT_S: u64 = 60;
 
-pub(super) const COMPARISON: Comparison<ObjectsArgs> = Comparison {
-    name: "bench objects",
-    root: Some("eBPF programs"),
-    rounds: (1, 1),
-    needs: &["veristat"],
-    measure,
-    texts,
-    pages: &[("peers bench objects", "docs/objects.md")],
-};
+pub(super) const COMPARISON: Comparison<ObjectsArgs> =
+    Comparison { name: "bench objects", measure, texts };
 
 /// What became of a program, and why; the best of its cases counts.
 type Fate = (u8, String);
@@ -151,7 +144,7 @@ fn by_wingbeat(
 
 /// Reads the JSON of `wingbeat bench`, which docs/bench.md describes.
 fn fates(json: &str) -> Result<BTreeMap<String, Fate>> {
-    let report: Value = serde_json::from_str(json).context("wingbeat's output is not JSON")?;
+    let report: Value = parse_json(json)?;
     let rows = |name: &str| report[name].as_array().with_context(|| format!("no {name}"));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut programs: BTreeMap<String, Fate> = BTreeMap::new();
@@ -308,7 +301,7 @@ mod tests {
 
     #[test]
     fn objects_are_found_wherever_they_lie() {
-        let [small, large] = [5, 500].map(|work| Work::of(work).object().expect("an object"));
+        let [small, large] = [5, 500].map(|work| Work::of(work).object());
         let [small, large] = [&*small, &*large];
         let check = |parts: &[&[u8]], expected: &[&[u8]]| {
             let bytes = parts.concat();
@@ -331,7 +324,7 @@ mod tests {
     #[test]
     fn each_content_counts_once() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let object = Work::of(5).object().expect("an object");
+        let object = Work::of(5).object();
         let twice = object.repeat(2);
         for (name, content) in [
             ("in/a/tool", &*twice),

@@ -21,6 +21,7 @@ mod api {
     mod run;
     mod thresholds;
 }
+mod foreign;
 mod native;
 mod place;
 mod stops;

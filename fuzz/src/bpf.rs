@@ -9,7 +9,7 @@ use wingbeat_bpf_bench::{
 use wingbeat_bpf_loader::{KernelTypes, spec::Spec};
 
 /// The kernel's type information: any bytes. Looks up the names of the seeds.
-pub(super) fn btf(bytes: &[u8]) {
+pub fn btf(bytes: &[u8]) {
     let Ok(types) = KernelTypes::parse(bytes) else { return };
     assert!(types.len() <= bytes.len());
     for (structure, member) in [("s", "a"), ("s", "b"), ("u", "a"), ("", ""), ("s", "c")] {
@@ -19,7 +19,7 @@ pub(super) fn btf(bytes: &[u8]) {
 }
 
 /// An eBPF object: parses it and links every program, for a kernel with the object's own types.
-pub(super) fn object_file(bytes: &[u8]) {
+pub fn object_file(bytes: &[u8]) {
     let Ok(mut spec) = Spec::parse("object", bytes) else { return };
     let types = spec.types();
     let kernel = match types.bytes() {
@@ -51,7 +51,7 @@ pub(super) fn object_file(bytes: &[u8]) {
 const PACKETS_MAX: usize = 8;
 
 /// Capture files, and other inputs: any bytes.
-pub(super) fn capture(bytes: &[u8]) {
+pub fn capture(bytes: &[u8]) {
     let read = parse(Path::new("fuzz"), "fuzz", bytes, PACKETS_MAX)
         .inspect_err(|error| assert!(!error.to_string().is_empty()));
     let Ok(loaded) = read else { return };
@@ -65,7 +65,7 @@ pub(super) fn capture(bytes: &[u8]) {
 }
 
 /// Hexadecimal text: any bytes. Parsed bytes must survive a round trip through plain text.
-pub(super) fn hex_input(text: &[u8]) {
+pub fn hex_input(text: &[u8]) {
     let read = hex::parse(text).inspect_err(|error| assert!(!error.to_string().is_empty()));
     let Ok(bytes) = read else { return };
     assert!(!bytes.is_empty() && 2 * bytes.len() <= text.len());
@@ -83,7 +83,7 @@ const KINDS: [MapKind; 6] = [
 ];
 
 /// Map contents: after three bytes, for kind of map and sizes of keys and values, any text.
-pub(super) fn map_contents(bytes: &[u8]) {
+pub fn map_contents(bytes: &[u8]) {
     let Some(([kind, key_bytes, value_bytes], json)) = bytes.split_first_chunk() else { return };
     let kind = KINDS[usize::from(*kind) % KINDS.len()];
     let key_bytes = if kind == MapKind::Queue { 0 } else { usize::from(*key_bytes) };
@@ -124,7 +124,7 @@ const HEADER: &str = "file_name,prog_name,verdict,prog_type,total_insns,total_st
                       max_mark_read_len\n";
 
 /// veristat CSV: any bytes. Parsed rows must survive a round trip.
-pub(super) fn veristat_csv(bytes: &[u8]) {
+pub fn veristat_csv(bytes: &[u8]) {
     let found = read(bytes).inspect_err(|error| assert!(!error.to_string().is_empty()));
     let Ok(rows) = found else { return };
     assert!(rows.len() <= bytes.len());

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use crate::{Server, invented};
+use super::{Server, invented};
 
 /// Days of history: enough for changes of level on both sides.
 const DAYS: i64 = 90;

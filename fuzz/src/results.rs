@@ -9,7 +9,7 @@ use crate::changes::input::{Input, parse};
 
 /// Output of benchmark tools: all adapters on any bytes, and on a file together with printed
 /// output. Results must be finite and have unique names.
-pub(super) fn adapters(bytes: &[u8]) {
+pub fn adapters(bytes: &[u8]) {
     let (file, printed) = bytes.split_at(bytes.len() / 2);
     for adapter in Adapter::all() {
         if let Ok(results) = adapter.parse_file(file, printed, None) {
@@ -35,7 +35,7 @@ pub(super) fn adapters(bytes: &[u8]) {
 /// Series in CSV or JSON, as read by `wingbeat changes`: any bytes.
 ///
 /// The parser belongs to the binary, which is not a library, so its file is compiled in here.
-pub(super) fn changes_input(bytes: &[u8]) {
+pub fn changes_input(bytes: &[u8]) {
     let Ok(Input { series, labels, .. }) = parse(bytes, &[]) else {
         return;
     };
@@ -51,7 +51,7 @@ pub(super) fn changes_input(bytes: &[u8]) {
 }
 
 /// Rules of the agent: any text gives rules, or a one-line error.
-pub(super) fn agent_rules(bytes: &[u8]) {
+pub fn agent_rules(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match Rules::read(&text) {
         Ok(rules) => assert!(rules.len() <= text.len()),

@@ -17,7 +17,7 @@ use wingbeat_profiler_abi::{
 };
 
 /// Decoding of one record of the kernel half: any bytes.
-pub(super) fn record(bytes: &[u8]) {
+pub fn record(bytes: &[u8]) {
     let Ok(record) = decode(bytes) else { return };
     let of_stack = |stack: Stack<'_>| stack.user.len() + stack.kernel.len();
     let (header, words) = match record {
@@ -46,7 +46,7 @@ const PID_MIN: u32 = 1 << 23;
 ///
 /// The input is split into pieces, each after a byte with its length in words and one for its kind:
 /// a record in the kernel half's format, or an event.
-pub(super) fn recorder(bytes: &[u8]) {
+pub fn recorder(bytes: &[u8]) {
     let mut recorder = BenchRecorder::default();
     let mut samples = 0;
     let mut rest = bytes;

@@ -14,7 +14,7 @@ use wingbeat_server::{
 use wingbeat_track::model::ProjectName;
 use xtask::{command::repository, fetched};
 
-use crate::{Server, get};
+use super::{Server, get};
 
 /// A public project, and a key of it.
 fn project(folder: &Path) -> Result<KeyText, Box<dyn Error>> {

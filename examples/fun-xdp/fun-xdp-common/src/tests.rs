@@ -2,8 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use fun_xdp_common::SourceAddr::{self, *};
 use proptest::prelude::*;
+
+use crate::SourceAddr::{self, *};
 
 type Version = fn(u32) -> Option<SourceAddr>;
 

@@ -18,7 +18,7 @@ use wingbeat_profiler::{
 use wingbeat_unwind::{GoTable, Image, Rules, Table};
 
 /// Callgrind files: any bytes. Parsed counts can be written as a profile, and read back.
-pub(super) fn callgrind(bytes: &[u8]) {
+pub fn callgrind(bytes: &[u8]) {
     let Ok(counted) = callgrind::instructions(&String::from_utf8_lossy(bytes)) else { return };
     assert!(counted.iter().all(|it| it.count > 0 && it.frames.len() == 1));
     let pprof = exact::instructions(&counted).expect("memory takes all");
@@ -31,7 +31,7 @@ pub(super) fn callgrind(bytes: &[u8]) {
 }
 
 /// Collapsed stacks, and drawing the parsed stacks: any bytes.
-pub(super) fn folded(bytes: &[u8]) {
+pub fn folded(bytes: &[u8]) {
     let files = [("fuzz.folded", bytes), ("fuzz.folded", bytes)];
     let Ok((explanation, _)) = functions(files) else { return };
     assert!(explanation.whole().after > 0.0);
@@ -40,7 +40,7 @@ pub(super) fn folded(bytes: &[u8]) {
 }
 
 /// pprof profiles, packed or not: any bytes. Bytes that are text are collapsed stacks.
-pub(super) fn pprof(bytes: &[u8]) {
+pub fn pprof(bytes: &[u8]) {
     if let Ok(side) = Side::read("earlier", bytes) {
         let metric = Metric { before: 10.0, after: 20.0, before_sd: 0.1, after_sd: 0.1 };
         let found = compare(&side, &side, metric).expect("a profile is comparable with itself");
@@ -57,7 +57,7 @@ pub(super) fn pprof(bytes: &[u8]) {
 const NOW_NS: i64 = 1_795_831_200_000_000_000;
 
 /// Profiles pushed to a server: any bytes. Accepted ones can be merged, read back, and drawn.
-pub(super) fn pushed(bytes: &[u8]) {
+pub fn pushed(bytes: &[u8]) {
     let labels = [("__name__", "process_cpu"), ("service_name", "fuzz")];
     let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let parts = intake::parts(labels.into_iter(), bytes, NOW_NS, 0, &mut (4 << 20));
@@ -84,7 +84,7 @@ pub(super) fn pushed(bytes: &[u8]) {
 }
 
 /// Merging pprof files of windows: any bytes give a sum that can be written and read back, or add nothing.
-pub(super) fn merge(bytes: &[u8]) {
+pub fn merge(bytes: &[u8]) {
     for mode in [Mode::OnCpu, Mode::OffCpu, Mode::Pages] {
         let mut merge = Merge::new(mode, true);
         for second in 0..2 {
@@ -106,7 +106,7 @@ pub(super) fn merge(bytes: &[u8]) {
 const ADDRESSES: u64 = 64;
 
 /// Go's table of functions: an ELF file with one, or the table alone.
-pub(super) fn gopclntab(bytes: &[u8]) {
+pub fn gopclntab(bytes: &[u8]) {
     let alone = || GoTable::parse(bytes, 0, bytes.len() as u64);
     let Some(table) = GoTable::find(bytes).or_else(alone) else { return };
     let Some(range) = table.range() else { return };
@@ -120,7 +120,7 @@ pub(super) fn gopclntab(bytes: &[u8]) {
 }
 
 /// Unwind tables of an ELF file: any bytes. Results of a table must match those of the image.
-pub(super) fn unwind_image(bytes: &[u8]) {
+pub fn unwind_image(bytes: &[u8]) {
     let Ok(image) = Image::parse(bytes) else { return };
     let mut rules = Rules::new();
     let table = Table::whole(&image, &mut rules);

@@ -5,7 +5,7 @@ use std::error::Error;
 use axum::{Router, http::StatusCode};
 use wingbeat_server::{App, router, settings::Settings};
 
-use crate::{get, invented};
+use super::{get, invented};
 
 /// Links of a page with this prefix.
 fn addresses<'p>(page: &'p str, begin: &str) -> Vec<&'p str> {

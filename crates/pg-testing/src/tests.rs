@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wingbeat_pg_testing::{Cluster, Settings, Stop, cluster, database};
+use crate::{Cluster, Settings, Stop, cluster, database};
 
 #[test]
 fn each_test_has_an_empty_database_of_one_server() {
@@ -55,7 +55,7 @@ fn nothing_stays_of_a_test_that_was_killed() {
         return;
     }
     let mut test = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "stays_up", "--ignored", "--nocapture"])
+        .args(["--exact", "tests::stays_up", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -1,0 +1,3 @@
+//! Fuzzes `results::agent_rules`.
+#![cfg_attr(fuzzing, no_main)]
+wingbeat_fuzz::target!(results::agent_rules);

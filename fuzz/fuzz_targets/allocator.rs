@@ -1,0 +1,3 @@
+//! Fuzzes `profiler::allocator`.
+#![cfg_attr(fuzzing, no_main)]
+wingbeat_fuzz::target!(profiler::allocator);

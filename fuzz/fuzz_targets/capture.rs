@@ -1,0 +1,3 @@
+//! Fuzzes `bpf::capture`.
+#![cfg_attr(fuzzing, no_main)]
+wingbeat_fuzz::target!(bpf::capture);

@@ -1,0 +1,3 @@
+//! Fuzzes `profiles::folded`.
+#![cfg_attr(fuzzing, no_main)]
+wingbeat_fuzz::target!(profiles::folded);

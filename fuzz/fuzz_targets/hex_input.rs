@@ -1,0 +1,3 @@
+//! Fuzzes `bpf::hex_input`.
+#![cfg_attr(fuzzing, no_main)]
+wingbeat_fuzz::target!(bpf::hex_input);

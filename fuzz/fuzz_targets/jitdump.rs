@@ -1,0 +1,3 @@
+//! Fuzzes `profiler::jitdump`.
+#![cfg_attr(fuzzing, no_main)]
+wingbeat_fuzz::target!(profiler::jitdump);

@@ -1,0 +1,3 @@
+//! Fuzzes `profiler::names_file`.
+#![cfg_attr(fuzzing, no_main)]
+wingbeat_fuzz::target!(profiler::names_file);

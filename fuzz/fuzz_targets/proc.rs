@@ -1,0 +1,3 @@
+//! Fuzzes `profiler::proc_text`.
+#![cfg_attr(fuzzing, no_main)]
+wingbeat_fuzz::target!(profiler::proc_text);
