@@ -1,4 +1,4 @@
-//! Credentials and tenant for a backend. `Debug` and errors do not reveal them.
+//! Credentials and tenant for a backend. `Debug` and errors do not reveal any part of them.
 
 use std::{
     fmt, fs,
@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use anyhow::{anyhow, bail};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 /// Variable with a token, or with `user:password`.
@@ -29,32 +30,23 @@ pub struct Credentials {
     token_file: Option<PathBuf>,
 }
 
-/// Why credentials are invalid. No message contains any part of them.
-#[derive(Debug, thiserror::Error)]
-pub enum CredentialsError {
-    #[error("the token in {origin} cannot be used: {reason}")]
-    Token { origin: String, reason: &'static str },
-    #[error("the tenant cannot be used: {0}; it may have letters, digits and !-_.*'()")]
-    Tenant(&'static str),
-    #[error(
-        "reading the token from {path} failed: {source}; does the file exist, and may wingbeat read it?"
-    )]
-    File { path: String, source: std::io::Error },
-}
-
 impl Credentials {
     /// Adds a token for `Bearer`, or `user:password` for `Basic`: a token has no colon (RFC 6750).
-    pub fn with_token(self, text: &str) -> Result<Self, CredentialsError> {
+    pub fn with_token(self, text: &str) -> anyhow::Result<Self> {
         self.with_token_of("the setting", text)
     }
 
     /// Adds the token in a file, without surrounding whitespace.
-    pub fn with_token_file(self, path: &Path) -> Result<Self, CredentialsError> {
+    pub fn with_token_file(self, path: &Path) -> anyhow::Result<Self> {
         let origin = path.display().to_string();
         let mut text = String::new();
         let read = fs::File::open(path)
             .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
-        read.map_err(|source| CredentialsError::File { path: origin.clone(), source })?;
+        read.map_err(|error| {
+            anyhow!(
+                "reading the token from {origin} failed: {error}; does the file exist, and may wingbeat read it?"
+            )
+        })?;
         Ok(Self { token_file: Some(path.to_owned()), ..self.with_token_of(&origin, &text)? })
     }
 
@@ -68,23 +60,20 @@ impl Credentials {
     }
 
     /// Adds the tenant of a multi-tenant backend (`X-Scope-OrgID`).
-    pub fn with_tenant(self, text: &str) -> Result<Self, CredentialsError> {
+    pub fn with_tenant(self, text: &str) -> anyhow::Result<Self> {
         let text = text.trim();
         let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"!-_.*'()".contains(&byte);
-        match text {
-            "" => Err(CredentialsError::Tenant("it is empty")),
-            _ if text.len() > TENANT_BYTES_MAX => {
-                Err(CredentialsError::Tenant("it is longer than 150 bytes"))
-            }
-            _ if !text.bytes().all(is_fit) => {
-                Err(CredentialsError::Tenant("it has other characters"))
-            }
-            _ => Ok(Self { tenant: Some(text.to_owned()), ..self }),
-        }
+        let reason = match text {
+            "" => "it is empty",
+            _ if text.len() > TENANT_BYTES_MAX => "it is longer than 150 bytes",
+            _ if !text.bytes().all(is_fit) => "it has other characters",
+            _ => return Ok(Self { tenant: Some(text.to_owned()), ..self }),
+        };
+        bail!("the tenant cannot be used: {reason}; it may have letters, digits and !-_.*'()")
     }
 
     /// Reads `WINGBEAT_PUSH_TOKEN` and `WINGBEAT_PUSH_TENANT` from the environment. Empty values are ignored.
-    pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, CredentialsError> {
+    pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Self> {
         let set = |name| variable(name).filter(|text| !text.trim().is_empty());
         let mut credentials = Self::default();
         if let Some(token) = set(TOKEN_VARIABLE) {
@@ -109,28 +98,24 @@ impl Credentials {
         authorization.into_iter().chain(tenant)
     }
 
-    fn with_token_of(self, origin: &str, text: &str) -> Result<Self, CredentialsError> {
-        let refused = |reason| CredentialsError::Token { origin: origin.to_owned(), reason };
+    fn with_token_of(self, origin: &str, text: &str) -> anyhow::Result<Self> {
         let text = text.trim();
-        if text.is_empty() {
-            return Err(refused("it is empty"));
-        }
-        if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(refused("it is longer than 64 KiB"));
-        }
-        let authorization = match text.contains(':') {
-            true if text.contains(['\n', '\r']) => {
-                return Err(refused("it has more than one line"));
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+        let has_user = text.contains(':');
+        let reason = match text {
+            "" => "it is empty",
+            _ if text.len() as u64 > FILE_BYTES_MAX => "it is longer than 64 KiB",
+            _ if has_user && text.contains(['\n', '\r']) => "it has more than one line",
+            _ if has_user || is_plain => {
+                let value = match has_user {
+                    true => format!("Basic {}", STANDARD.encode(text)),
+                    false => format!("Bearer {text}"),
+                };
+                return Ok(Self { authorization: Some(value), ..self });
             }
-            true => format!("Basic {}", STANDARD.encode(text)),
-            false if text.bytes().all(|byte| byte.is_ascii_graphic()) => format!("Bearer {text}"),
-            false => {
-                return Err(refused(
-                    "it has blanks or characters beyond ASCII, perhaps more than the token was copied",
-                ));
-            }
+            _ => "it has blanks or characters beyond ASCII, perhaps more than the token was copied",
         };
-        Ok(Self { authorization: Some(authorization), ..self })
+        bail!("the token in {origin} cannot be used: {reason}")
     }
 }
 

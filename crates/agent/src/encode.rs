@@ -5,10 +5,7 @@ mod otlp;
 use std::collections::BTreeMap;
 
 use prost::Message;
-use wingbeat_pprof::{
-    pprof::{Dangling, UnpackError},
-    pyroscope::{LabelPair, PushRequest, RawProfileSeries, RawSample},
-};
+use wingbeat_pprof::pyroscope::{LabelPair, PushRequest, RawProfileSeries, RawSample};
 
 use crate::{
     target::{Protocol, Target},
@@ -25,23 +22,10 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-/// Why a window cannot be encoded.
-#[derive(Debug, thiserror::Error)]
-pub enum EncodeError {
-    #[error("the profile of {service} cannot be converted: it {reason}")]
-    Unpack { service: String, reason: UnpackError },
-    #[error("the profile of {service} cannot be converted: it is not a pprof profile ({reason})")]
-    Decode { service: String, reason: prost::DecodeError },
-    #[error("the profile of {service} cannot be converted: {reason}")]
-    Dangling { service: String, reason: Dangling },
-    #[error("the profiles cannot be packed: {0}")]
-    Pack(#[from] std::io::Error),
-}
-
 /// Creates the request that pushes a window to a target.
 ///
 /// Series with the same start, kind, labels and profile have the same identifier in each request.
-pub fn encode(target: &Target, window: &Window) -> Result<Request, EncodeError> {
+pub fn encode(target: &Target, window: &Window) -> anyhow::Result<Request> {
     match target.protocol() {
         Protocol::Pyroscope | Protocol::Wingbeat => Ok(pyroscope(window)),
         Protocol::Otlp => otlp::request(window),

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::{Context as _, anyhow};
 use wingbeat_http::{Client, Method, Request, Response, Settings, Trust};
 
 /// Files of a service account, present in every pod.
@@ -28,17 +29,6 @@ pub struct KubeletOptions {
     pub is_insecure: bool,
 }
 
-/// Why the kubelet cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum KubeletError {
-    #[error("{0:?} is not the address of a kubelet; give one such as https://$NODE_IP:10250")]
-    Url(String),
-    #[error("reading {path} failed: {source}; give the file with --kubelet-{what}-file")]
-    File { path: String, what: &'static str, source: io::Error },
-    #[error("{0} has no certificate in PEM")]
-    NoCertificate(String),
-}
-
 /// A kubelet client.
 #[derive(Debug)]
 pub struct Kubelet {
@@ -54,9 +44,13 @@ impl Kubelet {
     /// # Errors
     ///
     /// The URL is invalid, or a given file cannot be read.
-    pub fn new(options: &KubeletOptions) -> Result<Self, KubeletError> {
-        let root = wingbeat_http::root(&options.url)
-            .map_err(|_| KubeletError::Url(options.url.clone()))?;
+    pub fn new(options: &KubeletOptions) -> anyhow::Result<Self> {
+        let root = wingbeat_http::root(&options.url).map_err(|_| {
+            let url = &options.url;
+            anyhow!(
+                "{url:?} is not the address of a kubelet; give one such as https://$NODE_IP:10250"
+            )
+        })?;
         let is_secure = root.starts_with("https://");
         let url = if root.ends_with("/pods") { root } else { format!("{root}/pods") };
         let ca_file = options.ca_file.clone().or_else(|| present(CA_FILE));
@@ -70,10 +64,7 @@ impl Kubelet {
         let token_file = options.token_file.clone().or_else(|| present(TOKEN_FILE));
         let token_file = token_file.filter(|_| is_private);
         if let Some(file) = &token_file {
-            token(file).map_err(|source| {
-                let path = file.display().to_string();
-                KubeletError::File { path, what: "token", source }
-            })?;
+            token(file).map_err(unreadable(file, "token"))?;
         }
         let settings = Settings { trust, is_direct: true, ..Settings::default() };
         Ok(Self { client: Client::new(&settings), url, token_file })
@@ -110,12 +101,14 @@ fn token(file: &Path) -> io::Result<String> {
     fs::read_to_string(file).map(|text| text.trim().to_owned())
 }
 
-fn trust(ca_file: &Path) -> Result<Trust, KubeletError> {
-    let path = || ca_file.display().to_string();
-    let pem = fs::read(ca_file).map_err(|source| KubeletError::File {
-        path: path(),
-        what: "ca",
-        source,
-    })?;
-    Trust::only(&pem).ok_or_else(|| KubeletError::NoCertificate(path()))
+fn trust(ca_file: &Path) -> anyhow::Result<Trust> {
+    let pem = fs::read(ca_file).map_err(unreadable(ca_file, "ca"))?;
+    Trust::only(&pem).with_context(|| format!("{} has no certificate in PEM", ca_file.display()))
+}
+
+fn unreadable(file: &Path, what: &str) -> impl FnOnce(io::Error) -> anyhow::Error {
+    move |error| {
+        let path = file.display();
+        anyhow!("reading {path} failed: {error}; give the file with --kubelet-{what}-file")
+    }
 }

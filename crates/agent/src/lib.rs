@@ -41,17 +41,17 @@ mod target;
 mod window;
 mod window_archive;
 
-pub use credentials::{Credentials, CredentialsError};
-pub use encode::{EncodeError, Request, encode};
+pub use credentials::Credentials;
+pub use encode::{Request, encode};
 pub use folder::FolderError;
 pub use governor::OwnUse;
-pub use kubelet::{Kubelet, KubeletError, KubeletOptions};
+pub use kubelet::{Kubelet, KubeletOptions};
 pub use metrics::Metrics;
 pub use pattern::Pattern;
 pub use pusher::{Counts, PushOptions, Pusher};
-pub use rules::{Rules, RulesError};
-pub use run::{AgentError, AgentOptions, Notice, Sinks, run};
-pub use target::{Protocol, Target, TargetError};
+pub use rules::Rules;
+pub use run::{AgentOptions, Notice, Sinks, run};
+pub use target::{Protocol, Target};
 pub use window::{Kind, Series, Window};
 pub use window_archive::{Entry, Listing, WindowArchive};
 

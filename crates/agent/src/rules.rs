@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::anyhow;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -13,15 +14,6 @@ use crate::{
 /// All rules, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Rules(Vec<Rule>);
-
-/// Why a file could not be parsed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
-pub struct RulesError {
-    /// From 1.
-    line: usize,
-    message: String,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,10 +69,10 @@ impl Rules {
     /// # Errors
     ///
     /// The first error, with its line.
-    pub fn read(text: &str) -> Result<Self, RulesError> {
+    pub fn read(text: &str) -> anyhow::Result<Self> {
         let error = |(at, message): ErrorAt| {
             let before = text.get(..at).unwrap_or(text);
-            RulesError { line: before.matches('\n').count() + 1, message }
+            anyhow!("line {}: {message}", before.matches('\n').count() + 1)
         };
         let document: Document = toml::from_str(text).map_err(|found| {
             let at = found.span().map_or(0, |span| span.start);
@@ -381,7 +373,7 @@ mod tests {
 
     #[test]
     fn rules_are_counted() {
-        assert_eq!(Rules::read("").map(|rules| rules.is_empty()), Ok(true));
-        assert_eq!(Rules::read("[[rule]]\n[[rule]]\ndrop = false").map(|rules| rules.len()), Ok(2));
+        assert!(Rules::read("").expect("rules").is_empty());
+        assert_eq!(Rules::read("[[rule]]\n[[rule]]\ndrop = false").expect("rules").len(), 2);
     }
 }

@@ -9,8 +9,6 @@ use std::{
 };
 
 use wingbeat_profiler::{
-    error::RecordError,
-    export::ExportError,
     model::Mode,
     session::{Continuous, NameCounts, Options, Rates, Window},
     targets::Targets,
@@ -101,15 +99,6 @@ pub enum Notice<'a> {
     Lost { samples: u64, events: u64 },
 }
 
-/// Why the agent stopped early.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    #[error(transparent)]
-    Export(#[from] ExportError),
-}
-
 /// Size of the ring buffer.
 const BUFFER_BYTES: u32 = 4 << 20;
 
@@ -129,7 +118,7 @@ pub fn run(
     sinks: &mut Sinks,
     stop: BorrowedFd<'_>,
     notice: &mut dyn FnMut(Notice<'_>),
-) -> Result<(), AgentError> {
+) -> anyhow::Result<()> {
     let all = Options::new(Targets::All);
     let mut recording = Continuous::start(Options {
         mode: if options.min_block_ns.is_some() { Mode::Wall } else { Mode::OnCpu },
@@ -202,7 +191,7 @@ impl Agent {
         window: &Window,
         sinks: &mut Sinks,
         notice: &mut dyn FnMut(Notice<'_>),
-    ) -> Result<OwnUse, AgentError> {
+    ) -> anyhow::Result<OwnUse> {
         let (names, frequency_hz) = (window.names, window.profile.meta.frequency_hz);
         let divided = divide(&window.profile, &window.lineage, &mut self.processes)?;
         sinks.metrics().window(&divided, window);
@@ -259,7 +248,7 @@ impl Agent {
         (window, used): (&Window, OwnUse),
         sinks: &Sinks,
         notice: &mut dyn FnMut(Notice<'_>),
-    ) -> Result<(), AgentError> {
+    ) -> anyhow::Result<()> {
         let tables = window.tables.as_ref().map_or(0, |tables| tables.bytes);
         let bpf_bytes = tables + u64::from(BUFFER_BYTES);
         sinks.metrics().used(used, recording.rates(), bpf_bytes);

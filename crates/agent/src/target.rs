@@ -47,20 +47,6 @@ pub struct Target {
     pub(crate) root: String,
 }
 
-/// Why a target is invalid.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TargetError {
-    #[error(
-        "{0:?} does not name an engine; write pyroscope=URL, otlp=URL, parca=URL or wingbeat=URL, as in \
-         pyroscope=http://localhost:4040"
-    )]
-    UnknownProtocol(String),
-    #[error(
-        "the address of {protocol}= cannot be used: {reason}; write it as in {protocol}={example}"
-    )]
-    InvalidAddress { protocol: &'static str, reason: String, example: &'static str },
-}
-
 impl Target {
     #[must_use]
     pub fn protocol(&self) -> Protocol {
@@ -91,17 +77,24 @@ impl Target {
 }
 
 impl FromStr for Target {
-    type Err = TargetError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, TargetError> {
-        let unknown = || TargetError::UnknownProtocol(without_password(text.trim()));
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unknown = || {
+            format!(
+                "{:?} does not name an engine; write pyroscope=URL, otlp=URL, parca=URL or wingbeat=URL, as in \
+                 pyroscope=http://localhost:4040",
+                without_password(text.trim())
+            )
+        };
         let (name, address) = text.trim().split_once('=').ok_or_else(unknown)?;
         let found = Protocol::ALL.into_iter().find(|protocol| protocol.name() == name.trim());
         let protocol = found.ok_or_else(unknown)?;
-        let root = root(address.trim()).map_err(|reason| TargetError::InvalidAddress {
-            protocol: protocol.name(),
-            reason,
-            example: protocol.example(),
+        let root = root(address.trim()).map_err(|reason| {
+            let (name, example) = (protocol.name(), protocol.example());
+            format!(
+                "the address of {name}= cannot be used: {reason}; write it as in {name}={example}"
+            )
         })?;
         Ok(Self { protocol, root })
     }

@@ -14,34 +14,25 @@ pub const CALLGRIND_BYTES_MAX: u64 = 64 << 20;
 /// Callgrind's event name for instructions.
 const INSTRUCTIONS: &str = "Ir";
 
-/// Why a file could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CallgrindError {
-    #[error("not a Callgrind file: no `events:` line before the costs")]
-    NoEvents,
-    #[error("counts {0:?}, but not {INSTRUCTIONS} (instructions)")]
-    NoInstructions(String),
-    #[error("line {line} is invalid: {reason}")]
-    Line { line: usize, reason: &'static str },
-}
+const NO_EVENTS: &str = "not a Callgrind file: no `events:` line before the costs";
 
 /// The instructions executed by each line itself, excluding functions that it calls.
-pub fn instructions(text: &str) -> Result<Vec<Counted>, CallgrindError> {
+pub fn instructions(text: &str) -> Result<Vec<Counted>, String> {
     let mut reader = Reader::default();
     for (line, content) in (1..).zip(text.lines()) {
         reader.read(content).map_err(|broken| match broken {
-            Broken::File(error) => error,
-            Broken::Line(reason) => CallgrindError::Line { line, reason },
+            Broken::File(reason) => reason,
+            Broken::Line(reason) => format!("line {line} is invalid: {reason}"),
         })?;
     }
     match reader.instructions {
         Some(_) => Ok(reader.counted()),
-        None => Err(CallgrindError::NoEvents),
+        None => Err(NO_EVENTS.to_owned()),
     }
 }
 
 enum Broken {
-    File(CallgrindError),
+    File(String),
     Line(&'static str),
 }
 
@@ -96,7 +87,7 @@ impl Reader {
             "positions" => self.positions = Positions::of(value),
             "events" => {
                 let found = value.split_whitespace().position(|event| event == INSTRUCTIONS);
-                let none = || CallgrindError::NoInstructions(value.to_owned());
+                let none = || format!("counts {value:?}, but not {INSTRUCTIONS} (instructions)");
                 self.instructions = Some(found.ok_or_else(none).map_err(Broken::File)?);
             }
             _ => {}
@@ -106,7 +97,7 @@ impl Reader {
 
     fn costs(&mut self, line: &str) -> Result<(), Broken> {
         let Some(instructions) = self.instructions else {
-            return Err(Broken::File(CallgrindError::NoEvents));
+            return Err(Broken::File(NO_EVENTS.to_owned()));
         };
         let mut words = line.split_whitespace();
         let number = self.positions.read(&mut words).ok_or(Broken::Line("invalid position"))?;
@@ -242,7 +233,7 @@ mod tests {
                         events: Ir Dr\nsummary: 9 1\n\n";
 
     /// Formats the counts as `image function file:line count`.
-    fn written(text: &str) -> Result<Vec<String>, CallgrindError> {
+    fn written(text: &str) -> Result<Vec<String>, String> {
         let written = |it: Counted| {
             let CountedFrame { function, file, line } = &it.frames[0];
             format!("{} {function} {file}:{line} {}", it.image, it.count)
@@ -283,7 +274,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read() {
         let check = |text: &str, expected: &str| {
-            assert_eq!(written(text).expect_err(text).to_string(), expected);
+            assert_eq!(written(text).expect_err(text), expected);
         };
         let no_events = "not a Callgrind file: no `events:` line before the costs";
         check("", no_events);

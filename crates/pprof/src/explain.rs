@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     blame::{Blame, Matched, Place, blame},
     scale::{Change, Metric, RUN_TO_RUN, Scales},
-    side::{ReadError, Side},
+    side::Side,
 };
 
 /// Maximum number of functions to name.
@@ -93,7 +93,7 @@ impl Explanation {
 /// # Errors
 ///
 /// The profiles count different values, or the programs have nothing in common.
-pub fn compare(before: &Side, after: &Side, metric: Metric) -> Result<Explanation, ReadError> {
+pub fn compare(before: &Side, after: &Side, metric: Metric) -> anyhow::Result<Explanation> {
     before.check_comparable(after)?;
     let (all, matched) = blame(before, after, Scales::of(before, after, metric));
     let change = metric.after - metric.before;

@@ -1,17 +1,18 @@
 //! Processes a received profile: checks it, limits its size, and divides it by the labels of its samples. Pure:
 //! bytes in, data out.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Display};
 
+use anyhow::{anyhow, bail, ensure};
 use prost::{
-    DecodeError, Message as _,
+    DecodeError,
     bytes::Buf as _,
     encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
 };
 
 use crate::{
-    AddError, Stacks,
-    pprof::{Dangling, Tables, UnpackError, pack, unpacked},
+    Stacks,
+    pprof::{Tables, decoded, pack, unpacked},
     proto::{Profile, Sample},
 };
 
@@ -67,44 +68,6 @@ pub struct Part {
     pub pprof: Vec<u8>,
 }
 
-/// Why a profile is rejected.
-#[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    #[error("the profile {0}")]
-    Unpack(UnpackError),
-    #[error("the profile is not a pprof profile: {0}")]
-    Pprof(String),
-    #[error(
-        "the profile has more than {ENTRIES_MAX} entries or {NUMBERS_MAX} numbers, more than a real one"
-    )]
-    Entries,
-    #[error(transparent)]
-    Dangling(#[from] Dangling),
-    #[error(transparent)]
-    Add(#[from] AddError),
-    #[error("the profile has {0} sample types: 1 to {TYPES_MAX} are allowed, each with a name")]
-    Types(usize),
-    #[error("the profile has a negative value")]
-    Negative,
-    #[error("the profile covers {0} s: the maximum is an hour")]
-    Long(i64),
-    #[error(
-        "the profile begins {0} s after now by this server's clock: set the clock of its machine"
-    )]
-    Ahead(i64),
-    #[error("the profile is older than the profiles kept here")]
-    Old,
-    #[error("the label {NAME} is missing: it names the kind of profile, such as process_cpu")]
-    NoName,
-    #[error("there are {0} labels: the maximum is {LABELS_MAX}")]
-    Labels(usize),
-    #[error(
-        "the label {0:?} cannot be used: names have 1 to {NAME_BYTES_MAX} bytes, values at most {VALUE_BYTES_MAX}, \
-         and neither has control characters"
-    )]
-    Label(String),
-}
-
 /// Parses a profile with its labels. Label sets without samples are omitted. `budget` is the number of bytes that
 /// may be decompressed, and is reduced by those used.
 pub fn parts(
@@ -113,13 +76,13 @@ pub fn parts(
     now_ns: i64,
     oldest_ns: i64,
     budget: &mut u64,
-) -> Result<Vec<Part>, Refusal> {
+) -> anyhow::Result<Vec<Part>> {
     let (service, name, labels) = checked(labels)?;
-    let unpacked = unpacked(bytes, BYTES_MAX.min(*budget)).map_err(Refusal::Unpack)?;
+    let unpacked =
+        unpacked(bytes, BYTES_MAX.min(*budget)).map_err(|error| anyhow!("the profile {error}"))?;
     *budget = budget.saturating_sub(unpacked.len() as u64);
     check_size(&unpacked)?;
-    let mut message =
-        Profile::decode(&*unpacked).map_err(|error| Refusal::Pprof(error.to_string()))?;
+    let mut message = decoded(&unpacked).map_err(|error| anyhow!("the profile is {error}"))?;
     let (start_ns, duration_ns) = span(&message, now_ns, oldest_ns)?;
     (message.time_nanos, message.duration_nanos) = (start_ns, duration_ns);
     let (types, shown) = types(&message)?;
@@ -132,7 +95,7 @@ pub fn parts(
             sums.iter_mut().zip(&sample.value).for_each(|(sum, it)| *sum = sum.saturating_add(*it));
         }
         let mut pprof = Vec::new();
-        pack(&total.message(), &mut pprof).map_err(|it| Refusal::Pprof(it.to_string()))?;
+        pack(&total.message(), &mut pprof).map_err(broken)?;
         let mut labels = labels.clone();
         labels.extend(of_samples);
         let (service, name, types) = (service.clone(), name.clone(), types.clone());
@@ -154,40 +117,44 @@ pub fn parts(
 /// The service, the kind of profile and the other labels.
 fn checked(
     all: impl Iterator<Item = (String, String)>,
-) -> Result<(String, String, Labels), Refusal> {
+) -> anyhow::Result<(String, String, Labels)> {
     let mut labels = Labels::new();
     for (count, (name, value)) in (1..).zip(all) {
         // Counts repeated labels too.
-        if count > LABELS_MAX {
-            return Err(Refusal::Labels(count));
-        }
+        ensure!(count <= LABELS_MAX, "there are {count} labels: the maximum is {LABELS_MAX}");
         check_label(&name, &value)?;
         // An empty value means no label.
         if !value.is_empty() {
             labels.insert(name, value);
         }
     }
-    let name = labels.remove(NAME).ok_or(Refusal::NoName)?;
+    let Some(name) = labels.remove(NAME) else {
+        bail!("the label {NAME} is missing: it names the kind of profile, such as process_cpu");
+    };
     let service = labels.remove(SERVICE).or_else(|| labels.remove("service.name"));
     // Labels for the client's internal use.
     labels.retain(|name, _| !name.starts_with("__"));
     Ok((service.unwrap_or_else(|| "unknown_service".to_owned()), name, labels))
 }
 
-fn check_label(name: &str, value: &str) -> Result<(), Refusal> {
+fn check_label(name: &str, value: &str) -> anyhow::Result<()> {
     let is_fit = |text: &str, most: usize| text.len() <= most && !text.contains(char::is_control);
     let is_named = !name.is_empty() && !name.contains('=');
-    match is_named && is_fit(name, NAME_BYTES_MAX) && is_fit(value, VALUE_BYTES_MAX) {
-        true => Ok(()),
-        false => Err(Refusal::Label(name.chars().take(NAME_BYTES_MAX).collect())),
-    }
+    ensure!(
+        is_named && is_fit(name, NAME_BYTES_MAX) && is_fit(value, VALUE_BYTES_MAX),
+        "the label {:?} cannot be used: names have 1 to {NAME_BYTES_MAX} bytes, values at most \
+         {VALUE_BYTES_MAX}, and neither has control characters",
+        name.chars().take(NAME_BYTES_MAX).collect::<String>()
+    );
+    Ok(())
 }
 
-fn span(message: &Profile, now_ns: i64, oldest_ns: i64) -> Result<(i64, i64), Refusal> {
+fn span(message: &Profile, now_ns: i64, oldest_ns: i64) -> anyhow::Result<(i64, i64)> {
     let duration_ns = match message.duration_nanos {
         ..=0 => DURATION_NS,
         DURATION_NS_MAX.. if message.duration_nanos > DURATION_NS_MAX => {
-            return Err(Refusal::Long(message.duration_nanos / SECOND_NS));
+            let duration_s = message.duration_nanos / SECOND_NS;
+            bail!("the profile covers {duration_s} s: the maximum is an hour");
         }
         duration_ns => duration_ns,
     };
@@ -196,17 +163,17 @@ fn span(message: &Profile, now_ns: i64, oldest_ns: i64) -> Result<(i64, i64), Re
         start_ns => start_ns,
     };
     let ahead_ns = start_ns.saturating_sub(now_ns);
-    if ahead_ns > AHEAD_NS_MAX {
-        return Err(Refusal::Ahead(ahead_ns / SECOND_NS));
-    }
-    if start_ns < oldest_ns {
-        return Err(Refusal::Old);
-    }
+    ensure!(
+        ahead_ns <= AHEAD_NS_MAX,
+        "the profile begins {} s after now by this server's clock: set the clock of its machine",
+        ahead_ns / SECOND_NS
+    );
+    ensure!(start_ns >= oldest_ns, "the profile is older than the profiles kept here");
     Ok((start_ns, duration_ns))
 }
 
 /// Names and units of the sample types, and the index of the default.
-fn types(message: &Profile) -> Result<(Vec<(String, String)>, usize), Refusal> {
+fn types(message: &Profile) -> anyhow::Result<(Vec<(String, String)>, usize)> {
     let tables = Tables::new(message);
     let mut types = Vec::new();
     for it in message.sample_type.iter().take(TYPES_MAX + 1) {
@@ -215,9 +182,11 @@ fn types(message: &Profile) -> Result<(Vec<(String, String)>, usize), Refusal> {
     let is_fit = |text: &str| text.len() <= NAME_BYTES_MAX && !text.contains(char::is_control);
     let is_named =
         types.iter().all(|(name, unit)| !name.is_empty() && is_fit(name) && is_fit(unit));
-    if types.is_empty() || types.len() > TYPES_MAX || !is_named {
-        return Err(Refusal::Types(message.sample_type.len()));
-    }
+    ensure!(
+        !types.is_empty() && types.len() <= TYPES_MAX && is_named,
+        "the profile has {} sample types: 1 to {TYPES_MAX} are allowed, each with a name",
+        message.sample_type.len()
+    );
     let default = message.default_sample_type;
     let shown = message.sample_type.iter().position(|it| default != 0 && it.r#type == default);
     Ok((types, shown.unwrap_or(message.sample_type.len() - 1)))
@@ -226,13 +195,11 @@ fn types(message: &Profile) -> Result<(Vec<(String, String)>, usize), Refusal> {
 type Sets<'m> = BTreeMap<Labels, Vec<&'m Sample>>;
 
 /// The samples by their labels, which clients set for parts of their work.
-fn divided(message: &Profile) -> Result<Sets<'_>, Refusal> {
+fn divided(message: &Profile) -> anyhow::Result<Sets<'_>> {
     let tables = Tables::new(message);
     let mut sets = Sets::new();
     for sample in &message.sample {
-        if sample.value.iter().any(|value| *value < 0) {
-            return Err(Refusal::Negative);
-        }
+        ensure!(sample.value.iter().all(|value| *value >= 0), "the profile has a negative value");
         if sample.value.iter().all(|value| *value == 0) {
             continue;
         }
@@ -252,10 +219,13 @@ fn divided(message: &Profile) -> Result<Sets<'_>, Refusal> {
     Ok(sets)
 }
 
+fn broken(error: impl Display) -> anyhow::Error {
+    anyhow!("the profile is not a pprof profile: {error}")
+}
+
 /// Counts the entries of the tables, and those within samples and locations, before decoding them: small profiles may
 /// expand.
-fn check_size(mut bytes: &[u8]) -> Result<(), Refusal> {
-    let broken = |error: DecodeError| Refusal::Pprof(error.to_string());
+fn check_size(mut bytes: &[u8]) -> anyhow::Result<()> {
     let mut count = Count::default();
     while bytes.has_remaining() {
         let (tag, wire) = decode_key(&mut bytes).map_err(broken)?;
@@ -304,16 +274,19 @@ impl Count {
         Ok(())
     }
 
-    fn within_limits(&self) -> Result<(), Refusal> {
-        match self.entries > ENTRIES_MAX || self.numbers > NUMBERS_MAX {
-            true => Err(Refusal::Entries),
-            false => Ok(()),
-        }
+    fn within_limits(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.entries <= ENTRIES_MAX && self.numbers <= NUMBERS_MAX,
+            "the profile has more than {ENTRIES_MAX} entries or {NUMBERS_MAX} numbers, more than a real one"
+        );
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use prost::Message as _;
+
     use super::*;
     use crate::proto::{Function, Label, Line, Location, ValueType};
 
@@ -355,7 +328,7 @@ mod tests {
         all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn read(labels: Vec<(String, String)>, message: &Profile) -> Result<Vec<Part>, Refusal> {
+    fn read(labels: Vec<(String, String)>, message: &Profile) -> anyhow::Result<Vec<Part>> {
         let oldest = NOW - 7 * 86_400 * SECOND_NS;
         parts(labels.into_iter(), &message.encode_to_vec(), NOW, oldest, &mut (1 << 30))
     }

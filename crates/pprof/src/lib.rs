@@ -29,6 +29,6 @@ pub use explain::{Explanation, Guilty, compare};
 pub use flame::{Colour, Flame, FunctionRow, Medium, Picture, Request, View};
 pub use interner::Interner;
 pub use scale::{Change, Metric, RUN_TO_RUN};
-pub use side::{ReadError, Side};
-pub use stacks::{AddError, Stacks};
+pub use side::Side;
+pub use stacks::Stacks;
 pub use words::{sentences, signed, step};

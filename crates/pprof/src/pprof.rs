@@ -5,6 +5,7 @@ use std::{
     io::{self, Read as _, Write},
 };
 
+use anyhow::{anyhow, ensure};
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
 use prost::Message as _;
 use rustc_hash::FxHashMap;
@@ -17,15 +18,6 @@ pub const BYTES_MAX: u64 = 1 << 30;
 /// Magic number of gzip.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Why bytes could not be decompressed.
-#[derive(Debug, thiserror::Error)]
-pub enum UnpackError {
-    #[error("cannot be decompressed: {0}")]
-    Gzip(io::Error),
-    #[error("exceeds the limit of {0} bytes")]
-    TooLarge(u64),
-}
-
 /// A message with an invalid reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the pprof profile refers to {table} {id}, which is missing")]
@@ -35,20 +27,21 @@ pub struct Dangling {
 }
 
 /// Decompresses gzip'd bytes, or returns others unchanged; at most `most` bytes.
-pub fn unpacked(bytes: &[u8], most: u64) -> Result<Cow<'_, [u8]>, UnpackError> {
-    if !bytes.starts_with(&GZIP_MAGIC) {
-        let fits = bytes.len() as u64 <= most;
-        return fits.then_some(Cow::Borrowed(bytes)).ok_or(UnpackError::TooLarge(most));
+pub fn unpacked(bytes: &[u8], most: u64) -> anyhow::Result<Cow<'_, [u8]>> {
+    let mut unpacked = Cow::Borrowed(bytes);
+    if bytes.starts_with(&GZIP_MAGIC) {
+        let mut owned = Vec::new();
+        let read = MultiGzDecoder::new(bytes).take(most.saturating_add(1)).read_to_end(&mut owned);
+        read.map_err(|error| anyhow!("cannot be decompressed: {error}"))?;
+        unpacked = Cow::Owned(owned);
     }
-    let mut unpacked = Vec::new();
-    MultiGzDecoder::new(bytes)
-        .take(most.saturating_add(1))
-        .read_to_end(&mut unpacked)
-        .map_err(UnpackError::Gzip)?;
-    match unpacked.len() as u64 > most {
-        true => Err(UnpackError::TooLarge(most)),
-        false => Ok(Cow::Owned(unpacked)),
-    }
+    ensure!(unpacked.len() as u64 <= most, "exceeds the limit of {most} bytes");
+    Ok(unpacked)
+}
+
+/// Parses a message.
+pub fn decoded(bytes: &[u8]) -> anyhow::Result<Profile> {
+    Profile::decode(bytes).map_err(|error| anyhow!("not a pprof profile: {error}"))
 }
 
 /// A message's tables, by id.

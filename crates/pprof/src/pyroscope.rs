@@ -20,22 +20,20 @@ pub struct PushRequest {
 }
 
 #[derive(Clone, PartialEq, Message, Deserialize)]
+#[serde(default)]
 pub struct RawProfileSeries {
     #[prost(message, repeated, tag = "1")]
-    #[serde(default)]
     pub labels: Vec<LabelPair>,
     #[prost(message, repeated, tag = "2")]
-    #[serde(default)]
     pub samples: Vec<RawSample>,
 }
 
 #[derive(Clone, PartialEq, Message, Deserialize)]
+#[serde(default)]
 pub struct LabelPair {
     #[prost(string, tag = "1")]
-    #[serde(default)]
     pub name: String,
     #[prost(string, tag = "2")]
-    #[serde(default)]
     pub value: String,
 }
 

@@ -5,28 +5,15 @@ use std::{
     collections::{BTreeSet, HashSet},
 };
 
+use anyhow::{anyhow, ensure};
+
 use crate::{
     interner::Interner,
     names,
     origin::{self, Origin, origin},
     pprof::BYTES_MAX,
-    stacks::{AddError, Stacks},
+    stacks::Stacks,
 };
-
-/// Why a profile cannot be compared.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    #[error("the {side} profile: {source}")]
-    Add { side: &'static str, source: AddError },
-    #[error("the {side} profile has no samples")]
-    NoSamples { side: &'static str },
-    #[error(
-        "the profiles have different sample types, {before} and {after}: only two of the same type can be compared"
-    )]
-    Kinds { before: String, after: String },
-    #[error("the profiles have no function in common: they are of different programs")]
-    Programs,
-}
 
 /// A function with one of its lines.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,14 +56,14 @@ const EXACT: [&str; 1] = ["instructions"];
 
 impl Side {
     /// Reads pprof, gzip'd or not. `side` is `earlier` or `later`, for errors.
-    pub fn read(side: &'static str, bytes: &[u8]) -> Result<Self, ReadError> {
+    pub fn read(side: &'static str, bytes: &[u8]) -> anyhow::Result<Self> {
         Self::read_within(side, bytes, BYTES_MAX)
     }
 
     /// Same as [`read`](Self::read), with a maximum decompressed size.
-    pub fn read_within(side: &'static str, bytes: &[u8], most: u64) -> Result<Self, ReadError> {
+    pub fn read_within(side: &'static str, bytes: &[u8], most: u64) -> anyhow::Result<Self> {
         let stacks = Stacks::read(bytes, most);
-        stacks.map_err(|source| ReadError::Add { side, source })?.side(side, None)
+        stacks.map_err(|error| anyhow!("the {side} profile: {error}"))?.side(side, None)
     }
 
     /// Whether it was counted and not sampled.
@@ -160,17 +147,19 @@ impl Side {
         self.stacks.iter().map(|stack| stack.count).sum()
     }
 
-    pub(crate) fn check_comparable(&self, other: &Self) -> Result<(), ReadError> {
-        if self.kind != other.kind {
-            let (before, after) = (self.kind.clone(), other.kind.clone());
-            return Err(ReadError::Kinds { before, after });
-        }
+    pub(crate) fn check_comparable(&self, other: &Self) -> anyhow::Result<()> {
+        let (before, after) = (&self.kind, &other.kind);
+        ensure!(
+            before == after,
+            "the profiles have different sample types, {before} and {after}: only two of the same type can be compared"
+        );
         let known: HashSet<_> = self.own().collect();
         let has_none = known.is_empty() || other.own().next().is_none();
-        match has_none || other.own().any(|name| known.contains(&name)) {
-            true => Ok(()),
-            false => Err(ReadError::Programs),
-        }
+        ensure!(
+            has_none || other.own().any(|name| known.contains(&name)),
+            "the profiles have no function in common: they are of different programs"
+        );
+        Ok(())
     }
 
     fn own(&self) -> impl Iterator<Item = Cow<'_, str>> {

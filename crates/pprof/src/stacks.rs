@@ -1,13 +1,13 @@
 //! Stacks of one or more profiles with the same sample types: read, added up, merged, and written as one profile.
 
-use prost::Message as _;
+use anyhow::{Context as _, bail, ensure};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     interner::Interner,
-    pprof::{Dangling, Tables, UnpackError, unpacked},
+    pprof::{Dangling, Tables, decoded, unpacked},
     proto::{Function, Line, Location, Mapping, Profile, Sample, ValueType},
-    side::{ReadError, Side},
+    side::Side,
 };
 
 /// Maximum total frames of all stacks, including inlined functions.
@@ -18,21 +18,6 @@ const OTHERS: &str = "(other stacks)";
 
 /// Function for rarely called functions.
 const RARE: &str = "(rarely called)";
-
-/// Why a profile cannot be added.
-#[derive(Debug, thiserror::Error)]
-pub enum AddError {
-    #[error(transparent)]
-    Unpack(#[from] UnpackError),
-    #[error("not a pprof profile: {0}")]
-    Decode(#[from] prost::DecodeError),
-    #[error(transparent)]
-    Dangling(#[from] Dangling),
-    #[error("the profiles have different sample types, {0} and {1}")]
-    Kinds(String, String),
-    #[error("a sample has {0} values, and the profile {1} sample types")]
-    Values(usize, usize),
-}
 
 /// A code location. Addresses change with each mapping, so they are used only without a function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,19 +53,19 @@ pub struct Stacks {
 
 impl Stacks {
     /// Reads a pprof file, gzip'd or not, of at most `most` decompressed bytes.
-    pub fn read(bytes: &[u8], most: u64) -> Result<Self, AddError> {
+    pub fn read(bytes: &[u8], most: u64) -> anyhow::Result<Self> {
         let mut stacks = Self::default();
         stacks.add_file(bytes, most)?;
         Ok(stacks)
     }
 
     /// Adds a pprof file, as [`read`](Self::read) does.
-    pub fn add_file(&mut self, bytes: &[u8], most: u64) -> Result<(), AddError> {
-        self.add(&Profile::decode(&*unpacked(bytes, most)?)?)
+    pub fn add_file(&mut self, bytes: &[u8], most: u64) -> anyhow::Result<()> {
+        self.add(&decoded(&unpacked(bytes, most)?)?)
     }
 
     /// Adds a profile. After an error, a part of it may have been added.
-    pub fn add(&mut self, message: &Profile) -> Result<(), AddError> {
+    pub fn add(&mut self, message: &Profile) -> anyhow::Result<()> {
         self.add_some(message, message.sample.iter())
     }
 
@@ -89,7 +74,7 @@ impl Stacks {
         &mut self,
         message: &'m Profile,
         samples: impl Iterator<Item = &'m Sample>,
-    ) -> Result<(), AddError> {
+    ) -> anyhow::Result<()> {
         self.add_below(message, samples, None)
     }
 
@@ -99,7 +84,7 @@ impl Stacks {
         message: &'m Profile,
         samples: impl Iterator<Item = &'m Sample>,
         label: Option<&str>,
-    ) -> Result<(), AddError> {
+    ) -> anyhow::Result<()> {
         let tables = Tables::new(message);
         self.check_types(&tables)?;
         let locations: FxHashMap<_, _> = message.location.iter().map(|it| (it.id, it)).collect();
@@ -107,9 +92,11 @@ impl Stacks {
         let mut mappings = FxHashMap::default();
         let mut stack = Vec::new();
         for sample in samples {
-            if sample.value.len() != self.types.len() {
-                return Err(AddError::Values(sample.value.len(), self.types.len()));
-            }
+            let (values, types) = (sample.value.len(), self.types.len());
+            ensure!(
+                values == types,
+                "a sample has {values} values, and the profile {types} sample types"
+            );
             stack.clear();
             for id in &sample.location_id {
                 let place = match known.get(id) {
@@ -137,7 +124,7 @@ impl Stacks {
     }
 
     /// Adds all of another sum. After an error, nothing was added.
-    pub fn merge(&mut self, other: Self) -> Result<(), AddError> {
+    pub fn merge(&mut self, other: Self) -> anyhow::Result<()> {
         if self.is_empty() {
             *self = other;
             return Ok(());
@@ -190,8 +177,9 @@ impl Stacks {
 
     /// One sample type as weights of functions, for pictures and comparisons: `shown`, or the default. `side` is
     /// `earlier` or `later`, for errors.
-    pub fn side(&self, side: &'static str, shown: Option<&str>) -> Result<Side, ReadError> {
-        Side::of(self, shown).filter(|it| it.total > 0.0).ok_or(ReadError::NoSamples { side })
+    pub fn side(&self, side: &'static str, shown: Option<&str>) -> anyhow::Result<Side> {
+        let found = Side::of(self, shown).filter(|it| it.total > 0.0);
+        found.with_context(|| format!("the {side} profile has no samples"))
     }
 
     fn text_of(&self, number: u32) -> &str {
@@ -326,7 +314,7 @@ impl Stacks {
         }
     }
 
-    fn check_types(&mut self, tables: &Tables<'_>) -> Result<(), AddError> {
+    fn check_types(&mut self, tables: &Tables<'_>) -> anyhow::Result<()> {
         let mut types = Vec::new();
         for it in &tables.message.sample_type {
             types.push((self.text(tables.string(it.r#type)?), self.text(tables.string(it.unit)?)));
@@ -343,15 +331,16 @@ impl Stacks {
         self.check_same(&types)
     }
 
-    fn check_same(&self, types: &[(u32, u32)]) -> Result<(), AddError> {
+    fn check_same(&self, types: &[(u32, u32)]) -> anyhow::Result<()> {
         let names = |types: &[(u32, u32)]| {
             let names = types.iter().map(|(name, _)| self.text_of(*name));
             names.collect::<Vec<_>>().join(" and ")
         };
-        match self.types == types {
-            true => Ok(()),
-            false => Err(AddError::Kinds(names(&self.types), names(types))),
+        if self.types != types {
+            let (own, others) = (names(&self.types), names(types));
+            bail!("the profiles have different sample types, {own} and {others}");
         }
+        Ok(())
     }
 
     fn text(&mut self, text: &str) -> u32 {

@@ -33,7 +33,7 @@ use crate::{
     symbolize::debug_info::{DebugInfo, FOLDERS, place_of_build},
 };
 
-pub use crate::debuginfod::settings::{Settings, SettingsError};
+pub use crate::debuginfod::settings::Settings;
 
 /// Longest build id to ask for, as in other clients, in bytes.
 const BUILD_ID_BYTES_MAX: usize = 63;

@@ -1,16 +1,12 @@
 //! Compares two profiles: pprof, collapsed stacks, or one of each. Bytes in; changed functions or a differential flame
 //! graph out.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    io::{self, Write},
-};
+use std::{borrow::Cow, collections::BTreeMap, io::Write};
 
-use prost::Message as _;
+use anyhow::{Context as _, anyhow, bail};
 use wingbeat_pprof::{
-    AddError, Explanation, Flame, Medium, Metric, ReadError, Request, Side, Stacks, View, compare,
-    pprof::unpacked, proto,
+    Explanation, Flame, Medium, Metric, Request, Side, Stacks, View, compare,
+    pprof::{decoded, unpacked},
 };
 use wingbeat_text::{bytes, duration, grouped, plural};
 
@@ -54,30 +50,11 @@ pub enum Scaling {
     None,
 }
 
-/// Why two profiles could not be compared.
-#[derive(Debug, thiserror::Error)]
-pub enum DiffError {
-    #[error("{name}:{line}: expected `frame;frame;frame count`, found {text:?}")]
-    Line { name: String, line: usize, text: String },
-    #[error("{name}: {source}")]
-    Add { name: String, source: AddError },
-    #[error("{before} and {after}: {source}")]
-    Compare { before: String, after: String, source: ReadError },
-    #[error(
-        "{name}: holds no samples, so there is nothing to compare; profile it again for longer"
-    )]
-    NoSamples { name: String },
-    #[error("{name}: the counts add up to more than {TOTAL_MAX}; are they samples?")]
-    Overflow { name: String },
-    #[error("writing the flame graph failed: {0}")]
-    Io(#[from] io::Error),
-}
-
 /// Name and content of a file. Without the suffix `.folded`, the content decides between collapsed stacks and pprof.
 pub type File<'a> = (&'a str, &'a [u8]);
 
 /// Compares the functions of two profiles, in units of their totals, and returns that unit.
-pub fn functions(files: [File<'_>; 2]) -> Result<(Explanation, String), DiffError> {
+pub fn functions(files: [File<'_>; 2]) -> anyhow::Result<(Explanation, String)> {
     let sides = read(files, None)?;
     let explanation = explained(files, &sides, Metric::of_totals(&sides[0], &sides[1]))?;
     Ok((explanation, sides[1].unit().to_owned()))
@@ -89,7 +66,7 @@ pub fn differential_svg(
     files: [File<'_>; 2],
     scaling: Scaling,
     writer: &mut dyn Write,
-) -> Result<[String; 2], DiffError> {
+) -> anyhow::Result<[String; 2]> {
     let sides = read(files, Some(PROCESS_LABEL))?;
     let [before, after] = &sides;
     let total = after.total();
@@ -109,9 +86,9 @@ pub fn differential_svg(
     let title = title(&format!("wingbeat diff: {} → {}", files[0].0, files[1].0));
     let (view, medium) = (View::Difference, Medium::InteractiveFile);
     let picture = flame.draw(Request { view, medium, title: &title, search: None }, &write);
-    writer.write_all(picture.svg.as_bytes())?;
-    writer.write_all(b"\n")?;
-    writer.flush()?;
+    writeln!(writer, "{}", picture.svg)
+        .and_then(|()| writer.flush())
+        .context("writing the flame graph failed")?;
     Ok(totals)
 }
 
@@ -128,18 +105,14 @@ fn explained(
     files: [File<'_>; 2],
     [before, after]: &[Side; 2],
     metric: Metric,
-) -> Result<Explanation, DiffError> {
+) -> anyhow::Result<Explanation> {
     let [(first, _), (second, _)] = files;
-    compare(before, after, metric).map_err(|source| DiffError::Compare {
-        before: first.to_owned(),
-        after: second.to_owned(),
-        source,
-    })
+    compare(before, after, metric).map_err(|error| anyhow!("{first} and {second}: {error}"))
 }
 
 /// Reads two profiles. If either is collapsed, the other is treated as if it were too. `root` is the label of the
 /// outermost frames of pprof; collapsed stacks begin with the process.
-fn read(files: [File<'_>; 2], root: Option<&str>) -> Result<[Side; 2], DiffError> {
+fn read(files: [File<'_>; 2], root: Option<&str>) -> anyhow::Result<[Side; 2]> {
     let [before, after] = [unpack(files[0])?, unpack(files[1])?];
     let files = [("earlier", files[0].0, &*before), ("later", files[1].0, &*after)];
     let is_collapsed =
@@ -151,12 +124,11 @@ fn read(files: [File<'_>; 2], root: Option<&str>) -> Result<[Side; 2], DiffError
         }
         let root = if is_any_collapsed { Some(PROCESS_LABEL) } else { root };
         let stacks = read_pprof(name, content, root)?;
-        let nothing = |_| DiffError::NoSamples { name: name.to_owned() };
         if !is_any_collapsed {
-            return stacks.side(side, None).map_err(nothing);
+            return stacks.side(side, None).map_err(|_| no_samples(name));
         }
         let (shown, kind) = collapsed_type(&stacks);
-        let found = stacks.side(side, shown.as_deref()).map_err(nothing)?;
+        let found = stacks.side(side, shown.as_deref()).map_err(|_| no_samples(name))?;
         Ok(found.collapsed(kind, &|name| sanitized(name).into_owned()))
     };
     let [before, after] = [read(files[0])?, read(files[1])?];
@@ -178,18 +150,19 @@ fn of_kind(collapsed: Side, pprof: &Side) -> Side {
     }
 }
 
-fn unpack((name, bytes): File<'_>) -> Result<Cow<'_, [u8]>, DiffError> {
-    let content = unpacked(bytes, BYTES_MAX).map_err(AddError::from);
-    content.map_err(|source| DiffError::Add { name: name.to_owned(), source })
+fn unpack((name, bytes): File<'_>) -> anyhow::Result<Cow<'_, [u8]>> {
+    unpacked(bytes, BYTES_MAX).map_err(|error| anyhow!("{name}: {error}"))
 }
 
-fn read_pprof(name: &str, content: &[u8], root: Option<&str>) -> Result<Stacks, DiffError> {
+fn no_samples(name: &str) -> anyhow::Error {
+    anyhow!("{name}: holds no samples, so there is nothing to compare; profile it again for longer")
+}
+
+fn read_pprof(name: &str, content: &[u8], root: Option<&str>) -> anyhow::Result<Stacks> {
     let mut stacks = Stacks::default();
-    let added = proto::Profile::decode(content).map_err(AddError::from).and_then(|message| {
-        let samples = message.sample.iter();
-        stacks.add_below(&message, samples, root)
-    });
-    added.map_err(|source| DiffError::Add { name: name.to_owned(), source })?;
+    let added = decoded(content)
+        .and_then(|message| stacks.add_below(&message, message.sample.iter(), root));
+    added.map_err(|error| anyhow!("{name}: {error}"))?;
     Ok(stacks)
 }
 
@@ -214,7 +187,7 @@ fn is_text(bytes: &[u8]) -> bool {
 }
 
 /// Sums collapsed stacks, as tolerant as other tools: skips empty lines and comments, and truncates fractional counts.
-pub fn read_collapsed(name: &str, bytes: &[u8]) -> Result<Side, DiffError> {
+pub fn read_collapsed(name: &str, bytes: &[u8]) -> anyhow::Result<Side> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let text = String::from_utf8_lossy(bytes);
     for (position, line) in text.lines().enumerate() {
@@ -222,23 +195,22 @@ pub fn read_collapsed(name: &str, bytes: &[u8]) -> Result<Side, DiffError> {
         if line.is_empty() || is_comment(line) {
             continue;
         }
-        let (stack, count) = parse(line).ok_or_else(|| DiffError::Line {
-            name: name.to_owned(),
-            line: position + 1,
-            text: line.chars().take(SHOWN_CHARS_MAX).collect(),
-        })?;
+        let Some((stack, count)) = parse(line) else {
+            let text: String = line.chars().take(SHOWN_CHARS_MAX).collect();
+            bail!("{name}:{}: expected `frame;frame;frame count`, found {text:?}", position + 1);
+        };
         if count > 0 {
             let sum = counts.entry(printable(stack).into_owned()).or_default();
             *sum = sum.saturating_add(count);
         }
     }
     match counts.values().try_fold(0_u64, |sum, count| sum.checked_add(*count)) {
-        Some(0) => Err(DiffError::NoSamples { name: name.to_owned() }),
+        Some(0) => Err(no_samples(name)),
         Some(1..=TOTAL_MAX) => {
             let kind = kind_of(&counts);
             Ok(Side::of_stacks(kind, counts.iter().map(|(stack, count)| (&**stack, *count))))
         }
-        _ => Err(DiffError::Overflow { name: name.to_owned() }),
+        _ => bail!("{name}: the counts add up to more than {TOTAL_MAX}; are they samples?"),
     }
 }
 

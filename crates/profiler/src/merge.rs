@@ -5,11 +5,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use prost::Message as _;
+use anyhow::ensure;
 use rustc_hash::FxHashMap;
 use wingbeat_pprof::{
     Interner,
-    pprof::{BYTES_MAX, Dangling, Tables, UnpackError, unpacked},
+    pprof::{BYTES_MAX, Dangling, Tables, decoded, unpacked},
     proto,
 };
 
@@ -20,19 +20,6 @@ use crate::{
         Profile, Stack, StackId, State, Sum, Thread, ThreadId, Weight,
     },
 };
-
-/// Why a file was rejected.
-#[derive(Debug, thiserror::Error)]
-pub enum MergeError {
-    #[error(transparent)]
-    Unpack(#[from] UnpackError),
-    #[error("not a pprof profile: {0}")]
-    Decode(#[from] prost::DecodeError),
-    #[error(transparent)]
-    Dangling(#[from] Dangling),
-    #[error("it has no values of {}", .0.name())]
-    OtherMode(Mode),
-}
 
 /// Window and process of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,8 +79,8 @@ impl Merge {
     /// # Errors
     ///
     /// The file is damaged or of another mode. Nothing is added in that case.
-    pub fn add(&mut self, bytes: &[u8], part: &Part<'_>) -> Result<(), MergeError> {
-        let message = proto::Profile::decode(&*unpacked(bytes, BYTES_MAX)?)?;
+    pub fn add(&mut self, bytes: &[u8], part: &Part<'_>) -> anyhow::Result<()> {
+        let message = decoded(&unpacked(bytes, BYTES_MAX)?)?;
         let tables = Tables::new(&message);
         let (positions, has_space) = positions(&tables, self.mode)?;
         let frames = self.frames(&tables)?;
@@ -238,7 +225,7 @@ impl Merge {
 }
 
 /// Positions of a mode's values in each sample, and whether some are about address space.
-fn positions(tables: &Tables<'_>, mode: Mode) -> Result<(Vec<(usize, Value)>, bool), MergeError> {
+fn positions(tables: &Tables<'_>, mode: Mode) -> anyhow::Result<(Vec<(usize, Value)>, bool)> {
     let mut positions = Vec::new();
     for value in Value::of(mode, true) {
         for (position, it) in tables.message.sample_type.iter().enumerate() {
@@ -251,10 +238,9 @@ fn positions(tables: &Tables<'_>, mode: Mode) -> Result<(Vec<(usize, Value)>, bo
         values.iter().all(|it| positions.iter().any(|(_, at)| at.name == it.name))
     };
     let has_space = mode == Mode::Pages && has(Value::of(mode, true));
-    match positions.len() == Value::of(mode, has_space).len() && has(Value::of(mode, has_space)) {
-        true => Ok((positions, has_space)),
-        false => Err(MergeError::OtherMode(mode)),
-    }
+    let values = Value::of(mode, has_space);
+    ensure!(positions.len() == values.len() && has(values), "it has no values of {}", mode.name());
+    Ok((positions, has_space))
 }
 
 fn weight(positions: &[(usize, Value)], sample: &proto::Sample) -> Weight {

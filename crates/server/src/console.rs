@@ -48,6 +48,7 @@ use axum::{
 use crate::{
     App,
     access::{Right, Route},
+    registry::Kind,
 };
 
 /// Both addresses of a project page.
@@ -82,14 +83,10 @@ pub fn routes() -> Vec<Route> {
     read(&mut routes, both!("/alerts"), alerts::list);
     read(&mut routes, both!("/alerts/{alert}"), alert::show);
     read(&mut routes, both!("/alerts/{alert}/cause/{picture}"), alert::picture);
-    read(&mut routes, both!("/benchmarks"), entities::benchmarks);
-    read(&mut routes, both!("/benchmarks/{name}"), entities::benchmark);
-    read(&mut routes, both!("/measures"), entities::measures);
-    read(&mut routes, both!("/measures/{name}"), entities::measure);
-    read(&mut routes, both!("/branches"), entities::branches);
-    read(&mut routes, both!("/branches/{name}"), entities::branch);
-    read(&mut routes, both!("/testbeds"), entities::testbeds);
-    read(&mut routes, both!("/testbeds/{name}"), entities::testbed);
+    of_entities(&mut routes, Kind::Benchmark, both!("/benchmarks"), both!("/benchmarks/{name}"));
+    of_entities(&mut routes, Kind::Measure, both!("/measures"), both!("/measures/{name}"));
+    of_entities(&mut routes, Kind::Branch, both!("/branches"), both!("/branches/{name}"));
+    of_entities(&mut routes, Kind::Testbed, both!("/testbeds"), both!("/testbeds/{name}"));
     write(&mut routes, both!("/alerts"), Right::Write, alerts::dismiss_all);
     write(&mut routes, both!("/alerts/{alert}"), Right::Write, alert::settle);
     read(&mut routes, both!("/profiles"), profiles::list);
@@ -102,10 +99,6 @@ pub fn routes() -> Vec<Route> {
     for path in both!("/thresholds/add") {
         routes.push(Route::page(Method::GET, path, Right::Write, get(thresholds::add)));
     }
-    write(&mut routes, both!("/benchmarks/{name}"), Right::Write, entities::change);
-    write(&mut routes, both!("/measures/{name}"), Right::Write, entities::change);
-    write(&mut routes, both!("/branches/{name}"), Right::Write, entities::change);
-    write(&mut routes, both!("/testbeds/{name}"), Right::Write, entities::change);
     write(&mut routes, both!("/thresholds"), Right::Write, thresholds::create);
     write(&mut routes, both!("/thresholds/{threshold}"), Right::Write, thresholds::change);
     let manage = Right::Manage;
@@ -123,6 +116,19 @@ pub fn routes() -> Vec<Route> {
     write(&mut routes, both!("/keys/{key}/revoke"), manage, keys::revoke);
     routes.extend(accounts::routes());
     routes
+}
+
+/// The list of a kind of entity, and the page of each.
+fn of_entities(
+    routes: &mut Vec<Route>,
+    kind: Kind,
+    all: [&'static str; 2],
+    one: [&'static str; 2],
+) {
+    read(routes, all, move |context, params| entities::list(context, params, kind));
+    read(routes, one, move |context, path| entities::one(context, path, kind));
+    let change = move |context, path, form| entities::change(context, path, form, kind);
+    write(routes, one, Right::Write, change);
 }
 
 /// A page visible to everyone who may read the project.

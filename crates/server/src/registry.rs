@@ -2,7 +2,7 @@
 //! entities, thresholds, pinned plots.
 //!
 //! Results identify their project, branch, testbed, benchmarks and measures by names that never change. In the registry
-//! each is an *entity* (in the tables, a `thing`) with a UUID, and a name and slug that may change.
+//! each is an *entity* with a UUID, and a name and slug that may change.
 
 mod copy;
 mod entities;
@@ -20,17 +20,16 @@ use std::path::Path;
 
 use time::OffsetDateTime;
 use wingbeat_sql::{
-    Connection, Error, Fault, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _,
-    Parameters, PostgresUrl, Result as SqlResult, Row, ToSql, ToSqlOutput, Transaction, Value,
-    ValueRef, sqlite,
-    versions::{self, Application, Identity, Migration},
+    Connection, Error, Fault, OptionalExtension as _, Parameters, PostgresUrl, Result as SqlResult,
+    Row, Transaction, as_text, sqlite,
+    versions::{self, Application, Identity},
 };
 
 pub use self::{
     copy::Content,
     entities::{Conflict, Entity, EntityChange, EntityFilter, Kind, NewEntity, Start},
     keys::{Key, KeyHolder, KeyOwner, NO_END, NewKey, key_name_fault},
-    plots::{PinnedPlot, PlotFilter, PlotSettings},
+    plots::{PinnedPlot, PlotFilter, PlotSettings, XAxis, YAxis},
     projects::{NewProject, Project, ProjectChange, Visibility},
     reports::{MetricUuids, ReportRow, Sender},
     series::{LastChange, Newest, SeriesRow},
@@ -45,16 +44,15 @@ const SCHEMA_SUFFIX: &str = "_server";
 const OPENING: &str = "opening it";
 
 /// Statements that create the tables of version 1, and then those to each later version. Never edit released ones.
-const MIGRATIONS: [Migration; 1] = [Migration {
-    sqlite: include_str!("registry/schema/sqlite.sql"),
-    postgres: include_str!("registry/schema/postgres.sql"),
-}];
+const MIGRATIONS: [&str; 1] = [include_str!("registry/schema.sql")];
 
 const VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// Identifies a database as a registry: "wngS" in a file; in development it was "wngs".
 const APPLICATION: Application =
     Application { sqlite_id: 0x776e_6753, development_id: 0x776e_6773, name: "wingbeat server" };
+
+as_text!(Kind, Role, Visibility, XAxis, YAxis);
 
 /// SHA-256 of a secret; the secret itself is not stored.
 pub type Digest = [u8; 32];
@@ -231,11 +229,10 @@ impl Registry {
         values: impl Parameters,
         read: impl FnMut(&Row<'_>) -> SqlResult<T>,
     ) -> Result<Vec<T>, RegistryError> {
-        let list = || {
+        self.doing(doing, || {
             let mut statement = self.connection.prepare(sql)?;
             statement.query_map(values, read)?.collect::<SqlResult<Vec<T>>>()
-        };
-        list().map_err(self.error(doing))
+        })
     }
 
     /// Runs statements in one transaction: the open one, or a new one.
@@ -244,19 +241,27 @@ impl Registry {
         doing: &'static str,
         change: impl FnOnce(&Connection) -> SqlResult<T>,
     ) -> Result<T, RegistryError> {
-        let write = || {
+        self.doing(doing, || {
             let own = self.connection.is_autocommit().then(|| self.connection.writing());
             let own = own.transpose()?;
             let done = change(&self.connection)?;
             own.map_or(Ok(()), Transaction::commit)?;
             Ok(done)
-        };
-        write().map_err(self.error(doing))
+        })
     }
 
     /// Frees the connection's page cache.
     pub fn release_memory(&self) -> Result<(), RegistryError> {
         sqlite::release_memory(&self.connection).map_err(self.error("freeing memory"))
+    }
+
+    /// Does something. Errors state what.
+    fn doing<T>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce() -> SqlResult<T>,
+    ) -> Result<T, RegistryError> {
+        work().map_err(self.error(what))
     }
 
     /// Adds context to an error.
@@ -285,25 +290,6 @@ impl RegistryError {
     /// Whether the database was unreachable.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
-    }
-}
-
-/// A time in nanoseconds since 1970. Registry times come from the server's clock, which 64 bits hold until 2262.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Time(OffsetDateTime);
-
-impl ToSql for Time {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let ns = self.0.unix_timestamp_nanos();
-        let ns = i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX });
-        Ok(ToSqlOutput::Owned(Value::Integer(ns)))
-    }
-}
-
-impl FromSql for Time {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let time = OffsetDateTime::from_unix_timestamp_nanos(value.as_i64()?.into());
-        time.map(Self).map_err(FromSqlError::other)
     }
 }
 

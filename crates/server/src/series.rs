@@ -154,10 +154,9 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
 /// The newest reports of a branch and testbed.
 fn newest(results: &Store, project: ProjectName, stretch: &Stretch) -> Result<Plot, StoreError> {
     let reports = ReportFilter {
-        project: Some(project.clone()),
         branch: Some(stretch.branch.clone()),
         testbed: Some(stretch.testbed.clone()),
-        ..ReportFilter::default()
+        ..ReportFilter::of(&project)
     };
     let metrics = results.reports(&reports, 1)?.first().map_or(1, |report| report.metrics.max(1));
     let metrics = usize::try_from(metrics).unwrap_or(usize::MAX);

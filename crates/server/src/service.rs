@@ -28,7 +28,7 @@ use tower_http::{
 pub(crate) use self::request_log::request_id;
 pub use self::{
     idle::Idle,
-    start::{ServeError, log_to_stderr, run},
+    start::{log_to_stderr, run},
 };
 pub(crate) use crate::api::push::PATH as PUSH_PATH;
 use crate::{

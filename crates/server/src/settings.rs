@@ -3,14 +3,14 @@
 mod location;
 
 use std::{
-    fs, io,
+    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
     str::FromStr,
 };
 
+use anyhow::{Context as _, anyhow, bail, ensure};
 use serde::Deserialize;
-use wingbeat_sql::InvalidUrl;
 
 pub use self::location::{DataLocation, DatabaseUrl};
 
@@ -70,39 +70,6 @@ pub struct Given {
     pub profiles_bytes_max: Option<u64>,
 }
 
-/// Why settings are rejected.
-#[derive(Debug, thiserror::Error)]
-pub enum SettingsError {
-    #[error("cannot read the settings {}: {source}", .path.display())]
-    Read { path: PathBuf, source: io::Error },
-    #[error("invalid settings {}: {source}", .path.display())]
-    File { path: PathBuf, source: toml::de::Error },
-    #[error("invalid {VARIABLES}{variable}={value:?}: expected {expected}")]
-    Variable { variable: &'static str, value: String, expected: &'static str },
-    #[error(
-        "invalid address to listen on {0:?}: expected one like `127.0.0.1:6610`, `[::1]:6610` or `0.0.0.0:6610`"
-    )]
-    Listen(String),
-    #[error(
-        "invalid public URL {0:?}: expected one like `https://bench.example.org`, without a path"
-    )]
-    PublicUrl(String),
-    #[error("browsers cannot open {0}: pass the server's URL with --public-url")]
-    NoPublicUrl(SocketAddr),
-    #[error("body_bytes_max = {0} is too small for a report: expected at least {BODY_BYTES_LEAST}")]
-    BodyBytes(usize),
-    #[error(
-        "expected profiles_keep_days of at least 1, and profiles_bytes_max of at least {PROFILES_BYTES_LEAST}"
-    )]
-    Profiles,
-    #[error("no data folder: HOME is not set; name one with --data")]
-    NoData,
-    #[error(transparent)]
-    Database(#[from] InvalidUrl),
-    #[error("--read-database needs --database: it names a replica of that database")]
-    ReplicaOfNothing,
-}
-
 impl Settings {
     /// Settings for a location, with defaults otherwise.
     pub fn of(location: impl Into<DataLocation>) -> Self {
@@ -128,19 +95,27 @@ impl Settings {
     pub fn from_given(
         given: Given,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, SettingsError> {
+    ) -> anyhow::Result<Self> {
         let listen = given.listen.as_deref().unwrap_or(DEFAULT_LISTEN);
-        let listen: SocketAddr =
-            listen.parse().map_err(|_| SettingsError::Listen(listen.to_owned()))?;
+        let listen: SocketAddr = listen.parse().map_err(|_| {
+            anyhow!(
+                "invalid address to listen on {listen:?}: expected one like `127.0.0.1:6610`, `[::1]:6610` or \
+                 `0.0.0.0:6610`"
+            )
+        })?;
         let location = DataLocation::from_given(&given, &variable)?;
         let files = given.data.clone().or_else(|| location::default_data(variable));
         let public_url = match given.public_url {
-            Some(url) => public_url(&url).ok_or(SettingsError::PublicUrl(url))?,
-            None if listen.ip().is_unspecified() => return Err(SettingsError::NoPublicUrl(listen)),
+            Some(url) => public_url(&url)?,
+            None if listen.ip().is_unspecified() => {
+                bail!("browsers cannot open {listen}: pass the server's URL with --public-url")
+            }
             None => format!("http://{listen}"),
         };
         if let Some(bytes) = given.body_bytes_max.filter(|bytes| *bytes < BODY_BYTES_LEAST) {
-            return Err(SettingsError::BodyBytes(bytes));
+            bail!(
+                "body_bytes_max = {bytes} is too small for a report: expected at least {BODY_BYTES_LEAST}"
+            );
         }
         let defaults = Self::of(location);
         let profiles = Keep {
@@ -149,9 +124,10 @@ impl Settings {
                 .map_or(defaults.profiles.for_s, |it| i64::from(it) * DAY_S),
             bytes: given.profiles_bytes_max.unwrap_or(defaults.profiles.bytes),
         };
-        if profiles.for_s == 0 || profiles.bytes < PROFILES_BYTES_LEAST {
-            return Err(SettingsError::Profiles);
-        }
+        ensure!(
+            profiles.for_s > 0 && profiles.bytes >= PROFILES_BYTES_LEAST,
+            "expected profiles_keep_days of at least 1, and profiles_bytes_max of at least {PROFILES_BYTES_LEAST}"
+        );
         Ok(Self {
             listen,
             public_url,
@@ -188,27 +164,21 @@ impl Given {
     }
 
     /// Settings of a file.
-    pub fn from_file(path: &Path) -> Result<Self, SettingsError> {
+    pub fn from_file(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
         let text = fs::read_to_string(path)
-            .map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
-        toml::from_str(&text)
-            .map_err(|source| SettingsError::File { path: path.to_owned(), source })
+            .map_err(|error| anyhow!("cannot read the settings {shown}: {error}"))?;
+        toml::from_str(&text).map_err(|error| anyhow!("invalid settings {shown}: {error}"))
     }
 
     /// Settings of environment variables. Ignores empty ones.
-    pub fn from_variables(
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, SettingsError> {
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Self> {
         let read = |name: &str| variable(&format!("{VARIABLES}{name}")).filter(|it| !it.is_empty());
-        let number = |name: &'static str| parsed(name, read(name));
+        let number = |name: &str| parsed(name, read(name));
         let allow = |value: String| match value.as_str() {
             "true" | "1" => Ok(true),
             "false" | "0" => Ok(false),
-            _ => Err(SettingsError::Variable {
-                variable: "ALLOW_ANONYMOUS_RUNS",
-                value,
-                expected: "`true` or `false`",
-            }),
+            _ => Err(invalid("ALLOW_ANONYMOUS_RUNS", &value, "`true` or `false`")),
         };
         Ok(Self {
             listen: read("LISTEN"),
@@ -226,23 +196,26 @@ impl Given {
 }
 
 /// Parses a numeric variable.
-fn parsed<T: FromStr>(
-    variable: &'static str,
-    value: Option<String>,
-) -> Result<Option<T>, SettingsError> {
-    let expected = "a number";
-    let parse = |value: String| {
-        value.parse().map_err(|_| SettingsError::Variable { variable, value, expected })
-    };
+fn parsed<T: FromStr>(variable: &str, value: Option<String>) -> anyhow::Result<Option<T>> {
+    let parse = |value: String| value.parse().map_err(|_| invalid(variable, &value, "a number"));
     value.map(parse).transpose()
 }
 
+fn invalid(variable: &str, value: &str, expected: &str) -> anyhow::Error {
+    anyhow!("invalid {VARIABLES}{variable}={value:?}: expected {expected}")
+}
+
 /// Validates the public URL: scheme, host and port.
-fn public_url(url: &str) -> Option<String> {
-    let url = url.strip_suffix('/').unwrap_or(url);
-    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+fn public_url(given: &str) -> anyhow::Result<String> {
+    let url = given.strip_suffix('/').unwrap_or(given);
+    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
-    (!host.is_empty() && host.bytes().all(is_host)).then(|| url.to_owned())
+    host.filter(|host| !host.is_empty() && host.bytes().all(is_host)).with_context(|| {
+        format!(
+            "invalid public URL {given:?}: expected one like `https://bench.example.org`, without a path"
+        )
+    })?;
+    Ok(url.to_owned())
 }
 
 #[cfg(test)]

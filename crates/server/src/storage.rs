@@ -28,7 +28,7 @@ use wingbeat_track::store::{Store, StoreError};
 
 pub(crate) use self::readers::{Position, of_replica};
 pub use self::{
-    backup::{BackupError, back_up},
+    backup::back_up,
     claim::{Claim, served_at},
     copy::{Claims, copy_registry, is_of_server},
 };

@@ -148,7 +148,7 @@ impl<'c> Inserter<'c> {
     }
 
     /// Adds a row, with values in column order.
-    pub fn insert<'v>(&mut self, values: impl IntoIterator<Item = &'v dyn ToSql>) -> Result<()> {
+    pub fn insert(&mut self, values: &[&dyn ToSql]) -> Result<()> {
         match &mut self.0 {
             Sink::Sqlite(statement) => {
                 for (number, value) in (1..).zip(values) {
@@ -157,7 +157,7 @@ impl<'c> Inserter<'c> {
                 statement.raw_execute()?;
                 Ok(())
             }
-            Sink::Postgres(batch) => batch.add(values.into_iter()),
+            Sink::Postgres(batch) => batch.add(values),
         }
     }
 
@@ -171,15 +171,14 @@ impl<'c> Inserter<'c> {
 }
 
 impl Batch<'_> {
-    fn add<'v>(&mut self, mut values: impl Iterator<Item = &'v dyn ToSql>) -> Result<()> {
-        for column in &mut self.columns {
-            let missing = || Error::value("a row has fewer values than its table");
-            let value = Parameter::of(values.next().ok_or_else(missing)?)?;
+    fn add(&mut self, values: &[&dyn ToSql]) -> Result<()> {
+        if values.len() != self.columns.len() {
+            return Err(Error::value("a row has another number of values than its table"));
+        }
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            let value = Parameter::of(*value)?;
             self.bytes += value.bytes();
             column.push(value);
-        }
-        if values.next().is_some() {
-            return Err(Error::value("a row has more values than its table"));
         }
         if self.columns[0].len() >= ROWS_MAX || self.bytes >= BYTES_MAX {
             self.send()

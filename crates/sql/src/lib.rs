@@ -14,6 +14,7 @@
 //! A connection is blocking, and used by one thread at a time.
 
 mod batch;
+mod columns;
 mod connection;
 pub mod dialect;
 mod error;
@@ -42,6 +43,7 @@ pub fn not_written(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> 
 
 pub use self::{
     batch::{Inserter, Many},
+    columns::{Time, limit_ns, of_text, text_of},
     connection::{Connection, Transaction},
     error::{Error, Fault, OptionalExtension, Result},
     rows::{Column, Mapped, Row, Rows},

@@ -1,4 +1,4 @@
-//! A prepared statement, and its parameters: a slice, an array, a pair, or an iterator.
+//! A prepared statement, and its parameters: a slice, an array, or an iterator.
 
 use rusqlite::{CachedStatement, ToSql};
 
@@ -114,29 +114,10 @@ macro_rules! arrays {
                 then(&values)
             }
         }
-
-        impl<T: ToSql + ?Sized> Parameters for &[&T; $length] {
-            fn with<R>(&self, then: impl FnOnce(&[&dyn ToSql]) -> R) -> R {
-                let values: [&dyn ToSql; $length] = self.each_ref().map(|value| value as &dyn ToSql);
-                then(&values)
-            }
-        }
     )+};
 }
 
 arrays!(1 2 3 4 5 6 7 8);
-
-impl<A: ToSql, B: ToSql> Parameters for (A, B) {
-    fn with<R>(&self, then: impl FnOnce(&[&dyn ToSql]) -> R) -> R {
-        then(&[&self.0, &self.1])
-    }
-}
-
-impl<A: ToSql, B: ToSql, C: ToSql> Parameters for (A, B, C) {
-    fn with<R>(&self, then: impl FnOnce(&[&dyn ToSql]) -> R) -> R {
-        then(&[&self.0, &self.1, &self.2])
-    }
-}
 
 /// The result of [`params_from_iter`].
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Identifies a database and migrates it. SQLite stores the version in `application_id` and `user_version`, PostgreSQL
 //! in a table of the schema.
 
-use crate::{connection::Connection, error::Result};
+use crate::{connection::Connection, dialect, error::Result};
 
 /// The application that owns the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,14 +18,6 @@ pub enum Identity {
     Version(i64),
     /// A database of another program.
     Foreign,
-}
-
-/// The statements that migrate from the previous version, or create the tables of version 1. Released ones are never
-/// edited.
-#[derive(Clone, Copy)]
-pub struct Migration {
-    pub sqlite: &'static str,
-    pub postgres: &'static str,
 }
 
 /// Identifies a database without changing it. Takes several queries, so the connection must be in a transaction for a
@@ -71,11 +63,10 @@ pub fn identify(db: &Connection, application: Application) -> Result<Identity> {
 /// Migrates a database to the newest version, or creates the tables in an empty one. Several processes may do so at
 /// once. Returns what the database was found to be under the lock. Only versions from 1 and empty databases are
 /// changed.
-pub fn migrate(
-    db: &Connection,
-    application: Application,
-    migrations: &[Migration],
-) -> Result<Identity> {
+///
+/// Each migration has the statements that lead from the previous version to the next, or create the tables of version
+/// 1, in SQLite's dialect. Released ones are never edited.
+pub fn migrate(db: &Connection, application: Application, migrations: &[&str]) -> Result<Identity> {
     let newest = migrations.len() as i64;
     let transaction = db.writing()?;
     let identity = identify(&transaction, application)?;
@@ -99,8 +90,10 @@ pub fn migrate(
         ))?;
     }
     for migration in migrations.get(version as usize..).unwrap_or_default() {
-        let Migration { sqlite, postgres } = migration;
-        transaction.execute_batch(if schema.is_some() { postgres } else { sqlite })?;
+        match schema {
+            Some(_) => transaction.execute_batch(&dialect::postgres_tables(migration))?,
+            None => transaction.execute_batch(migration)?,
+        }
     }
     match transaction.sqlite() {
         Some(sqlite) => {

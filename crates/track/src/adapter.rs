@@ -57,7 +57,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use self::line::without_colors;
 pub(crate) use self::{
-    documents::end_of_string,
+    documents::without_no_numbers,
     line::in_one_line,
     shape::{Shape, spread},
     unit::Measures,

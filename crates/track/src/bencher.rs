@@ -1,7 +1,7 @@
 //! Bencher's JSON, as its client, its servers and ours exchange it. Members of our own have defaults, and its client
 //! ignores them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Deref};
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -79,66 +79,59 @@ pub struct JsonHead {
     pub replaced: Option<OffsetDateTime>,
 }
 
+/// A benchmark, or what it has in common with a branch, a testbed or a measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct JsonBranch {
+pub struct JsonEntity {
     pub uuid: Uuid,
     pub project: Uuid,
     pub name: String,
     pub slug: String,
-    pub head: JsonHead,
     #[serde(with = "rfc3339")]
     pub created: OffsetDateTime,
     #[serde(with = "rfc3339")]
     pub modified: OffsetDateTime,
     #[serde(default, with = "rfc3339::option")]
     pub archived: Option<OffsetDateTime>,
+}
+
+pub type JsonBenchmark = JsonEntity;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JsonBranch {
+    #[serde(flatten)]
+    pub entity: JsonEntity,
+    pub head: JsonHead,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonTestbed {
-    pub uuid: Uuid,
-    pub project: Uuid,
-    pub name: String,
-    pub slug: String,
+    #[serde(flatten)]
+    pub entity: JsonEntity,
     /// Always null on our servers.
     #[schema(value_type = Option<Object>)]
     pub spec: Option<Value>,
-    #[serde(with = "rfc3339")]
-    pub created: OffsetDateTime,
-    #[serde(with = "rfc3339")]
-    pub modified: OffsetDateTime,
-    #[serde(default, with = "rfc3339::option")]
-    pub archived: Option<OffsetDateTime>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct JsonBenchmark {
-    pub uuid: Uuid,
-    pub project: Uuid,
-    pub name: String,
-    pub slug: String,
-    #[serde(with = "rfc3339")]
-    pub created: OffsetDateTime,
-    #[serde(with = "rfc3339")]
-    pub modified: OffsetDateTime,
-    #[serde(default, with = "rfc3339::option")]
-    pub archived: Option<OffsetDateTime>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonMeasure {
-    pub uuid: Uuid,
-    pub project: Uuid,
-    pub name: String,
-    pub slug: String,
+    #[serde(flatten)]
+    pub entity: JsonEntity,
     pub units: String,
-    #[serde(with = "rfc3339")]
-    pub created: OffsetDateTime,
-    #[serde(with = "rfc3339")]
-    pub modified: OffsetDateTime,
-    #[serde(default, with = "rfc3339::option")]
-    pub archived: Option<OffsetDateTime>,
 }
+
+macro_rules! entities {
+    ($($name:ty),+) => {$(
+        impl Deref for $name {
+            type Target = JsonEntity;
+
+            fn deref(&self) -> &JsonEntity {
+                &self.entity
+            }
+        }
+    )+};
+}
+
+entities!(JsonBranch, JsonTestbed, JsonMeasure);
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonMetric {
@@ -454,16 +447,12 @@ pub struct JsonNewRun {
 /// A request to store results of a branch on a testbed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonNewReport {
-    #[serde(default)]
     #[schema(min_length = 32)]
     pub idempotency_key: Option<Uuid>,
     pub branch: String,
-    #[serde(default)]
     pub hash: Option<String>,
-    #[serde(default)]
     pub start_point: Option<JsonRunStartPoint>,
     pub testbed: String,
-    #[serde(default)]
     pub thresholds: Option<JsonReportThresholds>,
     #[serde(with = "rfc3339")]
     pub start_time: OffsetDateTime,
@@ -471,7 +460,6 @@ pub struct JsonNewReport {
     pub end_time: OffsetDateTime,
     #[schema(min_items = 1)]
     pub results: Vec<String>,
-    #[serde(default)]
     pub settings: Option<JsonReportSettings>,
 }
 
@@ -494,10 +482,8 @@ pub struct JsonRunStartPoint {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct JsonReportThresholds {
     /// By measure.
-    #[serde(default)]
     pub models: Option<BTreeMap<String, ThresholdModel>>,
     /// Whether to end all others of the branch and testbed.
-    #[serde(default)]
     pub reset: Option<bool>,
 }
 

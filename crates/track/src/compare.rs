@@ -12,7 +12,6 @@
 //! - [`output`] formats a [`Comparison`]. Pure.
 
 mod command;
-mod error;
 mod git;
 pub mod judge;
 mod measure;
@@ -38,7 +37,6 @@ use self::{
     worktree::Worktree,
 };
 pub use self::{
-    error::CompareError,
     measure::Order,
     result::{
         ChangeInterval, ComparedRow, Comparison, End, Failed, PairedVerdict, Revision, SideName,
@@ -70,6 +68,15 @@ pub struct Plan {
     pub seed: u64,
 }
 
+/// Why a comparison cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    #[error("stopped before both revisions were run; nothing was compared")]
+    Interrupted,
+    #[error("{0}")]
+    Failed(String),
+}
+
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A side is checked out and built, or run for the first time.
@@ -89,7 +96,8 @@ pub fn compare(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Comparison, CompareError> {
     if plan.command.is_empty() {
-        return Err(CompareError::NoCommand);
+        let reason = "there is no command to run in both revisions";
+        return Err(CompareError::Failed(reason.to_owned()));
     }
     let git = Git::find(&plan.directory)?;
     let places = Places::new(&git)?;
@@ -112,8 +120,10 @@ pub fn compare(
         let worktree = Worktree::create(&git, &places, &slot, snapshot)?;
         let directory = worktree.directory(&git.prefix);
         if !directory.is_dir() {
-            let (folder, revision) = (git.prefix.clone(), snapshot.revision.asked.clone());
-            return Err(CompareError::NoFolder { folder, revision });
+            let (folder, revision) = (&git.prefix, &snapshot.revision.asked);
+            return Err(CompareError::Failed(format!(
+                "{revision} has no folder {folder:?}, where the command would run; change to one that both have"
+            )));
         }
         let target = places.cache(&slot)?;
         runners.push(Runner::new(side, plan, directory, target));
@@ -125,7 +135,9 @@ pub fn compare(
     let Measured { series, pairs, elapsed, end, failures } = measured?;
     let (rows, unmatched) = judge::judge(&series, &plan.settings);
     if rows.is_empty() {
-        return Err(CompareError::NothingInCommon);
+        let reason = "the revisions have no benchmark in common, so there is nothing to compare; were all of them \
+                      renamed?";
+        return Err(CompareError::Failed(reason.to_owned()));
     }
     let text = |part: &OsString| part.to_string_lossy().into_owned();
     Ok(Comparison {

@@ -24,20 +24,16 @@
 //!
 //! Thresholds have no other state: deleting one here disables it.
 
-use std::{
-    collections::HashSet,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashSet, fs, io, path::Path};
 
+use anyhow::{anyhow, bail};
 use serde::Deserialize;
 
 use crate::{
     adapter::Adapter,
     model::{
         Description, Direction, Measure, MeasureKind, MeasureName, ProjectName, TestbedName,
-        Threshold, ThresholdModel,
-        threshold::{Test, ThresholdError},
+        Threshold, ThresholdModel, threshold::Test,
     },
     verdict::Settings,
 };
@@ -55,27 +51,14 @@ pub struct Config {
     pub settings: Settings,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    #[error("cannot read {path}: {source}")]
-    Read { path: PathBuf, source: io::Error },
-    #[error("{path} is invalid: {reason}")]
-    Malformed { path: PathBuf, reason: String },
-    #[error("{path}: {source}")]
-    Threshold { path: PathBuf, source: ThresholdError },
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct Text {
     project: Option<ProjectName>,
     testbed: Option<TestbedName>,
     adapter: Option<Adapter>,
-    #[serde(default)]
     auto: Auto,
-    #[serde(default)]
     measure: Vec<Described>,
-    #[serde(default)]
     threshold: Vec<Rule>,
 }
 
@@ -112,13 +95,13 @@ struct Rule {
 impl Config {
     /// Reads the file from the folder or the nearest parent, up to the root of the git repository. Defaults if there is
     /// none.
-    pub fn find(directory: &Path) -> Result<Self, ConfigError> {
+    pub fn find(directory: &Path) -> anyhow::Result<Self> {
         for folder in directory.ancestors() {
             let path = folder.join(FILE);
             match fs::read_to_string(&path) {
                 Ok(text) => return Self::parse(&text, &path),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => return Err(ConfigError::Read { path, source }),
+                Err(error) => bail!("cannot read {}: {error}", path.display()),
             }
             if folder.join(".git").exists() {
                 break;
@@ -127,8 +110,8 @@ impl Config {
         Ok(Self::default())
     }
 
-    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let malformed = |reason| ConfigError::Malformed { path: path.to_owned(), reason };
+    pub fn parse(text: &str, path: &Path) -> anyhow::Result<Self> {
+        let malformed = |reason| anyhow!("{} is not understood: {reason}", path.display());
         let text: Text = toml::from_str(text).map_err(|error| malformed(error.to_string()))?;
         let mut settings = Settings::default();
         if let Some(share) = text.auto.false_alarms {
@@ -160,12 +143,11 @@ impl Config {
                     lower_boundary: rule.lower_boundary,
                     upper_boundary: rule.upper_boundary,
                 };
-                let wrong = |source| ConfigError::Threshold { path: path.to_owned(), source };
-                model.check().map_err(wrong)?;
+                model.check().map_err(|error| anyhow!("{}: {error}", path.display()))?;
                 let measure = Measure::named(rule.measure.as_str()).slug;
                 Ok(Threshold { measure, benchmark: rule.benchmark, model })
             })
-            .collect::<Result<Vec<Threshold>, ConfigError>>()?;
+            .collect::<anyhow::Result<Vec<Threshold>>>()?;
         let mut known = HashSet::new();
         let second = thresholds.iter().find(|it| !known.insert((&it.measure, &it.benchmark)));
         if let Some(Threshold { measure, benchmark, .. }) = second {

@@ -5,9 +5,9 @@
 mod bencher;
 mod data_js;
 
-use std::io::{self, BufRead, Read as _};
+use std::io::{BufRead, Read as _};
 
-use crate::model::{BranchName, InvalidName, ProjectName, Report, TestbedName};
+use crate::model::{BranchName, ProjectName, Report, TestbedName};
 
 /// Where the reports of a file belong, unless the file says so itself.
 #[derive(Debug, Clone)]
@@ -34,27 +34,9 @@ pub const BYTES_MAX: u64 = 256 << 20;
 /// Maximum number of values described.
 const NAMED_MAX: usize = 5;
 
-#[derive(Debug, thiserror::Error)]
-pub enum ImportError {
-    #[error("it cannot be read: {0}")]
-    Io(#[from] io::Error),
-    #[error("it has more than {} MiB: split it, for all of it is read at once", BYTES_MAX >> 20)]
-    TooLarge,
-    #[error("it is not UTF-8")]
-    Encoding,
-    #[error("it looks like {tool}, but cannot be parsed: {source}")]
-    Malformed { tool: &'static str, source: serde_json::Error },
-    #[error("it has no results")]
-    Empty,
-    #[error(
-        "its reports have no results: Bencher's API leaves them out of lists unless it is asked for them with \
-         `reports?expand=true`"
-    )]
-    NotExpanded,
-    #[error("{at}: {source}")]
-    Name { at: String, source: InvalidName },
-    #[error("{at}: {time} is not between the years 1678 and 2261")]
-    Time { at: String, time: String },
+/// Why a file that looks like one of that tool is refused.
+fn malformed(tool: &str) -> impl Fn(serde_json::Error) -> String {
+    move |source| format!("it looks like {tool}, but cannot be parsed: {source}")
 }
 
 /// First keys of JSON files by other tools. Our own begin with the format.
@@ -75,13 +57,18 @@ fn first_key(text: &str) -> Option<&str> {
 }
 
 /// Reads a file of github-action-benchmark (`data.js`, or the JSON in it) or of Bencher (a list of reports, or series).
-pub fn read(from: impl BufRead, place: &Place) -> Result<History, ImportError> {
+/// The error is a message.
+pub fn read(from: impl BufRead, place: &Place) -> Result<History, String> {
     let mut bytes = Vec::new();
-    from.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| format!("it cannot be read: {error}"))?;
     if bytes.len() as u64 > BYTES_MAX {
-        return Err(ImportError::TooLarge);
+        let most = BYTES_MAX >> 20;
+        return Err(format!(
+            "it has more than {most} MiB: split it, for all of it is read at once"
+        ));
     }
-    let text = String::from_utf8(bytes).map_err(|_| ImportError::Encoding)?;
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
     let text = text.trim_start_matches('\u{feff}').trim();
     let is_data = text.starts_with(data_js::VARIABLE)
         || is_of_another_tool(text.as_bytes()) && text.contains("\"entries\"");
@@ -93,7 +80,7 @@ pub fn read(from: impl BufRead, place: &Place) -> Result<History, ImportError> {
         false => bencher::read(text, place)?,
     };
     if history.reports.is_empty() {
-        return Err(ImportError::Empty);
+        return Err("it has no results".to_owned());
     }
     history.reports.sort_by_key(|report| (report.start_time, report.uuid));
     Ok(history)

@@ -71,6 +71,15 @@ impl Store {
         &self.path
     }
 
+    /// Does something. Errors state what.
+    fn doing<T>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce() -> SqlResult<T>,
+    ) -> Result<T, StoreError> {
+        work().map_err(self.error(what))
+    }
+
     /// Converts a database error to a store error that states the failed operation.
     fn error(&self, doing: &'static str) -> impl Fn(Error) -> StoreError {
         move |source| StoreError::of(&self.path, doing, source)

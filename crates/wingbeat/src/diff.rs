@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use wingbeat_profiler::{
-    diff::{self, BYTES_MAX, DiffError, Scaling, differential_svg},
+    diff::{self, BYTES_MAX, Scaling, differential_svg},
     summary::Output,
 };
 use wingbeat_text::Units;
@@ -154,7 +154,7 @@ fn draw(
             file.write(|writer| {
                 let [before, after] = differential_svg(files, scaling, writer)?;
                 words.push(format!("wrote {} ({before} before, {after} after)", output.display()));
-                Ok::<_, DiffError>(())
+                anyhow::Ok(())
             })?
         }
     };

@@ -139,10 +139,9 @@ fn entries(
 /// Changes since the previous report of the same testbed, which is not listed.
 fn news_since_unlisted(store: &Store, summary: &ReportSummary) -> anyhow::Result<Vec<String>> {
     let filter = ReportFilter {
-        project: Some(summary.project.clone()),
         testbed: Some(summary.testbed.clone()),
         until: Some(summary.start_time),
-        ..ReportFilter::default()
+        ..ReportFilter::of(&summary.project)
     };
     let two = store.reports(&filter, 2)?;
     let before = two.iter().find(|one| one.uuid != summary.uuid);

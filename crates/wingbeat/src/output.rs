@@ -67,10 +67,13 @@ impl PendingFile {
     }
 
     /// Writes the content with `fill` and renames the file into place; returns its size in bytes.
-    pub(crate) fn write<E: std::error::Error + Send + Sync + 'static>(
+    pub(crate) fn write<E>(
         mut self,
         fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
-    ) -> anyhow::Result<u64> {
+    ) -> anyhow::Result<u64>
+    where
+        Result<(), E>: anyhow::Context<(), E>,
+    {
         let failed = || format!("cannot write {}", self.path.display());
         let file: &mut dyn Write = match &mut self.sink {
             Sink::Draft(draft) => draft.as_file_mut(),

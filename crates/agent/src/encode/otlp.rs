@@ -10,6 +10,7 @@
 
 use std::{collections::BTreeMap, io::Write as _};
 
+use anyhow::anyhow;
 use flate2::{Compression, write::GzEncoder};
 use opentelemetry_proto::tonic::{
     collector::profiles::v1development::ExportProfilesServiceRequest,
@@ -24,11 +25,11 @@ use prost::Message;
 use rustc_hash::FxHashMap;
 use uuid::Uuid;
 use wingbeat_pprof::{
-    pprof::{Dangling, Tables, unpacked},
+    pprof::{Dangling, Tables, decoded, unpacked},
     proto as pprof,
 };
 
-use super::{EncodeError, Request};
+use super::Request;
 use crate::window::{Series, Window, unix_ns};
 
 /// Largest profile to convert, in decompressed bytes.
@@ -42,7 +43,7 @@ const BUILD_ID: &str = "process.executable.build_id.gnu";
 /// OpenTelemetry's attribute for the kind of code at a location.
 const FRAME_TYPE: &str = "profile.frame.type";
 
-pub(super) fn request(window: &Window) -> Result<Request, EncodeError> {
+pub(super) fn request(window: &Window) -> anyhow::Result<Request> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(&convert(window)?.encode_to_vec())?;
     Ok(Request {
@@ -53,17 +54,19 @@ pub(super) fn request(window: &Window) -> Result<Request, EncodeError> {
 }
 
 /// Creates a resource for each label set, and one dictionary for all.
-fn convert(window: &Window) -> Result<ExportProfilesServiceRequest, EncodeError> {
+fn convert(window: &Window) -> anyhow::Result<ExportProfilesServiceRequest> {
     let mut dictionary = Dictionary::new();
     let mut resources: BTreeMap<_, Vec<Profile>> = BTreeMap::new();
     for series in &window.series {
-        let service = || series.service().to_owned();
-        let bytes = unpacked(&series.pprof, PPROF_BYTES_MAX)
-            .map_err(|reason| EncodeError::Unpack { service: service(), reason })?;
-        let message = pprof::Profile::decode(&*bytes)
-            .map_err(|reason| EncodeError::Decode { service: service(), reason })?;
-        let made = profiles(window, series, &message, &mut dictionary)
-            .map_err(|reason| EncodeError::Dangling { service: service(), reason })?;
+        let mut convert = || {
+            let bytes = unpacked(&series.pprof, PPROF_BYTES_MAX)
+                .map_err(|reason| anyhow!("it {reason}"))?;
+            let message = decoded(&bytes).map_err(|reason| anyhow!("it is {reason}"))?;
+            anyhow::Ok(profiles(window, series, &message, &mut dictionary)?)
+        };
+        let made = convert().map_err(|reason| {
+            anyhow!("the profile of {} cannot be converted: {reason}", series.service())
+        })?;
         resources.entry((&series.labels, series.service())).or_default().extend(made);
     }
     let scope = InstrumentationScope {

@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use thiserror::Error;
+use anyhow::{Context as _, anyhow, ensure};
 
 /// Time for all downloads together, in seconds. The output waits for them.
 const ALL_S: u64 = 30;
@@ -32,28 +32,6 @@ pub(super) struct Limits {
     pub bytes_max: u64,
 }
 
-/// Why debuginfod cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SettingsError {
-    #[error(
-        "there is no debuginfod server to ask: set DEBUGINFOD_URLS (sudo passes it on with \
-         --preserve-env=DEBUGINFOD_URLS), or name one, as in \
-         --debuginfod=https://debuginfod.elfutils.org"
-    )]
-    NoServer,
-    #[error(
-        "{url:?} is not the address of a debuginfod server: it must begin with http:// or https://"
-    )]
-    Url { url: String },
-    #[error("{variable} is {value:?}, and must be a whole number of {unit}: correct or unset it")]
-    Number { variable: &'static str, value: String, unit: &'static str },
-    #[error(
-        "there is no folder for downloaded debug information, since HOME is not set: set \
-         DEBUGINFOD_CACHE_PATH"
-    )]
-    NoCache,
-}
-
 impl Settings {
     /// Reads the settings: from the given servers, or else `DEBUGINFOD_URLS`, and from the environment variables.
     ///
@@ -63,16 +41,19 @@ impl Settings {
     pub fn new(
         given: &[String],
         variable: impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Self, SettingsError> {
+    ) -> anyhow::Result<Self> {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let text = |name: &str| variable(name).map(|value| value.to_string_lossy().into_owned());
         let mut servers = servers(given.iter().map(String::as_str))?;
         if servers.is_empty() {
             servers = self::servers(text("DEBUGINFOD_URLS").as_deref().into_iter())?;
         }
-        if servers.is_empty() {
-            return Err(SettingsError::NoServer);
-        }
+        ensure!(
+            !servers.is_empty(),
+            "there is no debuginfod server to ask: set DEBUGINFOD_URLS (sudo passes it on with \
+             --preserve-env=DEBUGINFOD_URLS), or name one, as in \
+             --debuginfod=https://debuginfod.elfutils.org"
+        );
         let number = |name, unit, default| match text(name) {
             Some(value) => number(name, &value, unit),
             None => Ok(default),
@@ -80,7 +61,7 @@ impl Settings {
         let seconds = |name, default| {
             // As in other clients, zero means no limit.
             let seconds = number(name, "seconds", default)?;
-            Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
+            anyhow::Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
         };
         let bytes_max = number("DEBUGINFOD_MAXSIZE", "bytes", BYTES_MAX)?;
         let limits = Limits {
@@ -88,7 +69,10 @@ impl Settings {
             stall: seconds("DEBUGINFOD_TIMEOUT", STALL_S)?,
             bytes_max: if bytes_max == 0 { u64::MAX } else { bytes_max },
         };
-        let cache = cache_folder(variable).ok_or(SettingsError::NoCache)?;
+        let cache = cache_folder(variable).context(
+            "there is no folder for downloaded debug information, since HOME is not set: set \
+             DEBUGINFOD_CACHE_PATH",
+        )?;
         Ok(Self { servers, cache, limits })
     }
 
@@ -99,29 +83,32 @@ impl Settings {
 }
 
 /// Parses whitespace-separated lists of servers.
-fn servers<'a>(lists: impl Iterator<Item = &'a str>) -> Result<Vec<String>, SettingsError> {
+fn servers<'a>(lists: impl Iterator<Item = &'a str>) -> anyhow::Result<Vec<String>> {
     let words = lists.flat_map(str::split_whitespace);
     // Newer clients allow signature policies between the servers.
     let urls = words.filter(|word| !word.starts_with("ima:"));
     urls.map(server).collect()
 }
 
-fn server(url: &str) -> Result<String, SettingsError> {
+fn server(url: &str) -> anyhow::Result<String> {
     let server = url.trim_end_matches('/');
     let has = |scheme: &str| {
         let start = server.get(..scheme.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(scheme)) && server.len() > scheme.len()
     };
-    if has("http://") || has("https://") {
-        Ok(server.to_owned())
-    } else {
-        Err(SettingsError::Url { url: url.to_owned() })
-    }
+    ensure!(
+        has("http://") || has("https://"),
+        "{url:?} is not the address of a debuginfod server: it must begin with http:// or https://"
+    );
+    Ok(server.to_owned())
 }
 
-fn number(variable: &'static str, value: &str, unit: &'static str) -> Result<u64, SettingsError> {
-    let wrong = || SettingsError::Number { variable, value: value.to_owned(), unit };
-    value.trim().parse().map_err(|_| wrong())
+fn number(variable: &str, value: &str, unit: &str) -> anyhow::Result<u64> {
+    value.trim().parse().map_err(|_| {
+        anyhow!(
+            "{variable} is {value:?}, and must be a whole number of {unit}: correct or unset it"
+        )
+    })
 }
 
 /// The cache folder of other clients.
@@ -138,7 +125,7 @@ fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> 
 mod tests {
     use super::*;
 
-    fn settings(given: &[&str], variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+    fn settings(given: &[&str], variables: &[(&str, &str)]) -> anyhow::Result<Settings> {
         let given: Vec<String> = given.iter().map(|&url| url.to_owned()).collect();
         Settings::new(&given, |name| {
             let found = variables.iter().find(|(known, _)| *known == name);
@@ -157,30 +144,31 @@ mod tests {
         };
         check(&[""], &[urls], &["https://a", "HTTP://b:80/x"]);
         check(&["http://c http://d", "http://e"], &[urls], &["http://c", "http://d", "http://e"]);
-        let check = |given: &[&str], variables: &[(&str, &str)], expected: SettingsError| {
-            assert_eq!(settings(given, &[variables, &[HOME]].concat()), Err(expected));
+        let check = |given: &[&str], variables: &[(&str, &str)], expected: &str| {
+            let found = settings(given, &[variables, &[HOME]].concat());
+            let error = found.expect_err(expected).to_string();
+            assert!(error.starts_with(expected), "{error}");
         };
-        let wrong = |url: &str| SettingsError::Url { url: url.to_owned() };
-        check(&[""], &[], SettingsError::NoServer);
-        check(&[], &[("DEBUGINFOD_URLS", "  ")], SettingsError::NoServer);
-        check(&["example.com"], &[], wrong("example.com"));
-        check(&["https:///"], &[], wrong("https:///"));
-        check(&["ü"], &[], wrong("ü"));
-        check(&[], &[("DEBUGINFOD_URLS", "file:///srv")], wrong("file:///srv"));
+        check(&[""], &[], "there is no debuginfod server");
+        check(&[], &[("DEBUGINFOD_URLS", "  ")], "there is no debuginfod server");
+        check(&["example.com"], &[], "\"example.com\" is not the address");
+        check(&["https:///"], &[], "\"https:///\" is not the address");
+        check(&["ü"], &[], "\"ü\" is not the address");
+        check(&[], &[("DEBUGINFOD_URLS", "file:///srv")], "\"file:///srv\" is not the address");
     }
 
     #[test]
     fn the_cache_is_that_of_other_clients() {
-        let check = |variables: &[(&str, &str)], expected: Result<&str, SettingsError>| {
-            let found = settings(&["http://a"], variables);
+        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+            let found = settings(&["http://a"], variables).ok();
             assert_eq!(found.map(|found| found.cache), expected.map(PathBuf::from));
         };
         let path = ("DEBUGINFOD_CACHE_PATH", "/cache");
         let xdg = ("XDG_CACHE_HOME", "/xdg");
-        check(&[path, xdg, HOME], Ok("/cache"));
-        check(&[xdg, HOME], Ok("/xdg/debuginfod_client"));
-        check(&[HOME, ("XDG_CACHE_HOME", "")], Ok("/home/a/.cache/debuginfod_client"));
-        check(&[], Err(SettingsError::NoCache));
+        check(&[path, xdg, HOME], Some("/cache"));
+        check(&[xdg, HOME], Some("/xdg/debuginfod_client"));
+        check(&[HOME, ("XDG_CACHE_HOME", "")], Some("/home/a/.cache/debuginfod_client"));
+        check(&[], None);
     }
 
     #[test]

@@ -149,7 +149,6 @@ struct JsonNewKey {
 /// A key's new name.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 struct JsonUpdateKey {
-    #[serde(default)]
     name: Option<String>,
 }
 

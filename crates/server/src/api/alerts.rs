@@ -51,7 +51,11 @@ pub(super) async fn list(
         if query.archived == Some(true) {
             return Ok(Listed(Vec::new(), 0));
         }
-        let filter = AlertFilter { reports: of_project(project), status: query.status, uuid: None };
+        let filter = AlertFilter {
+            reports: ReportFilter::of(&project.stored),
+            status: query.status,
+            uuid: None,
+        };
         let mut rows: HashMap<Uuid, Option<ReportRow>> = HashMap::new();
         let mut all: Vec<(OffsetDateTime, ReportRow, StoredAlert)> = Vec::new();
         for alert in databases.results.alerts(&filter, usize::MAX)? {
@@ -112,7 +116,8 @@ pub(super) async fn update(
 
 fn one(view: &View<'_>, alert: Uuid) -> Result<JsonAlert, ApiError> {
     let View { databases, project, .. } = view;
-    let filter = AlertFilter { reports: of_project(project), status: None, uuid: Some(alert) };
+    let filter =
+        AlertFilter { reports: ReportFilter::of(&project.stored), status: None, uuid: Some(alert) };
     let missing = || ApiError::not_found(format!("this project has no alert {alert}"));
     let found = databases.results.alerts(&filter, 1)?.pop().ok_or_else(missing)?;
     let row = databases.registry.report(found.report)?.ok_or_else(missing)?;
@@ -122,8 +127,4 @@ fn one(view: &View<'_>, alert: Uuid) -> Result<JsonAlert, ApiError> {
 fn shape(view: &View<'_>, row: &ReportRow, alert: &StoredAlert) -> Result<JsonAlert, ApiError> {
     let branch = view.branch_of_report(alert.report, &alert.branch, alert.hash.as_deref())?;
     view.alert(row, branch, alert)
-}
-
-fn of_project(project: &Project) -> ReportFilter {
-    ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() }
 }

@@ -49,7 +49,7 @@ impl Shape for JsonBenchmark {
     const KIND: Kind = Kind::Benchmark;
 
     fn of(view: &View<'_>, entity: &Entity) -> Result<Self, ApiError> {
-        Ok(view.benchmark(entity))
+        Ok(view.entity(entity))
     }
 }
 
@@ -195,8 +195,7 @@ pub(super) async fn delete<S: Shape>(
 
 fn is_used(databases: &Databases, project: &Project, entity: &Entity) -> Result<bool, ApiError> {
     let results = &databases.results;
-    let of_project =
-        || ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+    let of_project = || ReportFilter::of(&project.stored);
     Ok(match entity.kind {
         Kind::Branch => {
             let filter = ReportFilter { branch: Some(branch_name(entity)?), ..of_project() };

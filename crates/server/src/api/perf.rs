@@ -44,22 +44,18 @@ pub(super) struct Query {
     /// UUIDs, separated by commas.
     branches: String,
     /// UUIDs or nothing, separated by commas. All heads of a branch are one series here.
-    #[serde(default)]
     #[allow(dead_code, reason = "the client sends it; a branch is one series whatever its heads")]
     heads: Option<String>,
     testbeds: String,
     /// Like `heads`. There are no specs here.
-    #[serde(default)]
     #[allow(dead_code, reason = "the client sends it; there are no specs here")]
     specs: Option<String>,
     benchmarks: String,
     measures: String,
     /// Milliseconds since 1970.
-    #[serde(default)]
     #[param(minimum = -62167219200000_i64, maximum = 253402300799999_i64)]
     start_time: Option<i64>,
     /// Milliseconds since 1970.
-    #[serde(default)]
     #[param(minimum = -62167219200000_i64, maximum = 253402300799999_i64)]
     end_time: Option<i64>,
 }

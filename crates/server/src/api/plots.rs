@@ -8,12 +8,12 @@ use utoipa::IntoParams;
 use super::{
     names::find,
     request::{Asked, Body, Created, InProject, Listed, Paging, uuid},
-    shapes::{JsonNewPlot, JsonPlot, JsonUpdatePlot, JsonXAxis, JsonYAxis},
+    shapes::{JsonNewPlot, JsonPlot, JsonUpdatePlot},
     view::View,
 };
 use crate::{
     ApiError,
-    registry::{Kind, PinnedPlot, PlotFilter, PlotSettings, Project, Registry},
+    registry::{Kind, PinnedPlot, PlotFilter, Project, Registry},
     storage::Databases,
 };
 
@@ -73,7 +73,7 @@ pub(super) async fn create(
     asked: InProject,
     Body(new): Body<JsonNewPlot>,
 ) -> Result<Created<JsonPlot>, ApiError> {
-    check_title(new.title.as_deref())?;
+    check_title(new.settings.title.as_deref())?;
     let create = move |databases: &mut Databases, project: &Project| {
         let registry = &databases.registry;
         let mut entities = Vec::new();
@@ -87,18 +87,8 @@ pub(super) async fn create(
                 entities.push(find(registry, project.id, kind, &uuid.to_string())?.id);
             }
         }
-        let settings = PlotSettings {
-            title: new.title,
-            lower_value: new.lower_value,
-            upper_value: new.upper_value,
-            lower_boundary: new.lower_boundary,
-            upper_boundary: new.upper_boundary,
-            x_axis: word(new.x_axis)?,
-            y_axis: word(new.y_axis)?,
-            window_s: new.window,
-        };
         let now = OffsetDateTime::now_utc();
-        let made = registry.create_plot(project.id, &settings, &entities, new.index, now)?;
+        let made = registry.create_plot(project.id, &new.settings, &entities, new.index, now)?;
         let plot = one(registry, project, &made.to_string())?;
         shape(registry, project, &plot)
     };
@@ -150,13 +140,6 @@ fn check_title(title: Option<&str>) -> Result<(), ApiError> {
     }
 }
 
-/// Database encoding of the axis: JSON without the quotes.
-fn word(axis: impl serde::Serialize) -> Result<String, ApiError> {
-    let json = serde_json::to_value(axis).ok();
-    let text = json.as_ref().and_then(serde_json::Value::as_str).map(str::to_owned);
-    text.ok_or_else(|| ApiError::bad_request("the axis of the plot has no name"))
-}
-
 fn shape(registry: &Registry, project: &Project, plot: &PinnedPlot) -> Result<JsonPlot, ApiError> {
     let mut entities = Vec::new();
     for row in &plot.entities {
@@ -165,26 +148,10 @@ fn shape(registry: &Registry, project: &Project, plot: &PinnedPlot) -> Result<Js
     let of = |kind| {
         entities.iter().filter(|entity| entity.kind == kind).map(|entity| entity.uuid).collect()
     };
-    let PlotSettings { title, lower_value, upper_value, lower_boundary, upper_boundary, .. } =
-        plot.settings.clone();
     Ok(JsonPlot {
         uuid: plot.uuid,
         project: project.uuid,
-        title,
-        lower_value,
-        upper_value,
-        lower_boundary,
-        upper_boundary,
-        x_axis: match plot.settings.x_axis.as_str() {
-            "version" => JsonXAxis::Version,
-            _ => JsonXAxis::DateTime,
-        },
-        y_axis: match plot.settings.y_axis.as_str() {
-            "linear" => JsonYAxis::Linear,
-            "log" => JsonYAxis::Log,
-            _ => JsonYAxis::Auto,
-        },
-        window: plot.settings.window_s,
+        settings: plot.settings.clone(),
         branches: of(Kind::Branch),
         testbeds: of(Kind::Testbed),
         benchmarks: of(Kind::Benchmark),

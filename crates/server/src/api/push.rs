@@ -19,11 +19,7 @@ use super::run::project_named;
 use crate::{
     ApiError, App,
     access::{Caller, Right, Route},
-    profiles::{
-        ProfilesError, Push,
-        intake::{self, Refusal},
-        now_ns,
-    },
+    profiles::{ProfilesError, Push, intake, now_ns},
     registry::Project,
     storage::Databases,
 };
@@ -128,18 +124,13 @@ fn pushes(body: &[u8], is_json: bool, now_ns: i64, oldest_ns: i64) -> Result<Vec
                 )));
             }
             let labels = series.labels.iter().map(|it| (it.name.clone(), it.value.clone()));
-            let parts = intake::parts(labels, &sample.raw_profile, now_ns, oldest_ns, &mut budget)?;
+            let parts = intake::parts(labels, &sample.raw_profile, now_ns, oldest_ns, &mut budget)
+                .map_err(|error| ApiError::bad_request(error.to_string()))?;
             let id = sample.id.chars().take(64).collect();
             pushes.push(Push { id, parts });
         }
     }
     Ok(pushes)
-}
-
-impl From<Refusal> for ApiError {
-    fn from(refusal: Refusal) -> Self {
-        Self::bad_request(refusal.to_string())
-    }
 }
 
 impl From<ProfilesError> for ApiError {

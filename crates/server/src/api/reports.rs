@@ -74,12 +74,11 @@ pub(super) async fn list(
         let branch = row(Kind::Branch, query.branch.as_ref())?;
         let testbed = row(Kind::Testbed, query.testbed.as_ref())?;
         let filter = ReportFilter {
-            project: Some(project.stored.clone()),
             branch: branch.as_ref().map(branch_name).transpose()?,
             testbed: testbed.as_ref().map(testbed_name).transpose()?,
             since,
             until,
-            ..ReportFilter::default()
+            ..ReportFilter::of(&project.stored)
         };
         let count = databases.results.report_count(&filter)?;
         let clipped = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);

@@ -8,6 +8,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use wingbeat_track::model::{AlertStatus, Boundary, ThresholdModel, threshold::Test};
 
+use crate::registry::PlotSettings;
+
 /// The one organization of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonOrganization {
@@ -54,32 +56,26 @@ pub struct JsonNewProject {
         max_length = 64
     )]
     pub name: String,
-    #[serde(default)]
     #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub slug: Option<String>,
-    #[serde(default)]
     #[schema(pattern = "^https?://[!-~]+$", max_length = 1024)]
     pub url: Option<String>,
-    #[serde(default)]
     pub visibility: Option<JsonVisibility>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct JsonUpdateProject {
-    #[serde(default)]
     #[schema(
         pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
         max_length = 64
     )]
     pub name: Option<String>,
-    #[serde(default)]
     #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub slug: Option<String>,
     /// Null removes it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, pattern = "^https?://[!-~]+$", max_length = 1024)]
     pub url: Option<Option<String>>,
-    #[serde(default)]
     pub visibility: Option<JsonVisibility>,
 }
 
@@ -89,42 +85,34 @@ pub struct JsonNewEntity {
         pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$"
     )]
     pub name: String,
-    #[serde(default)]
     #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub slug: Option<String>,
     /// Required for measures.
-    #[serde(default)]
     #[schema(
         pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
         max_length = 64
     )]
     pub units: Option<String>,
     /// For branches.
-    #[serde(default)]
     pub start_point: Option<JsonRunStartPoint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct JsonUpdateEntity {
-    #[serde(default)]
     #[schema(
         pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$"
     )]
     pub name: Option<String>,
-    #[serde(default)]
     #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub slug: Option<String>,
     /// For measures.
-    #[serde(default)]
     #[schema(
         pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
         max_length = 64
     )]
     pub units: Option<String>,
     /// For branches.
-    #[serde(default)]
     pub start_point: Option<JsonRunStartPoint>,
-    #[serde(default)]
     pub archived: Option<bool>,
 }
 
@@ -144,58 +132,26 @@ pub struct JsonUpdateModel {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, required)]
     pub test: Option<Option<Test>>,
-    #[serde(default)]
     pub min_sample_size: Option<u32>,
-    #[serde(default)]
     pub max_sample_size: Option<u32>,
-    #[serde(default)]
     pub window: Option<u32>,
-    #[serde(default)]
     pub lower_boundary: Option<f64>,
-    #[serde(default)]
     pub upper_boundary: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct JsonUpdateAlert {
-    #[serde(default)]
     pub status: Option<AlertStatus>,
     /// The reason, shown with the alert.
-    #[serde(default)]
     pub reason: Option<String>,
-}
-
-/// Horizontal axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum JsonXAxis {
-    DateTime,
-    Version,
-}
-
-/// Scale of the vertical axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum JsonYAxis {
-    #[default]
-    Auto,
-    Linear,
-    Log,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonPlot {
     pub uuid: Uuid,
     pub project: Uuid,
-    pub title: Option<String>,
-    pub lower_value: bool,
-    pub upper_value: bool,
-    pub lower_boundary: bool,
-    pub upper_boundary: bool,
-    pub x_axis: JsonXAxis,
-    pub y_axis: JsonYAxis,
-    /// In seconds.
-    pub window: u32,
+    #[serde(flatten)]
+    pub settings: PlotSettings,
     pub branches: Vec<Uuid>,
     pub testbeds: Vec<Uuid>,
     pub benchmarks: Vec<Uuid>,
@@ -209,20 +165,10 @@ pub struct JsonPlot {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonNewPlot {
     /// Index among the plots; by default the last.
-    #[serde(default)]
     #[schema(maximum = 255)]
     pub index: Option<u8>,
-    #[serde(default)]
-    #[schema(pattern = r"\S", max_length = 64)]
-    pub title: Option<String>,
-    pub lower_value: bool,
-    pub upper_value: bool,
-    pub lower_boundary: bool,
-    pub upper_boundary: bool,
-    pub x_axis: JsonXAxis,
-    #[serde(default)]
-    pub y_axis: JsonYAxis,
-    pub window: u32,
+    #[serde(flatten)]
+    pub settings: PlotSettings,
     pub branches: Vec<Uuid>,
     pub testbeds: Vec<Uuid>,
     pub benchmarks: Vec<Uuid>,
@@ -231,14 +177,12 @@ pub struct JsonNewPlot {
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct JsonUpdatePlot {
-    #[serde(default)]
     #[schema(maximum = 255)]
     pub index: Option<u8>,
     /// Null removes it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, pattern = r"\S", max_length = 64)]
     pub title: Option<Option<String>>,
-    #[serde(default)]
     pub window: Option<u32>,
 }
 

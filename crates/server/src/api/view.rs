@@ -15,7 +15,7 @@ use uuid::Uuid;
 use wingbeat_track::model::{BranchName, InvalidName, Slug, TestbedName};
 
 use super::shapes::{
-    JsonBenchmark, JsonMeasure, JsonOrganization, JsonProject, JsonTestbed, JsonVisibility,
+    JsonEntity, JsonMeasure, JsonOrganization, JsonProject, JsonTestbed, JsonVisibility,
 };
 use crate::{
     ApiError,
@@ -72,42 +72,27 @@ impl<'d> View<'d> {
         project(self.project)
     }
 
-    pub(super) fn testbed(&self, entity: &Entity) -> JsonTestbed {
-        JsonTestbed {
+    pub(super) fn entity(&self, entity: &Entity) -> JsonEntity {
+        JsonEntity {
             uuid: entity.uuid,
             project: self.project.uuid,
             name: entity.name.clone(),
             slug: entity.slug.to_string(),
-            spec: None,
             created: entity.created,
             modified: entity.modified,
             archived: entity.archived,
         }
     }
 
-    pub(super) fn benchmark(&self, entity: &Entity) -> JsonBenchmark {
-        JsonBenchmark {
-            uuid: entity.uuid,
-            project: self.project.uuid,
-            name: entity.name.clone(),
-            slug: entity.slug.to_string(),
-            created: entity.created,
-            modified: entity.modified,
-            archived: entity.archived,
-        }
+    pub(super) fn testbed(&self, entity: &Entity) -> JsonTestbed {
+        JsonTestbed { entity: self.entity(entity), spec: None }
     }
 
     pub(super) fn measure(&self, entity: &Entity) -> JsonMeasure {
         let units = || format!("{} (units)", entity.name);
         JsonMeasure {
-            uuid: entity.uuid,
-            project: self.project.uuid,
-            name: for_client(&entity.name),
-            slug: entity.slug.to_string(),
+            entity: JsonEntity { name: for_client(&entity.name), ..self.entity(entity) },
             units: for_client(&entity.units.clone().unwrap_or_else(units)),
-            created: entity.created,
-            modified: entity.modified,
-            archived: entity.archived,
         }
     }
 }

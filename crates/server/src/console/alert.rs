@@ -97,8 +97,7 @@ async fn find(context: &PageContext, uuid: Uuid) -> Result<Found, ApiError> {
     let names = context.names.clone();
     let read = context.read(move |databases, project| {
         let results = &databases.results;
-        let of_project =
-            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+        let of_project = ReportFilter::of(&project.stored);
         let this = AlertFilter { reports: of_project.clone(), status: None, uuid: Some(uuid) };
         let alert = results.alerts(&this, 1)?.pop().ok_or_else(absent)?;
         let time = Some(alert.start_time);
@@ -284,10 +283,9 @@ pub(super) async fn settle(
 
 fn active_of_series(results: &Store, one: &StoredAlert) -> Result<Vec<Uuid>, StoreError> {
     let reports = ReportFilter {
-        project: Some(one.project.clone()),
         branch: Some(one.branch.clone()),
         testbed: Some(one.testbed.clone()),
-        ..ReportFilter::default()
+        ..ReportFilter::of(&one.project)
     };
     let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
     let is_same = |other: &StoredAlert| {

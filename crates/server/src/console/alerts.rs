@@ -32,9 +32,8 @@ pub(super) async fn list(context: PageContext, params: Params) -> Result<Page, A
     let read = context.read(move |databases, project| {
         let known = databases.results.known(&project.stored)?;
         let reports = ReportFilter {
-            project: Some(project.stored.clone()),
             branch: asked.get("branch").and_then(|name| BranchName::new(name).ok()),
-            ..ReportFilter::default()
+            ..ReportFilter::of(&project.stored)
         };
         let status = match asked.get("status") {
             None => Some(AlertStatus::Active),

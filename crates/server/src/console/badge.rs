@@ -44,9 +44,8 @@ pub(super) async fn show(context: PageContext, params: Params) -> Result<Respons
             return Ok(of_series(rows.iter().max_by_key(|row| row.newest.time), &names));
         }
         let reports = ReportFilter {
-            project: Some(project.stored.clone()),
             branch: choice.branches.first().cloned(),
-            ..ReportFilter::default()
+            ..ReportFilter::of(&project.stored)
         };
         let filter = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
         Ok(of_alerts(databases.results.alerts(&filter, ALERTS_MAX)?.len()))

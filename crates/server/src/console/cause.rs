@@ -83,8 +83,7 @@ async fn draw(
 ) -> Result<Option<Result<Cause, String>>, ApiError> {
     let names = context.names.clone();
     let read = context.read(move |databases, project| {
-        let of_project =
-            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+        let of_project = ReportFilter::of(&project.stored);
         match explained(databases, of_project, &of)? {
             None | Some((_, Err(Unexplained::NoProfile | Unexplained::Measure))) => Ok(None),
             Some((_, Err(Unexplained::Store(error)))) => Err(error.into()),

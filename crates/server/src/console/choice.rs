@@ -114,7 +114,7 @@ pub(crate) fn main_branch(
             return Ok(Some(branch.clone()));
         }
     }
-    let filter = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+    let filter = ReportFilter::of(&project.stored);
     let newest = databases.results.reports(&filter, 1)?.pop();
     Ok(newest.map(|report| report.branch))
 }

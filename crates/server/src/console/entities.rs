@@ -63,50 +63,6 @@ fn stored_names(kind: Kind, known: &Known) -> Vec<String> {
     }
 }
 
-pub(super) async fn benchmarks(context: PageContext, params: Params) -> Result<Page, ApiError> {
-    list(context, params, Kind::Benchmark).await
-}
-
-pub(super) async fn measures(context: PageContext, params: Params) -> Result<Page, ApiError> {
-    list(context, params, Kind::Measure).await
-}
-
-pub(super) async fn branches(context: PageContext, params: Params) -> Result<Page, ApiError> {
-    list(context, params, Kind::Branch).await
-}
-
-pub(super) async fn testbeds(context: PageContext, params: Params) -> Result<Page, ApiError> {
-    list(context, params, Kind::Testbed).await
-}
-
-pub(super) async fn benchmark(
-    context: PageContext,
-    path: Path<(String, String)>,
-) -> Result<Page, ApiError> {
-    one(context, path, Kind::Benchmark).await
-}
-
-pub(super) async fn measure(
-    context: PageContext,
-    path: Path<(String, String)>,
-) -> Result<Page, ApiError> {
-    one(context, path, Kind::Measure).await
-}
-
-pub(super) async fn branch(
-    context: PageContext,
-    path: Path<(String, String)>,
-) -> Result<Page, ApiError> {
-    one(context, path, Kind::Branch).await
-}
-
-pub(super) async fn testbed(
-    context: PageContext,
-    path: Path<(String, String)>,
-) -> Result<Page, ApiError> {
-    one(context, path, Kind::Testbed).await
-}
-
 /// A name in the list.
 struct Entry {
     stored: String,
@@ -133,7 +89,11 @@ fn entries(databases: &Databases, project: &Project, kind: Kind) -> Result<Vec<E
     Ok(stored_names(kind, &known).into_iter().map(entry).collect())
 }
 
-async fn list(context: PageContext, params: Params, kind: Kind) -> Result<Page, ApiError> {
+pub(super) async fn list(
+    context: PageContext,
+    params: Params,
+    kind: Kind,
+) -> Result<Page, ApiError> {
     let read = context.read(move |databases, project| entries(databases, project, kind));
     let mut names = read.await?;
     let shows_archived = params.get("archived").is_some();
@@ -201,7 +161,7 @@ fn find(
     }
 }
 
-async fn one(
+pub(super) async fn one(
     context: PageContext,
     Path((_, id)): Path<(String, String)>,
     kind: Kind,
@@ -214,10 +174,9 @@ async fn one(
             return Err(absent(kind, &id));
         }
         let filter = ReportFilter {
-            project: Some(project.stored.clone()),
             branch: BranchName::new(stored).ok().filter(|_| kind == Kind::Branch),
             testbed: TestbedName::new(stored).ok().filter(|_| kind == Kind::Testbed),
-            ..ReportFilter::default()
+            ..ReportFilter::of(&project.stored)
         };
         let reports = match kind {
             Kind::Branch | Kind::Testbed => databases.results.reports(&filter, REPORTS)?,
@@ -302,10 +261,8 @@ pub(super) async fn change(
     context: PageContext,
     Path((_, id)): Path<(String, String)>,
     Form(form): Form<Fields>,
+    kind: Kind,
 ) -> Result<Redirect, ApiError> {
-    let tail = context.uri.path().rsplit('/').nth(1).unwrap_or_default();
-    let kind = KINDS.iter().find(|(_, path, _)| *path == tail).map(|(kind, ..)| *kind);
-    let kind = kind.ok_or_else(|| ApiError::not_found("this address does not exist"))?;
     let asked = id.clone();
     let read = context.read(move |databases, project| find(databases, project, kind, &asked));
     let entity = read.await?.ok_or_else(|| absent(kind, &id))?;

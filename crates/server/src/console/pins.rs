@@ -231,16 +231,8 @@ pub(super) async fn create(
     let days = params.get("days").and_then(|days| days.parse().ok());
     let days = WINDOWS.iter().map(|(days, _)| *days).find(|known| Some(*known) == days);
     let days = days.ok_or_else(|| ApiError::bad_request("choose one of the listed durations"))?;
-    let settings = PlotSettings {
-        title: Some(title),
-        lower_value: false,
-        upper_value: false,
-        lower_boundary: false,
-        upper_boundary: false,
-        x_axis: "date_time".to_owned(),
-        y_axis: "auto".to_owned(),
-        window_s: days * 86_400,
-    };
+    let settings =
+        PlotSettings { title: Some(title), window_s: days * 86_400, ..PlotSettings::default() };
     let (names, project) = (context.names.clone(), context.project.clone());
     let write = move |databases: &mut Databases| {
         let rows = rows(databases, &project, &params, &names)?;

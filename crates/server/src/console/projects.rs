@@ -52,7 +52,7 @@ pub(super) async fn list(
 }
 
 fn entry(databases: &Databases, project: Project) -> Result<Entry, ApiError> {
-    let reports = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+    let reports = ReportFilter::of(&project.stored);
     let newest = databases.results.reports(&reports, 1)?.pop();
     let stored = newest.as_ref().map(|report| report.branch.as_str()).unwrap_or_default();
     let branch = databases.registry.entity_stored(project.id, Kind::Branch, stored);

@@ -242,8 +242,7 @@ const ALERTS_MAX: usize = 1000;
 
 impl Alerts {
     pub(super) fn read(databases: &Databases, project: &Project) -> Result<Self, ApiError> {
-        let reports =
-            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+        let reports = ReportFilter::of(&project.stored);
         let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
         // Newest first, and the last insertion wins.
         let alerts = databases.results.alerts(&active, ALERTS_MAX)?.into_iter().rev();

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, fs, io, path::Path};
 
 use rusqlite::Connection;
-use wingbeat_pprof::{AddError, Stacks};
+use wingbeat_pprof::Stacks;
 
 use super::{
     ProfilesError, index,
@@ -129,7 +129,7 @@ pub(super) enum FileError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
-    Add(#[from] AddError),
+    Add(#[from] anyhow::Error),
 }
 
 pub(super) fn add_file(stacks: &mut Stacks, path: &Path) -> Result<(), FileError> {

@@ -2,87 +2,31 @@
 //! of metrics stay valid. A digest of all rows verifies the copy.
 
 use sha2::{Digest as _, Sha256};
-use wingbeat_sql::{Connection, Inserter, Result as SqlResult, ToSql, Value};
+use wingbeat_sql::{Connection, Inserter, Result as SqlResult, Row, ToSql, Value};
 
 use super::{Digest, Registry, RegistryError};
 
-/// A table and its key.
-struct Table {
-    name: &'static str,
-    columns: &'static str,
-    key: &'static str,
-    /// Whether the database numbers its rows.
-    is_numbered: bool,
-}
-
-const fn numbered(name: &'static str, columns: &'static str) -> Table {
-    Table { name, columns, key: "id", is_numbered: true }
-}
-
 /// All tables, each after those it references. Series tables are derived from the results, and the target rebuilds
 /// them.
-const TABLES: [Table; 13] = [
-    Table { name: "setting", columns: "name, value", key: "name", is_numbered: false },
-    numbered(
-        "\"user\"",
-        "id, uuid, name, slug, email, role, password, is_locked, created_ns, modified_ns",
-    ),
-    Table {
-        name: "invite",
-        columns: "hash, \"user\", created_ns, expires_ns",
-        key: "hash",
-        is_numbered: false,
-    },
-    Table {
-        name: "session",
-        columns: "hash, \"user\", created_ns, expires_ns",
-        key: "hash",
-        is_numbered: false,
-    },
-    numbered(
-        "project",
-        "id, uuid, stored, name, slug, url, visibility, judges_by_default, created_ns, modified_ns",
-    ),
-    numbered("key", "id, uuid, hash, name, \"user\", project, created_ns, expires_ns, revoked_ns"),
-    numbered(
-        "thing",
-        "id, project, kind, uuid, stored, name, slug, units, created_ns, modified_ns, archived_ns",
-    ),
-    numbered("threshold", "id, uuid, project, branch, testbed, measure, created_ns, modified_ns"),
-    numbered(
-        "model",
-        "id, uuid, threshold, test, min_sample_size, max_sample_size, window_s, lower_boundary, \
-         upper_boundary, created_ns, replaced_ns",
-    ),
-    numbered(
-        "plot",
-        "id, uuid, project, position, title, lower_value, upper_value, lower_boundary, upper_boundary, \
-         x_axis, y_axis, window_s, created_ns, modified_ns",
-    ),
-    Table {
-        name: "plot_thing",
-        columns: "plot, position, thing",
-        key: "plot, position",
-        is_numbered: false,
-    },
-    numbered("report", "id, uuid, project, \"user\", created_ns, notices"),
-    numbered("audit", "id, time_ns, who, what"),
+const TABLES: [&str; 14] = [
+    "setting",
+    "user",
+    "invite",
+    "session",
+    "project",
+    "key",
+    "entity",
+    "threshold",
+    "model",
+    "plot",
+    "plot_entity",
+    "report",
+    "audit",
+    "branch_start",
 ];
-
-/// The only table whose rows reference entities and have no ID.
-const STARTS: Table = Table {
-    name: "branch_start",
-    columns: "branch, start, hash, max_versions, is_reset",
-    key: "branch",
-    is_numbered: false,
-};
 
 /// Contents of a server after its first start without users: the link for its first admin, and its URL.
 const OF_FIRST_START: [&str; 2] = ["setting", "invite"];
-
-fn tables() -> impl Iterator<Item = &'static Table> {
-    TABLES.iter().chain([&STARTS])
-}
 
 /// Content of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +43,8 @@ impl Registry {
             let view = self.connection.view()?;
             let transaction = to.connection.writing()?;
             // Left by the first start of a server, before it has users.
-            for table in tables().filter(|table| !OF_FIRST_START.contains(&table.name)) {
-                let taken = format!("SELECT 1 FROM {} LIMIT 1", table.name);
+            for table in TABLES.iter().filter(|table| !OF_FIRST_START.contains(table)) {
+                let taken = format!("SELECT 1 FROM \"{table}\" LIMIT 1");
                 if transaction.prepare(&taken)?.exists([])? {
                     return Ok(false);
                 }
@@ -108,8 +52,8 @@ impl Registry {
             for name in OF_FIRST_START {
                 transaction.prepare(&format!("DELETE FROM {name}"))?.execute([])?;
             }
-            for table in tables() {
-                table.copy(&view, &transaction)?;
+            for table in TABLES {
+                copy_table(table, &view, &transaction)?;
             }
             transaction.commit()?;
             Ok(true)
@@ -122,52 +66,67 @@ impl Registry {
 
     /// Counts and digests all rows.
     pub fn content(&self) -> Result<Content, RegistryError> {
-        let read = || {
+        self.doing("reading all of it", || {
             let view = self.connection.view()?;
             let (mut rows, mut hash) = (0, Sha256::new());
-            for table in tables() {
-                hash.update(table.name);
-                table.each(&view, |values| {
+            for table in TABLES {
+                hash.update(table);
+                each(table, &columns(table, &view)?, &view, |values| {
                     rows += 1;
                     values.iter().for_each(|value| digest(value, &mut hash));
                     Ok(())
                 })?;
             }
             Ok(Content { rows, digest: hash.finalize().into() })
-        };
-        read().map_err(self.error("reading all of it"))
+        })
     }
 }
 
-impl Table {
-    fn copy(&self, from: &Connection, to: &Connection) -> SqlResult<()> {
-        let mut inserter = Inserter::prepare(to, self.name, self.columns)?;
-        self.each(from, |values| inserter.insert(values.iter().map(|value| value as &dyn ToSql)))?;
-        inserter.finish()?;
-        if self.is_numbered && to.is_postgres() {
-            let name = self.name;
-            let number = format!(
-                "SELECT setval(pg_get_serial_sequence('{name}', 'id'), max(id)) FROM {name} HAVING max(id) > 0"
-            );
-            to.prepare(&number)?.exists([])?;
-        }
-        Ok(())
+fn copy_table(table: &str, from: &Connection, to: &Connection) -> SqlResult<()> {
+    let columns = columns(table, from)?;
+    let quoted = format!("\"{table}\"");
+    let mut inserter = Inserter::prepare(to, &quoted, &columns.join(", "))?;
+    each(table, &columns, from, |values| {
+        inserter.insert(&values.iter().map(|value| value as &dyn ToSql).collect::<Vec<_>>())
+    })?;
+    inserter.finish()?;
+    // The database numbers these rows.
+    if columns[0] == "\"id\"" && to.is_postgres() {
+        let number = format!(
+            "SELECT setval(pg_get_serial_sequence('{quoted}', 'id'), max(id)) FROM {quoted} HAVING max(id) > 0"
+        );
+        to.prepare(&number)?.exists([])?;
     }
+    Ok(())
+}
 
-    /// Iterates over all rows in key order.
-    fn each(
-        &self,
-        db: &Connection,
-        mut row: impl FnMut(&[Value]) -> SqlResult<()>,
-    ) -> SqlResult<()> {
-        let Self { name, columns, key, .. } = self;
-        let count = columns.split(',').count();
-        db.scan(&format!("SELECT {columns} FROM {name} ORDER BY {key}"), |found| {
-            let values: Vec<Value> =
-                (0..count).map(|column| found.get(column)).collect::<SqlResult<_>>()?;
-            row(&values)
-        })
-    }
+/// Columns of a table, in quotes. The key is the first one, or the first two.
+fn columns(table: &str, db: &Connection) -> SqlResult<Vec<String>> {
+    let sql = match db.is_postgres() {
+        true => {
+            "SELECT column_name::text FROM information_schema.columns
+             WHERE table_schema = current_schema() AND table_name::text = ?1 ORDER BY ordinal_position"
+        }
+        false => "SELECT name FROM pragma_table_info(?1)",
+    };
+    let mut statement = db.prepare(sql)?;
+    let quoted = |row: &Row<'_>| Ok(format!("\"{}\"", row.get::<_, String>(0)?));
+    statement.query_map([table], quoted)?.collect()
+}
+
+/// Iterates over all rows of a table in key order.
+fn each(
+    table: &str,
+    columns: &[String],
+    db: &Connection,
+    mut row: impl FnMut(&[Value]) -> SqlResult<()>,
+) -> SqlResult<()> {
+    let names = columns.join(", ");
+    db.scan(&format!("SELECT {names} FROM \"{table}\" ORDER BY 1, 2"), |found| {
+        let values: Vec<Value> =
+            (0..columns.len()).map(|column| found.get(column)).collect::<SqlResult<_>>()?;
+        row(&values)
+    })
 }
 
 /// Hashes a value with its type and length, so that encodings are unambiguous.
@@ -186,6 +145,8 @@ fn digest(value: &Value, hash: &mut Sha256) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use wingbeat_sql::PostgresUrl;
     use wingbeat_track::model::{ThresholdModel, threshold::Test};
 
@@ -215,9 +176,8 @@ mod tests {
             upper_value: false,
             lower_boundary: false,
             upper_boundary: true,
-            x_axis: "date_time".into(),
-            y_axis: "auto".into(),
             window_s: 7,
+            ..PlotSettings::default()
         };
         registry.create_plot(project, &plot, &[place.0], None, now()).expect("written");
         registry.set_start(place.0, &Start::default()).expect("written");
@@ -259,47 +219,24 @@ mod tests {
         });
     }
 
-    /// Fails if a column is missing in the lists above.
+    /// Fails if a table is missing in the list above.
     #[test]
-    fn all_columns_are_copied() {
+    fn all_tables_are_copied() {
         on_both_with_project(|registry, _| {
             let db = &registry.connection;
-            let names = |sql: &str| -> Vec<String> {
-                let mut statement = db.prepare(sql).expect("prepared");
-                let rows = statement.query_map([], |row| row.get(0)).expect("read");
-                let mut names: Vec<String> = rows.collect::<SqlResult<_>>().expect("read");
-                names.sort_unstable();
-                names
+            let sql = match db.is_postgres() {
+                true => "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()",
+                false => {
+                    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+                }
             };
-            let is_postgres = db.is_postgres();
-            let listed = match is_postgres {
-                true => names(
-                    "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()",
-                ),
-                false => names(
-                    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
-                ),
-            };
-            let mut known: Vec<String> =
-                tables().map(|table| table.name.trim_matches('"').to_owned()).collect();
-            known.extend(DERIVED.map(str::to_owned));
-            known.extend(is_postgres.then(|| "wingbeat_schema".to_owned()));
-            known.sort_unstable();
-            assert_eq!(listed, known);
-            for table in tables() {
-                let name = table.name.trim_matches('"');
-                let found = match is_postgres {
-                    true => names(&format!(
-                        "SELECT column_name::text FROM information_schema.columns \
-                         WHERE table_schema = current_schema() AND table_name = '{name}'"
-                    )),
-                    false => names(&format!("SELECT name FROM pragma_table_info('{name}')")),
-                };
-                let mut columns: Vec<String> =
-                    table.columns.split(", ").map(|it| it.trim_matches('"').to_owned()).collect();
-                columns.sort_unstable();
-                assert_eq!(columns, found, "{name}");
-            }
+            let mut statement = db.prepare(sql).expect("prepared");
+            let rows = statement.query_map([], |row| row.get(0)).expect("read");
+            let found: BTreeSet<String> = rows.collect::<SqlResult<_>>().expect("read");
+            let mut known: BTreeSet<_> =
+                TABLES.iter().chain(&DERIVED).map(|it| (*it).to_owned()).collect();
+            known.extend(db.is_postgres().then(|| "wingbeat_schema".to_owned()));
+            assert_eq!(found, known);
         });
     }
 }

@@ -1,17 +1,19 @@
 //! Branches, testbeds, benchmarks and measures: named by text in results; here each has a UUID, and a name and slug
 //! that may change.
 
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_sql::{
-    Connection, Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params,
+    Connection, Error, OptionalExtension as _, Result as SqlResult, Row, Time, ToSql, params,
 };
 use wingbeat_track::model::Slug;
 
-use super::{Registry, RegistryError, Time, projects::free};
+use super::{Registry, RegistryError, projects::free};
 
 /// Kind of an entity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     Branch,
     Testbed,
@@ -79,8 +81,6 @@ const COLUMNS: &str =
     "id, kind, uuid, stored, name, slug, units, created_ns, modified_ns, archived_ns";
 
 impl Kind {
-    pub const ALL: [Self; 4] = [Self::Branch, Self::Testbed, Self::Benchmark, Self::Measure];
-
     /// The kind in the database and in messages.
     pub fn word(self) -> &'static str {
         match self {
@@ -100,7 +100,7 @@ impl Registry {
         kind: Kind,
         id: &str,
     ) -> Result<Option<Entity>, RegistryError> {
-        let find = || {
+        self.doing("looking for a name", || {
             if let Ok(uuid) = Uuid::try_parse(id)
                 && let Some(found) = by(&self.connection, project, kind, "uuid", uuid)?
             {
@@ -110,8 +110,7 @@ impl Registry {
                 Some(found) => Ok(Some(found)),
                 None => by(&self.connection, project, kind, "name", id),
             }
-        };
-        find().map_err(self.error("looking for a name"))
+        })
     }
 
     /// The entity with exactly this name. Names that differ in a tool's output are different entities, even if one is the
@@ -138,7 +137,7 @@ impl Registry {
 
     /// The entity of this row.
     pub fn entity_of_row(&self, id: i64) -> Result<Option<Entity>, RegistryError> {
-        let sql = format!("SELECT {COLUMNS} FROM thing WHERE id = ?1");
+        let sql = format!("SELECT {COLUMNS} FROM entity WHERE id = ?1");
         self.row("looking for a name", &sql, [id], entity)
     }
 
@@ -149,7 +148,7 @@ impl Registry {
         kind: Kind,
         filter: &EntityFilter<'_>,
     ) -> Result<(Vec<Entity>, u64), RegistryError> {
-        let list = || {
+        self.doing("listing names", || {
             let sought =
                 filter.search.map(|text| format!("%{}%", escaped(text).to_ascii_lowercase()));
             let condition = "project = ?1 AND kind = ?2 AND CASE WHEN archived_ns IS NULL THEN 0 ELSE 1 END = ?3
@@ -157,19 +156,18 @@ impl Registry {
                  AND (lower(name) LIKE ?5 ESCAPE '\\'
                       OR slug LIKE ?5 ESCAPE '\\' OR ?5 IS NULL)";
             let values = params![project, kind.word(), filter.is_archived, filter.name, sought];
-            let sql = format!("SELECT count(*) FROM thing WHERE {condition}");
+            let sql = format!("SELECT count(*) FROM entity WHERE {condition}");
             let count: i64 = self.connection.prepare(&sql)?.query_row(values, |row| row.get(0))?;
             let order = if filter.descending { "DESC" } else { "ASC" };
             let (limit, offset) = (filter.limit, filter.offset);
             let sql = format!(
-                "SELECT {COLUMNS} FROM thing WHERE {condition}
+                "SELECT {COLUMNS} FROM entity WHERE {condition}
                  ORDER BY name {order}, id {order} LIMIT {limit} OFFSET {offset}"
             );
             let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_map(values, entity)?.collect::<SqlResult<_>>()?;
             Ok((found, count.unsigned_abs()))
-        };
-        list().map_err(self.error("listing names"))
+        })
     }
 
     /// Creates an entity. A taken name or requested slug is a conflict; a slug derived from the name gets a suffix if
@@ -201,16 +199,16 @@ impl Registry {
             if db.prepare(used)?.exists([id])? {
                 return Ok(Err(Conflict::Thresholds));
             }
-            db.execute("DELETE FROM thing WHERE id = ?1", [id])?;
+            db.execute("DELETE FROM entity WHERE id = ?1", [id])?;
             Ok(Ok(()))
         })
     }
 
     /// Kind, name in the results and current name of each renamed entity.
     pub fn renamed(&self, project: i64) -> Result<Vec<(Kind, String, String)>, RegistryError> {
-        let sql = "SELECT kind, stored, name FROM thing WHERE project = ?1 AND name <> stored";
+        let sql = "SELECT kind, stored, name FROM entity WHERE project = ?1 AND name <> stored";
         self.rows("listing names", sql, [project], |row| {
-            Ok((kind(row.get(0)?)?, row.get(1)?, row.get(2)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })
     }
 }
@@ -223,7 +221,7 @@ fn by(
     value: impl ToSql,
 ) -> SqlResult<Option<Entity>> {
     let sql =
-        format!("SELECT {COLUMNS} FROM thing WHERE project = ?1 AND kind = ?2 AND {column} = ?3");
+        format!("SELECT {COLUMNS} FROM entity WHERE project = ?1 AND kind = ?2 AND {column} = ?3");
     db.prepare(&sql)?.query_row(params![project, kind.word(), value], entity).optional()
 }
 
@@ -257,7 +255,7 @@ fn create(
     let wanted = if kind == Kind::Measure { slug.as_str() } else { new.name };
     let stored = free(wanted, "-", |text| is_free("stored", text))?;
     db.prepare(
-        "INSERT INTO thing (project, kind, uuid, stored, name, slug, units, created_ns, modified_ns)
+        "INSERT INTO entity (project, kind, uuid, stored, name, slug, units, created_ns, modified_ns)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
     )?
     .execute(params![project, kind.word(), uuid, stored, new.name, slug, new.units, Time(now)])?;
@@ -278,7 +276,7 @@ fn change_entity(
     change: &EntityChange,
     now: OffsetDateTime,
 ) -> SqlResult<Option<Result<Entity, Conflict>>> {
-    let sql = format!("SELECT {COLUMNS} FROM thing WHERE id = ?1");
+    let sql = format!("SELECT {COLUMNS} FROM entity WHERE id = ?1");
     let Some(mut entity) = db.prepare(&sql)?.query_row([id], entity).optional()? else {
         return Ok(None);
     };
@@ -287,7 +285,7 @@ fn change_entity(
         ("slug", change.slug.as_ref().map(Slug::as_str), Conflict::Slug),
     ] {
         let taken = format!(
-            "SELECT 1 FROM thing t JOIN thing own ON own.id = ?1
+            "SELECT 1 FROM entity t JOIN entity own ON own.id = ?1
              WHERE t.project = own.project AND t.kind = own.kind AND t.{column} = ?2 AND t.id <> ?1"
         );
         if let Some(text) = text
@@ -306,7 +304,7 @@ fn change_entity(
     };
     entity.modified = now;
     db.prepare(
-        "UPDATE thing SET name = ?2, slug = ?3, units = ?4, archived_ns = ?5, modified_ns = ?6
+        "UPDATE entity SET name = ?2, slug = ?3, units = ?4, archived_ns = ?5, modified_ns = ?6
          WHERE id = ?1",
     )?
     .execute(params![
@@ -325,24 +323,18 @@ pub(super) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 
-fn kind(word: String) -> SqlResult<Kind> {
-    let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word);
-    kind.ok_or_else(|| Error::content(format!("the unknown kind {word}")))
-}
-
 fn entity(row: &Row<'_>) -> SqlResult<Entity> {
-    let slug = Slug::new(row.get::<_, String>("slug")?).map_err(Error::content)?;
     Ok(Entity {
         id: row.get("id")?,
-        kind: kind(row.get("kind")?)?,
+        kind: row.get("kind")?,
         uuid: row.get("uuid")?,
         stored: row.get("stored")?,
         name: row.get("name")?,
-        slug,
+        slug: row.get("slug")?,
         units: row.get("units")?,
-        created: row.get::<_, Time>("created_ns")?.0,
-        modified: row.get::<_, Time>("modified_ns")?.0,
-        archived: row.get::<_, Option<Time>>("archived_ns")?.map(|time| time.0),
+        created: row.time("created_ns")?,
+        modified: row.time("modified_ns")?,
+        archived: row.optional_time("archived_ns")?,
     })
 }
 

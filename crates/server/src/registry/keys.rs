@@ -2,10 +2,10 @@
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
-use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, params};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, Time, params};
 
 use super::{
-    Digest, Registry, RegistryError, Time, User,
+    Digest, Registry, RegistryError, User,
     users::{COLUMNS as USER_COLUMNS, user},
 };
 
@@ -73,7 +73,7 @@ impl KeyOwner {
 impl Registry {
     /// Stores a key.
     pub fn create_key(&self, new: &NewKey, now: OffsetDateTime) -> Result<Key, RegistryError> {
-        let create = || {
+        self.doing("making a key", || {
             let uuid = Uuid::now_v7();
             let (user, project) = match new.owner {
                 KeyOwner::User(user) => (Some(user), None),
@@ -93,8 +93,7 @@ impl Registry {
                 ],
             )?;
             self.find_key(new.owner, uuid)?.ok_or(Error::NoRow)
-        };
-        create().map_err(self.error("making a key"))
+        })
     }
 
     /// The subject of a key, unless it is unknown, revoked, expired, or of a locked user.
@@ -103,7 +102,7 @@ impl Registry {
         hash: &Digest,
         now: OffsetDateTime,
     ) -> Result<Option<KeyHolder>, RegistryError> {
-        let find = || {
+        self.doing("looking for a key", || {
             let sql = "SELECT \"user\", project FROM key
                        WHERE hash = ?1 AND expires_ns > ?2 AND revoked_ns IS NULL";
             let owner = self
@@ -122,8 +121,7 @@ impl Registry {
                 }
                 _ => Ok(None),
             }
-        };
-        find().map_err(self.error("looking for a key"))
+        })
     }
 
     /// All keys of a user or project, by name.
@@ -151,13 +149,12 @@ impl Registry {
         uuid: Uuid,
         name: &str,
     ) -> Result<Option<Key>, RegistryError> {
-        let rename = || {
+        self.doing("renaming a key", || {
             let Some(key) = self.find_key(owner, uuid)? else { return Ok(None) };
             self.connection
                 .execute("UPDATE key SET name = ?2 WHERE uuid = ?1", params![uuid, name])?;
             Ok(Some(Key { name: name.to_owned(), ..key }))
-        };
-        rename().map_err(self.error("renaming a key"))
+        })
     }
 
     /// Revokes a key permanently. `false` if absent. An earlier revocation keeps its time.
@@ -167,15 +164,14 @@ impl Registry {
         uuid: Uuid,
         now: OffsetDateTime,
     ) -> Result<bool, RegistryError> {
-        let revoke = || {
+        self.doing("revoking a key", || {
             if self.find_key(owner, uuid)?.is_none() {
                 return Ok(false);
             }
             let sql = "UPDATE key SET revoked_ns = coalesce(revoked_ns, ?2) WHERE uuid = ?1";
             self.connection.execute(sql, params![uuid, Time(now)])?;
             Ok(true)
-        };
-        revoke().map_err(self.error("revoking a key"))
+        })
     }
 }
 
@@ -196,9 +192,9 @@ fn key(row: &Row<'_>) -> SqlResult<Key> {
         name: row.get("name")?,
         owner,
         creator: row.get("creator")?,
-        created: row.get::<_, Time>("created_ns")?.0,
-        expires: row.get::<_, Time>("expires_ns")?.0,
-        revoked: row.get::<_, Option<Time>>("revoked_ns")?.map(|it| it.0),
+        created: row.time("created_ns")?,
+        expires: row.time("expires_ns")?,
+        revoked: row.optional_time("revoked_ns")?,
     })
 }
 

@@ -1,22 +1,46 @@
 //! Pinned plots on a project's start page.
 
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, OptionalExtension as _, Result as SqlResult, Row, params};
+use wingbeat_sql::{Connection, OptionalExtension as _, Result as SqlResult, Row, Time, params};
 
-use super::{Registry, RegistryError, Time, entities::escaped};
+use super::{Registry, RegistryError, entities::escaped};
+
+/// Horizontal axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum XAxis {
+    #[default]
+    DateTime,
+    Version,
+}
+
+/// Scale of the vertical axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum YAxis {
+    #[default]
+    Auto,
+    Linear,
+    Log,
+}
 
 /// Settings of a plot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct PlotSettings {
+    #[schema(pattern = r"\S", max_length = 64)]
     pub title: Option<String>,
     pub lower_value: bool,
     pub upper_value: bool,
     pub lower_boundary: bool,
     pub upper_boundary: bool,
-    pub x_axis: String,
-    pub y_axis: String,
+    pub x_axis: XAxis,
+    #[serde(default)]
+    pub y_axis: YAxis,
     /// Length of the time range before now, in seconds.
+    #[serde(rename = "window")]
     pub window_s: u32,
 }
 
@@ -55,7 +79,7 @@ impl Registry {
         project: i64,
         filter: PlotFilter<'_>,
     ) -> Result<(Vec<PinnedPlot>, u64), RegistryError> {
-        let list = || {
+        self.doing("listing plots", || {
             let sought =
                 filter.search.map(|text| format!("%{}%", escaped(text).to_ascii_lowercase()));
             let condition = "project = ?1 AND (title = ?2 OR ?2 IS NULL)
@@ -77,19 +101,17 @@ impl Registry {
             let found: SqlResult<Vec<_>> =
                 found.map(|it| with_entities(&self.connection, it?)).collect();
             Ok((found?, count.unsigned_abs()))
-        };
-        list().map_err(self.error("listing plots"))
+        })
     }
 
     /// The plot with this UUID.
     pub fn plot(&self, project: i64, uuid: Uuid) -> Result<Option<PinnedPlot>, RegistryError> {
-        let find = || {
+        self.doing("looking for a plot", || {
             let sql = format!("SELECT {COLUMNS} FROM plot WHERE project = ?1 AND uuid = ?2");
             let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_row(params![project, uuid], plot).optional()?;
             found.map(|it| with_entities(&self.connection, it)).transpose()
-        };
-        find().map_err(self.error("looking for a plot"))
+        })
     }
 
     /// Pins a plot at an index, by default the last.
@@ -123,10 +145,10 @@ impl Registry {
                 ],
                 |row| row.get(0),
             )?;
-            for (position, thing) in (0_i64..).zip(entities) {
+            for (position, entity) in (0_i64..).zip(entities) {
                 db.execute(
-                    "INSERT INTO plot_thing (plot, position, thing) VALUES (?1, ?2, ?3)",
-                    params![id, position, thing],
+                    "INSERT INTO plot_entity (plot, position, entity) VALUES (?1, ?2, ?3)",
+                    params![id, position, entity],
                 )?;
             }
             place(db, project, id, index.map_or(usize::MAX, usize::from))?;
@@ -188,13 +210,13 @@ fn plot(row: &Row<'_>) -> SqlResult<PinnedPlot> {
             window_s: row.get("window_s")?,
         },
         entities: Vec::new(),
-        created: row.get::<_, Time>("created_ns")?.0,
-        modified: row.get::<_, Time>("modified_ns")?.0,
+        created: row.time("created_ns")?,
+        modified: row.time("modified_ns")?,
     })
 }
 
 fn with_entities(db: &Connection, plot: PinnedPlot) -> SqlResult<PinnedPlot> {
-    let sql = "SELECT thing FROM plot_thing WHERE plot = ?1 ORDER BY position";
+    let sql = "SELECT entity FROM plot_entity WHERE plot = ?1 ORDER BY position";
     let mut statement = db.prepare(sql)?;
     let entities = statement.query_map([plot.id], |row| row.get(0))?;
     Ok(PinnedPlot { entities: entities.collect::<SqlResult<_>>()?, ..plot })

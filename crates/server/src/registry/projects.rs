@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, Time, ToSql, params};
 use wingbeat_track::model::{ProjectName, Slug};
 
-use super::{Registry, RegistryError, Time};
+use super::{Registry, RegistryError};
 
 /// Who may read a project. New ones are internal by default: publishing later is easy, and cannot be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -60,15 +60,6 @@ pub struct ProjectChange {
 const COLUMNS: &str =
     "id, uuid, stored, name, slug, url, visibility, judges_by_default, created_ns, modified_ns";
 
-impl Visibility {
-    fn column(self) -> &'static str {
-        match self {
-            Self::Public => "public",
-            Self::Internal => "internal",
-        }
-    }
-}
-
 impl Registry {
     /// All projects, by name.
     pub fn projects(&self) -> Result<Vec<Project>, RegistryError> {
@@ -78,7 +69,7 @@ impl Registry {
 
     /// The project with this UUID, slug or name, in this order.
     pub fn project(&self, id: &str) -> Result<Option<Project>, RegistryError> {
-        let find = || {
+        self.doing("looking for a project", || {
             if let Ok(uuid) = Uuid::try_parse(id)
                 && let Some(found) = self.project_by("uuid = ?1", uuid)?
             {
@@ -88,8 +79,7 @@ impl Registry {
                 Some(found) => Ok(Some(found)),
                 None => self.project_by("name = ?1 ORDER BY id LIMIT 1", id),
             }
-        };
-        find().map_err(self.error("looking for a project"))
+        })
     }
 
     /// The project with this name in the results.
@@ -127,7 +117,7 @@ impl Registry {
                     new.name.as_str(),
                     slug,
                     new.url,
-                    new.visibility.column(),
+                    new.visibility,
                     Time(now)
                 ],
             )?;
@@ -169,7 +159,7 @@ impl Registry {
                     project.name,
                     project.slug.as_str(),
                     project.url,
-                    project.visibility.column(),
+                    project.visibility,
                     project.judges_by_default,
                     Time(now)
                 ],
@@ -214,22 +204,17 @@ pub(super) fn free(
 }
 
 fn project(row: &Row<'_>) -> SqlResult<Project> {
-    let text = |column: &str| row.get::<_, String>(column);
-    let invalid = |error: wingbeat_track::model::InvalidName| Error::content(error);
     Ok(Project {
         id: row.get("id")?,
         uuid: row.get("uuid")?,
-        stored: ProjectName::new(text("stored")?).map_err(invalid)?,
-        name: text("name")?,
-        slug: Slug::new(text("slug")?).map_err(invalid)?,
+        stored: row.get("stored")?,
+        name: row.get("name")?,
+        slug: row.get("slug")?,
         url: row.get("url")?,
-        visibility: match text("visibility")?.as_str() {
-            "public" => Visibility::Public,
-            _ => Visibility::Internal,
-        },
+        visibility: row.get("visibility")?,
         judges_by_default: row.get("judges_by_default")?,
-        created: row.get::<_, Time>("created_ns")?.0,
-        modified: row.get::<_, Time>("modified_ns")?.0,
+        created: row.time("created_ns")?,
+        modified: row.time("modified_ns")?,
     })
 }
 

@@ -6,9 +6,9 @@
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 use uuid::{Builder, Uuid};
-use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, Time, ToSql, params};
 
-use super::{Registry, RegistryError, Time};
+use super::{Registry, RegistryError};
 
 /// A report, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Registry {
         user: Option<i64>,
         now: OffsetDateTime,
     ) -> Result<ReportRow, RegistryError> {
-        let add = || {
+        self.doing("entering a report", || {
             self.connection
                 .prepare(
                     "INSERT INTO report (uuid, project, \"user\", created_ns) VALUES (?1, ?2, ?3, ?4)
@@ -76,8 +76,7 @@ impl Registry {
                 )?
                 .execute(params![uuid, project, user, Time(now)])?;
             self.report_by("r.uuid = ?1", uuid)?.ok_or(Error::NoRow)
-        };
-        add().map_err(self.error("entering a report"))
+        })
     }
 
     /// Stores the notices from judging a report: a JSON list.
@@ -140,7 +139,7 @@ fn report(row: &Row<'_>) -> SqlResult<ReportRow> {
         uuid: row.get("uuid")?,
         project: row.get("project")?,
         user,
-        created: row.get::<_, Time>("created_ns")?.0,
+        created: row.time("created_ns")?,
     })
 }
 

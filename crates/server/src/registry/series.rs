@@ -2,13 +2,13 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, Error, Inserter, Result as SqlResult, Row, params};
+use wingbeat_sql::{Connection, Error, Inserter, Result as SqlResult, Row, Time, params};
 use wingbeat_track::{
     model::{BenchmarkName, BranchName, Measure, Slug, TestbedName},
     store::Stretch,
 };
 
-use super::{Registry, RegistryError, Time};
+use super::{Registry, RegistryError};
 
 /// One-line summary of a series.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,8 +50,8 @@ impl Registry {
         let sql = "SELECT branch, testbed, state FROM series_state WHERE project = ?1";
         self.rows("listing series", sql, [project], |row| {
             Ok(Stretch {
-                branch: parsed(row, "branch")?,
-                testbed: parsed(row, "testbed")?,
+                branch: row.get("branch")?,
+                testbed: row.get("testbed")?,
                 state: row.get("state")?,
             })
         })
@@ -80,7 +80,7 @@ impl Registry {
     /// Measures with series in the project.
     pub fn series_measures(&self, project: i64) -> Result<Vec<Slug>, RegistryError> {
         let sql = "SELECT DISTINCT slug FROM series WHERE project = ?1";
-        self.rows("listing measures", sql, [project], |row| parsed(row, "slug"))
+        self.rows("listing measures", sql, [project], |row| row.get("slug"))
     }
 
     /// Replaces the rows of a branch and testbed. An empty list deletes them.
@@ -121,7 +121,7 @@ fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> SqlResult<()> {
         let measure = serde_json::to_string(&row.measure).map_err(Error::value)?;
         let spark: Vec<u8> = row.spark.iter().flat_map(|value| value.to_le_bytes()).collect();
         let change = row.last_change_point.as_ref();
-        let values = params![
+        inserter.insert(params![
             project,
             row.branch.as_str(),
             row.testbed.as_str(),
@@ -139,8 +139,7 @@ fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> SqlResult<()> {
             change.and_then(|change| change.hash.as_ref()),
             change.map(|change| Time(change.time)),
             change.map(|change| change.is_recent),
-        ];
-        inserter.insert(values.iter().copied())?;
+        ])?;
     }
     inserter.finish()
 }
@@ -156,29 +155,22 @@ fn series(row: &Row<'_>) -> SqlResult<SeriesRow> {
             relative: row.get("changed_relative")?,
             report,
             hash: row.get("changed_hash")?,
-            time: row.get::<_, Time>("changed_ns")?.0,
+            time: row.time("changed_ns")?,
             is_recent: row.get("changed_is_recent")?,
         }),
     };
     Ok(SeriesRow {
-        branch: parsed(row, "branch")?,
-        testbed: parsed(row, "testbed")?,
-        benchmark: parsed(row, "benchmark")?,
+        branch: row.get("branch")?,
+        testbed: row.get("testbed")?,
+        benchmark: row.get("benchmark")?,
         measure: serde_json::from_str(&row.get::<_, String>("measure")?).map_err(broken)?,
         newest: Newest {
             value: row.get("value")?,
             report: row.get("report")?,
-            time: row.get::<_, Time>("time_ns")?.0,
+            time: row.time("time_ns")?,
         },
         change_30d: row.get("change_30d")?,
         spark: floats.collect(),
         last_change_point,
     })
-}
-
-fn parsed<T>(row: &Row<'_>, column: &str) -> SqlResult<T>
-where
-    T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
-{
-    T::try_from(row.get::<_, String>(column)?).map_err(Error::content)
 }

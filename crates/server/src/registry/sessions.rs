@@ -2,10 +2,10 @@
 //! their SHA-256.
 
 use time::OffsetDateTime;
-use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, params};
+use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, Time, params};
 
 use super::{
-    Digest, NewUser, Registry, RegistryError, Time, User, UserRefusal,
+    Digest, NewUser, Registry, RegistryError, User, UserRefusal,
     users::{COLUMNS, user},
 };
 
@@ -56,8 +56,8 @@ impl Registry {
         self.row("looking for a session", &sql, values, |row| {
             Ok(Session {
                 user: user(row)?,
-                created: row.get::<_, Time>("begun_ns")?.0,
-                expires: row.get::<_, Time>("expires_ns")?.0,
+                created: row.time("begun_ns")?,
+                expires: row.time("expires_ns")?,
             })
         })
     }

@@ -2,10 +2,12 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, Error, OptionalExtension as _, Result as SqlResult, Row, params};
+use wingbeat_sql::{
+    Connection, Error, OptionalExtension as _, Result as SqlResult, Row, Time, params,
+};
 use wingbeat_track::model::ThresholdModel;
 
-use super::{Registry, RegistryError, Time};
+use super::{Registry, RegistryError};
 
 /// A stored threshold.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +67,7 @@ impl Registry {
         project: i64,
         filter: ThresholdFilter,
     ) -> Result<Vec<Threshold>, RegistryError> {
-        let list = || {
+        self.doing("listing thresholds", || {
             let sql = format!(
                 "{SELECT} WHERE project = ?1 AND (branch = ?2 OR ?2 IS NULL)
                  AND (testbed = ?3 OR ?3 IS NULL) AND (measure = ?4 OR ?4 IS NULL) ORDER BY id"
@@ -74,19 +76,17 @@ impl Registry {
             let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_map(values, threshold)?;
             found.map(|it| with_models(&self.connection, it?)).collect::<SqlResult<Vec<_>>>()
-        };
-        list().map_err(self.error("listing thresholds"))
+        })
     }
 
     /// The threshold with this UUID.
     pub fn threshold(&self, project: i64, uuid: Uuid) -> Result<Option<Threshold>, RegistryError> {
-        let find = || {
+        self.doing("looking for a threshold", || {
             let sql = format!("{SELECT} WHERE project = ?1 AND uuid = ?2");
             let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_row(params![project, uuid], threshold).optional()?;
             found.map(|it| with_models(&self.connection, it)).transpose()
-        };
-        find().map_err(self.error("looking for a threshold"))
+        })
     }
 
     /// Activates a model, or none. Creates the threshold if absent, unless there is no model. Does nothing if the
@@ -158,7 +158,7 @@ fn replace(
     .execute(params![
         Uuid::now_v7(),
         threshold,
-        settings.test.name(),
+        settings.test,
         settings.min_sample_size,
         settings.max_sample_size,
         settings.window,
@@ -176,8 +176,8 @@ fn threshold(row: &Row<'_>) -> SqlResult<Threshold> {
         branch: row.get("branch")?,
         testbed: row.get("testbed")?,
         measure: row.get("measure")?,
-        created: row.get::<_, Time>("created_ns")?.0,
-        modified: row.get::<_, Time>("modified_ns")?.0,
+        created: row.time("created_ns")?,
+        modified: row.time("modified_ns")?,
         models: Vec::new(),
     })
 }
@@ -192,22 +192,18 @@ fn with_models(db: &Connection, threshold: Threshold) -> SqlResult<Threshold> {
 }
 
 fn model(row: &Row<'_>) -> SqlResult<Model> {
-    let test: String = row.get("test")?;
-    let test = test
-        .parse()
-        .map_err(|error: wingbeat_track::model::threshold::ThresholdError| Error::content(error))?;
     Ok(Model {
         uuid: row.get("uuid")?,
         settings: ThresholdModel {
-            test,
+            test: row.get("test")?,
             min_sample_size: row.get("min_sample_size")?,
             max_sample_size: row.get("max_sample_size")?,
             window: row.get("window_s")?,
             lower_boundary: row.get("lower_boundary")?,
             upper_boundary: row.get("upper_boundary")?,
         },
-        created: row.get::<_, Time>("created_ns")?.0,
-        replaced: row.get::<_, Option<Time>>("replaced_ns")?.map(|time| time.0),
+        created: row.time("created_ns")?,
+        replaced: row.optional_time("replaced_ns")?,
     })
 }
 

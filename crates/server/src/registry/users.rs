@@ -2,10 +2,10 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, Time, ToSql, params};
 use wingbeat_track::model::Slug;
 
-use super::{Registry, RegistryError, Time, projects::free};
+use super::{Registry, RegistryError, projects::free};
 
 /// Role of a user, in ascending order.
 #[derive(
@@ -59,16 +59,6 @@ pub enum UserRefusal {
 pub(super) const COLUMNS: &str = "\"user\".id, \"user\".uuid, \"user\".name, \"user\".slug, \"user\".email, \"user\".role,
      CASE WHEN \"user\".password IS NULL THEN 0 ELSE 1 END AS has_password, \"user\".is_locked, \"user\".created_ns";
 
-impl Role {
-    pub(super) fn column(self) -> &'static str {
-        match self {
-            Self::Reader => "reader",
-            Self::Member => "member",
-            Self::Admin => "admin",
-        }
-    }
-}
-
 impl Registry {
     /// All users, by name.
     pub fn users(&self) -> Result<Vec<User>, RegistryError> {
@@ -87,7 +77,7 @@ impl Registry {
 
     /// The user with this UUID, slug or email address.
     pub fn user(&self, id: &str) -> Result<Option<User>, RegistryError> {
-        let find = || {
+        self.doing("looking for a user", || {
             if let Ok(uuid) = Uuid::try_parse(id) {
                 return self.user_by("uuid = ?1", uuid);
             }
@@ -95,8 +85,7 @@ impl Registry {
                 true => self.user_by("email = ?1", normal_email(id)),
                 false => self.user_by("slug = ?1", id),
             }
-        };
-        find().map_err(self.error("looking for a user"))
+        })
     }
 
     /// The user of this row.
@@ -138,7 +127,7 @@ impl Registry {
         self.connection.execute(
             "INSERT INTO \"user\" (uuid, name, slug, email, role, created_ns, modified_ns)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
-            params![uuid, new.name, slug, email, new.role.column(), Time(now)],
+            params![uuid, new.name, slug, email, new.role, Time(now)],
         )?;
         let made = self.user_by("uuid = ?1", uuid)?;
         Ok(Ok(made.ok_or(Error::NoRow)?))
@@ -152,7 +141,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
         let sql = "UPDATE \"user\" SET role = ?2, modified_ns = ?3 WHERE id = ?1";
-        self.change_user(id, sql, params![id, role.column(), Time(now)])
+        self.change_user(id, sql, params![id, role, Time(now)])
     }
 
     /// Locks or unlocks a user. Locking ends all sessions and disables all keys.
@@ -177,7 +166,7 @@ impl Registry {
         sql: &str,
         values: &[&dyn ToSql],
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
-        let change = || {
+        self.doing("changing a user", || {
             let transaction = self.connection.writing()?;
             let before = self.admins()?;
             transaction.prepare(sql)?.execute(values)?;
@@ -189,8 +178,7 @@ impl Registry {
             }
             transaction.commit()?;
             Ok(Ok(changed))
-        };
-        change().map_err(self.error("changing a user"))
+        })
     }
 
     fn admins(&self) -> SqlResult<i64> {
@@ -260,14 +248,10 @@ pub(super) fn user(row: &Row<'_>) -> SqlResult<User> {
         name: row.get("name")?,
         slug: row.get("slug")?,
         email: row.get("email")?,
-        role: match row.get::<_, String>("role")?.as_str() {
-            "admin" => Role::Admin,
-            "member" => Role::Member,
-            _ => Role::Reader,
-        },
+        role: row.get("role")?,
         has_password: row.get("has_password")?,
         is_locked: row.get("is_locked")?,
-        created: row.get::<_, Time>("created_ns")?.0,
+        created: row.time("created_ns")?,
     })
 }
 

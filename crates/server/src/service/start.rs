@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::{anyhow, ensure};
 use time::OffsetDateTime;
 use tokio::{
     net::TcpListener,
@@ -17,38 +18,13 @@ use tracing_subscriber::EnvFilter;
 use super::{idle, serve};
 use crate::{
     App,
-    access::{INVITE_LIFETIME, NoRandomness, digest, random_text},
-    registry::RegistryError,
+    access::{INVITE_LIFETIME, digest, random_text},
     settings::{DataLocation, Settings},
-    storage::{Claim, Storage, StorageError},
+    storage::{Claim, Storage},
 };
 
 /// Threads that serve requests. Databases are read on separate threads.
 const THREADS_MAX: usize = 4;
-
-/// Why a server did not start, or stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    #[error(
-        "there is no user yet, and others can reach {0}: create an admin first with `wingbeat serve user \
-         add EMAIL --role admin`, or listen on 127.0.0.1"
-    )]
-    NoUsers(SocketAddr),
-    #[error("cannot listen on {address}: {source}; choose another address with --listen")]
-    Listen { address: SocketAddr, source: io::Error },
-    #[error(transparent)]
-    Randomness(#[from] NoRandomness),
-    #[error("the server ended: {0}")]
-    Ended(io::Error),
-}
-
-impl From<RegistryError> for ServeError {
-    fn from(error: RegistryError) -> Self {
-        Self::Storage(error.into())
-    }
-}
 
 /// Logs JSON lines to stderr. `WINGBEAT_LOG` sets the filter, as `warn` or `debug`.
 pub fn log_to_stderr() {
@@ -62,7 +38,7 @@ pub fn log_to_stderr() {
 }
 
 /// Serves until SIGTERM or SIGINT. `announce` receives the link that creates the first admin, if there is no user.
-pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeError> {
+pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> anyhow::Result<()> {
     idle::stay_small();
     // A folder has one server; a database may have several, which take turns to write.
     let mut claim = match &settings.location {
@@ -72,11 +48,15 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeE
     let storage = Storage::open(&settings.location)?;
     let registry = crate::storage::open_registry(&settings.location)?;
     let has_users = registry.has_users()?;
-    if !has_users && !settings.listen.ip().is_loopback() {
-        return Err(ServeError::NoUsers(settings.listen));
-    }
     let address = settings.listen;
-    let listen = |source| ServeError::Listen { address, source };
+    ensure!(
+        has_users || address.ip().is_loopback(),
+        "there is no user yet, and others can reach {address}: create an admin first with `wingbeat serve user \
+         add EMAIL --role admin`, or listen on 127.0.0.1"
+    );
+    let listen = |error| {
+        anyhow!("cannot listen on {address}: {error}; choose another address with --listen")
+    };
     let listener = StdListener::bind(address).map_err(listen)?;
     listener.set_nonblocking(true).map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
@@ -102,13 +82,17 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeE
         .worker_threads(threads)
         .enable_all()
         .build()
-        .map_err(ServeError::Ended)?;
+        .map_err(ended)?;
     let served = runtime.block_on(answer(app.clone(), listener, bound));
     runtime.shutdown_timeout(Duration::from_secs(5));
     // Dropping the last handle of the databases waits for the writer.
     drop(app);
     tracing::info!("stopped");
-    served.map_err(ServeError::Ended)
+    served.map_err(ended)
+}
+
+fn ended(error: io::Error) -> anyhow::Error {
+    anyhow!("the server ended: {error}")
 }
 
 async fn answer(app: App, listener: StdListener, bound: SocketAddr) -> io::Result<()> {

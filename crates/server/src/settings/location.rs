@@ -7,10 +7,11 @@ use std::{
     str::FromStr,
 };
 
+use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use wingbeat_sql::PostgresUrl;
 
-use super::{Given, SettingsError};
+use super::Given;
 
 /// Location of the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,15 +35,19 @@ impl DataLocation {
     pub(super) fn from_given(
         given: &Given,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, SettingsError> {
+    ) -> anyhow::Result<Self> {
         let parsed = |url: &DatabaseUrl| PostgresUrl::parse(&url.0);
         let replica = given.read_database.as_ref().map(parsed).transpose()?;
         match (&given.database, &given.data) {
             // A container sets its folder; the database set by the operator overrides it.
             (Some(primary), _) => Ok(Self::Postgres { primary: parsed(primary)?, replica }),
-            _ if replica.is_some() => Err(SettingsError::ReplicaOfNothing),
+            _ if replica.is_some() => {
+                bail!("--read-database needs --database: it names a replica of that database")
+            }
             (None, Some(data)) => Ok(Self::Folder(data.clone())),
-            (None, None) => default_data(variable).map(Self::Folder).ok_or(SettingsError::NoData),
+            (None, None) => default_data(variable)
+                .map(Self::Folder)
+                .context("no data folder: HOME is not set; name one with --data"),
         }
     }
 }

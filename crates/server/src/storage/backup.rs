@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::{anyhow, ensure};
 use rusqlite::{Connection, OpenFlags, backup::Backup};
 
 use super::{REGISTRY, RESULTS};
@@ -17,21 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Pages copied per step.
 const PAGES: i32 = 4096;
 
-/// Why the backup failed. Existing files are unchanged.
-#[derive(Debug, thiserror::Error)]
-pub enum BackupError {
-    #[error("{} is there already: name a folder that does not exist", .0.display())]
-    Exists(PathBuf),
-    #[error("there is no {} to back up: name the server's folder with --data", .0.display())]
-    Missing(PathBuf),
-    #[error("cannot write the backup {}: {source}", .path.display())]
-    Write { path: PathBuf, source: io::Error },
-    #[error("backing up {} failed: {source}", .path.display())]
-    Copy { path: PathBuf, source: rusqlite::Error },
-    #[error("the copy of {} is damaged, and so is probably the original: {found}", .path.display())]
-    Damaged { path: PathBuf, found: String },
-}
-
 /// A snapshot of a database.
 struct Snapshot {
     path: PathBuf,
@@ -39,18 +25,16 @@ struct Snapshot {
 }
 
 /// Copies the databases in `data` to a new folder, which gets its name only when it is complete and synced to disk.
-/// Returns its size in bytes.
-pub fn back_up(data: &Path, to: &Path) -> Result<u64, BackupError> {
-    if to.exists() {
-        return Err(BackupError::Exists(to.to_owned()));
-    }
+/// Returns its size in bytes. An error leaves existing files unchanged.
+pub fn back_up(data: &Path, to: &Path) -> anyhow::Result<u64> {
+    let shown = to.display();
+    ensure!(!to.exists(), "{shown} is there already: name a folder that does not exist");
     let snapshots = snapshots(data)?;
     let partial = partial(to);
     let written = write(&snapshots, &partial).and_then(|bytes| {
-        let failed = |source| BackupError::Write { path: to.to_owned(), source };
         // Renaming replaces an empty folder, but no other.
-        fs::rename(&partial, to).map_err(failed)?;
-        File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        fs::rename(&partial, to).map_err(not_written(to))?;
+        File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(not_written(to))?;
         Ok(bytes)
     });
     if written.is_err() {
@@ -61,7 +45,7 @@ pub fn back_up(data: &Path, to: &Path) -> Result<u64, BackupError> {
 }
 
 /// Consistent snapshots of both databases: both are locked against writes while the snapshots begin.
-fn snapshots(data: &Path) -> Result<[Snapshot; 2], BackupError> {
+fn snapshots(data: &Path) -> anyhow::Result<[Snapshot; 2]> {
     let results = Snapshot::open(data.join(RESULTS))?;
     let registry = Snapshot::open(data.join(REGISTRY))?;
     let locks = [results.lock()?, registry.lock()?];
@@ -72,14 +56,13 @@ fn snapshots(data: &Path) -> Result<[Snapshot; 2], BackupError> {
     Ok([results, registry])
 }
 
-fn write(snapshots: &[Snapshot], folder: &Path) -> Result<u64, BackupError> {
-    let failed = |source| BackupError::Write { path: folder.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+fn write(snapshots: &[Snapshot], folder: &Path) -> anyhow::Result<u64> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(not_written(folder))?;
     let mut bytes = 0;
     for snapshot in snapshots {
         bytes += snapshot.copy_to(folder)?;
     }
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    File::open(folder).and_then(|it| it.sync_all()).map_err(not_written(folder))?;
     Ok(bytes)
 }
 
@@ -95,32 +78,34 @@ fn parent(path: &Path) -> &Path {
 }
 
 impl Snapshot {
-    fn open(path: PathBuf) -> Result<Self, BackupError> {
-        if !path.is_file() {
-            return Err(BackupError::Missing(path));
-        }
+    fn open(path: PathBuf) -> anyhow::Result<Self> {
+        let shown = path.display();
+        ensure!(
+            path.is_file(),
+            "there is no {shown} to back up: name the server's folder with --data"
+        );
         let connection = connect(&path)?;
         Ok(Self { path, connection })
     }
 
     /// A transaction that blocks writers until dropped.
-    fn lock(&self) -> Result<Connection, BackupError> {
+    fn lock(&self) -> anyhow::Result<Connection> {
         let connection = connect(&self.path)?;
-        connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed())?;
+        connection.execute_batch("BEGIN IMMEDIATE").map_err(not_copied(&self.path))?;
         Ok(connection)
     }
 
     /// Starts the read transaction that fixes the snapshot.
-    fn begin(&self) -> Result<(), BackupError> {
+    fn begin(&self) -> anyhow::Result<()> {
         let sql = "BEGIN; SELECT count(*) FROM sqlite_schema;";
-        self.connection.execute_batch(sql).map_err(self.failed())
+        self.connection.execute_batch(sql).map_err(not_copied(&self.path))
     }
 
-    fn copy_to(&self, folder: &Path) -> Result<u64, BackupError> {
+    fn copy_to(&self, folder: &Path) -> anyhow::Result<u64> {
         let path = folder.join(self.path.file_name().unwrap_or_default());
-        let failed = |source| BackupError::Write { path: path.clone(), source };
         let mut options = OpenOptions::new();
-        let file = options.create_new(true).write(true).mode(0o600).open(&path).map_err(failed)?;
+        let file = options.create_new(true).write(true).mode(0o600).open(&path);
+        let file = file.map_err(not_written(&path))?;
         let copy = || {
             let mut to = Connection::open(&path)?;
             Backup::new(&self.connection, &mut to)?.run_to_completion(
@@ -132,27 +117,33 @@ impl Snapshot {
             to.pragma_update(None, "journal_mode", "DELETE")?;
             to.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
         };
-        let found = copy().map_err(self.failed())?;
-        if found != "ok" {
-            return Err(BackupError::Damaged { path: self.path.clone(), found });
-        }
-        file.sync_all().map_err(failed)?;
-        Ok(file.metadata().map_err(failed)?.len())
-    }
-
-    fn failed(&self) -> impl Fn(rusqlite::Error) -> BackupError {
-        |source| BackupError::Copy { path: self.path.clone(), source }
+        let found = copy().map_err(not_copied(&self.path))?;
+        let original = self.path.display();
+        ensure!(
+            found == "ok",
+            "the copy of {original} is damaged, and so is probably the original: {found}"
+        );
+        file.sync_all().map_err(not_written(&path))?;
+        Ok(file.metadata().map_err(not_written(&path))?.len())
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, BackupError> {
+fn not_written(path: &Path) -> impl Fn(io::Error) -> anyhow::Error {
+    move |error| anyhow!("cannot write the backup {}: {error}", path.display())
+}
+
+fn not_copied(path: &Path) -> impl Fn(rusqlite::Error) -> anyhow::Error {
+    move |error| anyhow!("backing up {} failed: {error}", path.display())
+}
+
+fn connect(path: &Path) -> anyhow::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connect = || {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(PATIENCE)?;
         Ok(connection)
     };
-    connect().map_err(|source| BackupError::Copy { path: path.to_owned(), source })
+    connect().map_err(not_copied(path))
 }
 
 #[cfg(test)]

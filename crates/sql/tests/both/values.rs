@@ -25,7 +25,7 @@ const COLUMNS: &str = "id, number, value, name, bytes";
 
 fn insert(db: &Connection, id: i64, number: Option<i64>, value: f64, name: &str, bytes: &[u8]) {
     let mut inserter = Inserter::prepare(db, "kinds", COLUMNS).expect("a statement");
-    inserter.insert(params![id, number, value, name, bytes].iter().copied()).expect("taken");
+    inserter.insert(params![id, number, value, name, bytes]).expect("taken");
     inserter.finish().expect("inserted");
 }
 
@@ -75,9 +75,7 @@ fn many_rows_and_many_keys() {
         let mut inserter = Inserter::prepare(db, "kinds", COLUMNS).expect("a statement");
         for id in 0..5_000_i64 {
             let name = format!("name {id}");
-            inserter
-                .insert(params![id, id % 10, 0.5, name, None::<Vec<u8>>].iter().copied())
-                .expect("taken");
+            inserter.insert(params![id, id % 10, 0.5, name, None::<Vec<u8>>]).expect("taken");
         }
         inserter.finish().expect("inserted");
         let sql = "SELECT id, name FROM kinds WHERE number = ?1 AND id < 100 ORDER BY id";

@@ -4,29 +4,17 @@ use std::thread;
 
 use wingbeat_sql::{
     Connection, PostgresUrl,
-    versions::{Application, Identity, Migration, identify, migrate},
+    versions::{Application, Identity, identify, migrate},
 };
 
 use crate::{on_both, postgres};
 
 const APPLICATION: Application = Application { sqlite_id: 77, development_id: 76, name: "test" };
 
-const fn same(sql: &'static str) -> Migration {
-    Migration { sqlite: sql, postgres: sql }
-}
+const MIGRATIONS: [&str; 2] =
+    ["CREATE TABLE a (id INTEGER PRIMARY KEY)", "CREATE TABLE b (id INTEGER PRIMARY KEY)"];
 
-const MIGRATIONS: [Migration; 2] = [
-    Migration {
-        sqlite: "CREATE TABLE a (id INTEGER PRIMARY KEY)",
-        postgres: "CREATE TABLE a (id BIGINT PRIMARY KEY)",
-    },
-    Migration {
-        sqlite: "CREATE TABLE b (id INTEGER PRIMARY KEY)",
-        postgres: "CREATE TABLE b (id BIGINT PRIMARY KEY)",
-    },
-];
-
-const THIRD: Migration = same("INSERT INTO a VALUES (1)");
+const THIRD: &str = "INSERT INTO a VALUES (1)";
 
 #[test]
 fn an_empty_database_becomes_the_newest() {
@@ -70,7 +58,7 @@ fn a_migration_that_fails_changes_nothing() {
     on_both(|db| {
         migrate(db, APPLICATION, &MIGRATIONS).expect("migrated");
         let broken = "INSERT INTO a VALUES (2); SELECT * FROM nowhere";
-        let three = [MIGRATIONS[0], MIGRATIONS[1], same(broken)];
+        let three = [MIGRATIONS[0], MIGRATIONS[1], broken];
         migrate(db, APPLICATION, &three).expect_err("broken");
         assert_eq!(identify(db, APPLICATION).expect("looked"), Identity::Version(2));
         let count = db.query_row("SELECT count(*) FROM a", [], |row| row.get::<_, i64>(0));

@@ -78,7 +78,6 @@ struct Descriptor {
     id: String,
     #[serde(default)]
     display_name: String,
-    #[serde(default)]
     unit: Option<String>,
     #[serde(default)]
     the_greater_the_better: bool,

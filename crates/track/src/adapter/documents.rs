@@ -175,7 +175,7 @@ fn is_at_no_number(text: &str, error: &serde_json::Error) -> bool {
 }
 
 /// Replaces [`NO_NUMBERS`] outside of strings by `null`.
-fn without_no_numbers(text: &str) -> String {
+pub(crate) fn without_no_numbers(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = String::with_capacity(text.len());
     let mut copied = 0;
@@ -201,7 +201,7 @@ fn without_no_numbers(text: &str) -> String {
 }
 
 /// The position after the closing quote of the string whose text begins at `at`.
-pub(crate) fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     while let Some(next) = memchr2(b'"', b'\\', &bytes[at..]) {
         at += next + 1;
         if bytes[at - 1] == b'"' {

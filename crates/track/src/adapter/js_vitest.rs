@@ -84,7 +84,6 @@ struct Statistics {
     p50: Figure,
     sd: Figure,
     rme: Figure,
-    #[serde(default)]
     samples: Option<Vec<Figure>>,
 }
 

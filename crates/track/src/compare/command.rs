@@ -24,7 +24,7 @@ use rustix::{
 };
 use tempfile::tempfile;
 
-use super::{Plan, error::CompareError, result::SideName};
+use super::{CompareError, Plan, result::SideName};
 use crate::{command::Benchmark, git};
 
 const NOTICE: Duration = Duration::from_millis(50);
@@ -81,7 +81,12 @@ impl Runner {
     }
 
     fn execute(&self, benchmark: &Benchmark, stop: &AtomicBool) -> Result<Output, CompareError> {
-        let failed = |source| CompareError::Start { command: benchmark.display(), source };
+        let failed = |source| {
+            let command = benchmark.display();
+            CompareError::Failed(format!(
+                "cannot start {command:?}: {source}; a single argument would go through the shell"
+            ))
+        };
         let mut files = [tempfile().map_err(failed)?, tempfile().map_err(failed)?];
         let [stdout, stderr] = &files;
         let mut command = benchmark.command();
@@ -108,12 +113,13 @@ impl Runner {
             (None, Some(signal)) => format!("was killed by signal {signal}"),
             (None, None) => "failed".to_owned(),
         };
-        let (command, side, last) = (benchmark.display(), self.side, output.last_lines());
-        Err(CompareError::Failed { command, ended, side, last })
+        let (command, side, last) = (benchmark.display(), self.side.name(), output.last_lines());
+        Err(CompareError::Failed(format!("{command:?} {ended} in {side}{last}")))
     }
 }
 
 impl Output {
+    /// Its last lines, as the end of a sentence.
     pub(super) fn last_lines(&self) -> String {
         let mut last = Vec::new();
         for bytes in [&self.stdout, &self.stderr] {
@@ -122,7 +128,10 @@ impl Output {
             let from = lines.len().saturating_sub(LAST_LINES);
             last.extend(lines.iter().skip(from).map(|line| format!("  {line}")));
         }
-        last.join("\n")
+        match last.is_empty() {
+            true => " and printed nothing".to_owned(),
+            false => format!("; its last lines were:\n{}", last.join("\n")),
+        }
     }
 }
 

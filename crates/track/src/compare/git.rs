@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{error::CompareError, result::Revision};
+use super::{CompareError, result::Revision};
 use crate::git;
 
 #[derive(Debug, Clone)]
@@ -29,9 +29,11 @@ impl Git {
     pub(super) fn find(directory: &Path) -> Result<Self, CompareError> {
         let ask = |flag: &str| {
             let found = output(git(directory).args(["rev-parse", flag]))?;
-            found.map_err(|said| CompareError::NoWorkingTree {
-                directory: directory.to_owned(),
-                said,
+            found.map_err(|said| {
+                CompareError::Failed(format!(
+                    "{directory:?} is not in a git working tree, so there are no revisions to compare; change to \
+                     one ({said})"
+                ))
             })
         };
         let root = PathBuf::from(ask("--show-toplevel")?);
@@ -39,7 +41,12 @@ impl Git {
     }
 
     pub(super) fn revision(&self, asked: &str) -> Result<Snapshot, CompareError> {
-        let unknown = || CompareError::UnknownRevision { revision: asked.to_owned() };
+        let unknown = || {
+            CompareError::Failed(format!(
+                "there is no commit {asked:?} in this repository; is it spelt right, and was it fetched (a shallow \
+                 clone lacks older ones: git fetch --unshallow)?"
+            ))
+        };
         let commit = format!("{asked}^{{commit}}");
         let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &commit];
         let commit = output(git(&self.root).args(arguments))?.map_err(|_| unknown())?;
@@ -66,7 +73,7 @@ impl Git {
         }
         let with_index = |arguments: &[&str]| {
             let found = output(git(&self.root).env("GIT_INDEX_FILE", &index).args(arguments))?;
-            found.map_err(|said| CompareError::Git { what: what.to_owned(), said })
+            found.map_err(|said| refused(what, &said))
         };
         with_index(&["add", "--all"])?;
         let tree = with_index(&["write-tree"])?;
@@ -94,11 +101,16 @@ pub(super) fn run_in<T: AsRef<OsStr>>(
     arguments: &[T],
 ) -> Result<String, CompareError> {
     let found = output(git(directory).args(arguments))?;
-    found.map_err(|said| CompareError::Git { what: what.to_owned(), said })
+    found.map_err(|said| refused(what, &said))
 }
 
-pub(super) fn file(what: &'static str, path: &Path, source: io::Error) -> CompareError {
-    CompareError::File { what, path: path.to_owned(), source }
+fn refused(what: &str, said: &str) -> CompareError {
+    CompareError::Failed(format!("git could not {what}: {said}"))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it comes from map_err")]
+pub(super) fn file(what: &str, path: &Path, source: io::Error) -> CompareError {
+    CompareError::Failed(format!("cannot {what} {}: {source}", path.display()))
 }
 
 /// Git in a folder, ignoring the repository of a running hook.
@@ -123,5 +135,8 @@ fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn output(command: &mut Command) -> Result<Result<String, String>, CompareError> {
-    git::output(command).map_err(CompareError::GitMissing)
+    git::output(command).map_err(|error| {
+        let what = "cannot start git, which makes the copies of both revisions";
+        CompareError::Failed(format!("{what}: {error}"))
+    })
 }

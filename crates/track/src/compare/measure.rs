@@ -8,9 +8,8 @@ use std::{
 use wingbeat_stats::{paired::PAIRS_MIN, random::Random};
 
 use super::{
-    Event, Plan, SideName,
+    CompareError, Event, Plan, SideName,
     command::{Output, Runner},
-    error::CompareError,
     judge,
     result::{End, Failed},
     series::{Collector, Series},
@@ -97,9 +96,10 @@ impl Session<'_> {
         let missing = u32::try_from(PAIRS_MIN.saturating_sub(self.pairs)).unwrap_or(u32::MAX);
         let there_is = until.saturating_duration_since(Instant::now());
         match pair.saturating_mul(missing) {
-            needed if missing > 0 && needed > there_is => {
-                Err(CompareError::TooSlow { pair_s: pair.as_secs_f64() })
-            }
+            needed if missing > 0 && needed > there_is => Err(CompareError::Failed(format!(
+                "a pair of runs takes {:.0} s, and there is no time for the {PAIRS_MIN} pairs that a verdict takes",
+                pair.as_secs_f64()
+            ))),
             _ => Ok(()),
         }
     }
@@ -141,7 +141,13 @@ impl Session<'_> {
         let side = runner.side;
         let output = self.show(side, runner.run(self.stop))?;
         let parsed = self.plan.adapter.parse(&output.stdout, self.plan.average);
-        let failed = |source| CompareError::Output { side, source, last: output.last_lines() };
+        let failed = |source| {
+            CompareError::Failed(format!(
+                "the output of {}: {source}{}",
+                side.name(),
+                output.last_lines()
+            ))
+        };
         let results = parsed.map_err(failed)?;
         for failure in &results.failures {
             let is_it = |it: &Failed| it.side == side && it.benchmark == failure.name;

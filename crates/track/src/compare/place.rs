@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    error::CompareError,
+    CompareError,
     git::{Git, Snapshot, file},
 };
 
@@ -108,7 +108,11 @@ impl Lock {
         let lock = opened.map_err(|source| file("open", &path, source))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self(lock)),
-            Err(TryLockError::WouldBlock) => Err(CompareError::Locked),
+            Err(TryLockError::WouldBlock) => Err(CompareError::Failed(
+                "another `wingbeat compare` is running in this repository, and two would disturb each other; wait \
+                 until it ends"
+                    .to_owned(),
+            )),
             Err(TryLockError::Error(source)) => Err(file("lock", &path, source)),
         }
     }
@@ -124,7 +128,14 @@ fn create_private(path: &Path) -> Result<(), CompareError> {
     }
     let found = fs::symlink_metadata(path).map_err(|source| file("read", path, source))?;
     let is_ours = found.is_dir() && found.uid() == own_user() && found.mode() & 0o022 == 0;
-    if is_ours { Ok(()) } else { Err(CompareError::NotOurs { path: path.to_owned() }) }
+    let refused = || {
+        CompareError::Failed(format!(
+            "{} belongs to another user or is not a folder, so nothing is built there; set TMPDIR to a folder of your \
+             own",
+            path.display()
+        ))
+    };
+    is_ours.then_some(()).ok_or_else(refused)
 }
 
 fn own_user() -> u32 {
@@ -186,9 +197,13 @@ mod tests {
         create_private(&path).expect("there");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).expect("a link");
-        assert!(matches!(create_private(&link), Err(CompareError::NotOurs { .. })));
+        let is_refused = |path| {
+            let error = create_private(path).expect_err("refused").to_string();
+            assert!(error.contains("belongs to another user or is not a folder"), "{error}");
+        };
+        is_refused(&link);
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         fs::set_permissions(&path, open).expect("set");
-        assert!(matches!(create_private(&path), Err(CompareError::NotOurs { .. })));
+        is_refused(&path);
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    error::CompareError,
+    CompareError,
     git::{Git, Snapshot, file, run_in},
     place::{PREFIX, Places},
 };

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use time::{OffsetDateTime, serde::rfc3339};
 use uuid::Uuid;
 
-use super::{History, ImportError, Place};
+use super::{History, Place, malformed};
 use crate::model::{
     Adapter, BenchmarkName, BranchName, InvalidName, Measure, Metric, ProjectName, Report, Results,
     Slug, Slugs, TestbedName,
@@ -74,20 +74,21 @@ struct JsonMeasure {
     units: String,
 }
 
-pub(super) fn read(text: &str, place: &Place) -> Result<History, ImportError> {
-    let reports = reports(text).map_err(|source| ImportError::Malformed { tool: TOOL, source })?;
+pub(super) fn read(text: &str, place: &Place) -> Result<History, String> {
+    let reports = reports(text).map_err(malformed(TOOL))?;
     let epochs = epochs(reports.iter().map(|report| &report.branch));
     let is_unexpanded =
         !reports.is_empty() && reports.iter().all(|report| report.results.is_none());
     if is_unexpanded {
-        return Err(ImportError::NotExpanded);
+        return Err("its reports have no results: Bencher's API leaves them out of lists unless it is asked for them \
+                    with `reports?expand=true`"
+            .to_owned());
     }
     let mut history = History::default();
     let mut slugs = Slugs::default();
     for report in reports {
         let uuid = report.uuid;
-        let named =
-            |source: InvalidName| ImportError::Name { at: format!("report {uuid}"), source };
+        let named = |error: InvalidName| format!("report {uuid}: {error}");
         let project = project(place, &report.project).map_err(named)?;
         let branch = BranchName::new(&report.branch.name).map_err(named)?;
         let testbed = TestbedName::new(&report.testbed.name).map_err(named)?;
@@ -225,21 +226,17 @@ struct Found {
 }
 
 /// Reads series as returned by `bencher perf`. A report collects the values of all series that refer to it.
-pub(super) fn read_perf(text: &str, place: &Place) -> Result<History, ImportError> {
+pub(super) fn read_perf(text: &str, place: &Place) -> Result<History, String> {
     let documents: Result<Vec<JsonPerf>, _> =
         serde_json::Deserializer::from_str(text).into_iter().collect();
-    let documents =
-        documents.map_err(|source| ImportError::Malformed { tool: PERF_TOOL, source })?;
+    let documents = documents.map_err(malformed(PERF_TOOL))?;
     let all = || documents.iter().flat_map(|perf| &perf.results);
     let epochs = epochs(all().map(|series| &series.branch));
     let mut history = History::default();
     let mut found: BTreeMap<Uuid, Found> = BTreeMap::new();
     for perf in &documents {
         for JsonSeries { branch, testbed, benchmark, measure, metrics } in &perf.results {
-            let named = |source: InvalidName| ImportError::Name {
-                at: format!("a series of {:.80}", benchmark.name),
-                source,
-            };
+            let named = |error: InvalidName| format!("a series of {:.80}: {error}", benchmark.name);
             let project = project(place, &perf.project).map_err(named)?;
             let branch_name = BranchName::new(&branch.name).map_err(named)?;
             let testbed = TestbedName::new(&testbed.name).map_err(named)?;

@@ -2,18 +2,15 @@
 //!
 //! Suites that measured the same commit become one report, like a single run of all of them.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashMap, HashSet},
-};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, de::IgnoredAny};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use uuid::Uuid;
 
-use super::{History, ImportError, Place};
+use super::{History, Place, malformed};
 use crate::{
-    adapter::{Measures, Shape, end_of_string, in_one_line, spread},
+    adapter::{Measures, Shape, in_one_line, spread, without_no_numbers},
     model::{Adapter, BenchmarkName, Direction, Measure, Metric, Report, Results, Slugs},
 };
 
@@ -47,19 +44,17 @@ struct Bench {
     name: String,
     /// Null if JSON cannot represent the number.
     value: Option<f64>,
-    #[serde(default)]
     unit: Option<String>,
     #[serde(default)]
     range: Shape<IgnoredAny>,
 }
 
-pub(super) fn read(text: &str, place: &Place) -> Result<History, ImportError> {
+pub(super) fn read(text: &str, place: &Place) -> Result<History, String> {
     let json = match text.strip_prefix(VARIABLE) {
         Some(rest) => rest.trim_start().trim_start_matches('=').trim_end().trim_end_matches(';'),
         None => text,
     };
-    let data: Data = serde_json::from_str(&without_odd_numbers(json))
-        .map_err(|source| ImportError::Malformed { tool: TOOL, source })?;
+    let data: Data = serde_json::from_str(&without_no_numbers(json)).map_err(malformed(TOOL))?;
     let shared = shared_names(&data);
     let mut history = History::default();
     let mut slugs = Slugs::default();
@@ -113,32 +108,6 @@ pub(super) fn read(text: &str, place: &Place) -> Result<History, ImportError> {
     Ok(history)
 }
 
-/// Replaces JavaScript numbers that are invalid in JSON.
-fn without_odd_numbers(text: &str) -> Cow<'_, str> {
-    if !text.contains("NaN") && !text.contains("Infinity") {
-        return Cow::Borrowed(text);
-    }
-    let mut written = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(['"', 'N', 'I', '-']) {
-        let (before, from) = rest.split_at(at);
-        written += before;
-        let odd = ["NaN", "-Infinity", "Infinity"].into_iter().find(|odd| from.starts_with(odd));
-        let (end, text) = match odd {
-            Some(odd) => (odd.len(), "null"),
-            None if from.starts_with('"') => {
-                let end = end_of_string(from.as_bytes(), 1);
-                (end, &from[..end])
-            }
-            None => (1, &from[..1]),
-        };
-        written += text;
-        rest = &from[end..];
-    }
-    written += rest;
-    Cow::Owned(written)
-}
-
 /// Deterministic for a commit and its place.
 fn uuid(place: &Place, commit: &str, time: usize) -> Uuid {
     let Place { project, branch, testbed, .. } = place;
@@ -152,8 +121,8 @@ fn hash(commit: &str) -> Option<String> {
     is_hash.then(|| commit.to_lowercase())
 }
 
-fn start_time(entry: &Entry, at: &impl Fn() -> String) -> Result<OffsetDateTime, ImportError> {
-    let wrong = |time: String| ImportError::Time { at: at(), time };
+fn start_time(entry: &Entry, at: &impl Fn() -> String) -> Result<OffsetDateTime, String> {
+    let wrong = |time: String| format!("{}: {time} is not between the years 1678 and 2261", at());
     let time = match (entry.date, &entry.commit.timestamp) {
         (Some(date), _) => {
             let time =

@@ -9,9 +9,7 @@ use super::{Direction, InvalidName, Measure, MeasureKind, MeasureName};
 pub struct Description {
     #[serde(default, alias = "unit")]
     pub units: Option<MeasureName>,
-    #[serde(default)]
     pub direction: Option<Direction>,
-    #[serde(default)]
     pub kind: Option<MeasureKind>,
 }
 

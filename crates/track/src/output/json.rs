@@ -13,10 +13,10 @@ use super::{Page, row::ReportRow, verdict};
 use crate::{
     adapter::Adapter,
     bencher::{
-        JsonAlert, JsonAskedStartPoint, JsonBenchmark, JsonBranch, JsonHead, JsonMeasure,
-        JsonMetric, JsonModel, JsonProject, JsonReport, JsonReportCounts, JsonReportMeasure,
-        JsonReportResult, JsonStartPoint, JsonTestbed, JsonThreshold, JsonThresholdModel,
-        JsonVerdict, JsonVersion, JsonVisibility,
+        JsonAlert, JsonAskedStartPoint, JsonBenchmark, JsonBranch, JsonEntity, JsonHead,
+        JsonMeasure, JsonMetric, JsonModel, JsonProject, JsonReport, JsonReportCounts,
+        JsonReportMeasure, JsonReportResult, JsonStartPoint, JsonTestbed, JsonThreshold,
+        JsonThresholdModel, JsonVerdict, JsonVersion, JsonVisibility,
     },
     model::{BenchmarkName, Boundary, Measure, Report, Slug, ThresholdModel, threshold::Test},
 };
@@ -155,12 +155,8 @@ impl Entities<'_> {
             }
         });
         let current = self.page.version_number;
-        let name = report.branch.to_string();
         JsonBranch {
-            uuid: self.ids.branch,
-            project: self.ids.project,
-            slug: slug(&name, self.ids.branch),
-            name,
+            entity: self.entity(self.ids.branch, report.branch.to_string()),
             head: JsonHead {
                 uuid: self.ids.head,
                 start_point,
@@ -168,48 +164,33 @@ impl Entities<'_> {
                 created: report.end_time,
                 replaced: None,
             },
-            created: report.end_time,
-            modified: report.end_time,
-            archived: None,
         }
     }
 
     fn testbed(&self) -> JsonTestbed {
-        let (report, uuid) = (self.page.report, self.ids.testbed);
-        let name = report.testbed.to_string();
-        JsonTestbed {
+        let name = self.page.report.testbed.to_string();
+        JsonTestbed { entity: self.entity(self.ids.testbed, name), spec: None }
+    }
+
+    fn benchmark(&self, name: &BenchmarkName) -> JsonBenchmark {
+        self.entity(self.ids.benchmark(name), name.to_string())
+    }
+
+    fn measure(&self, measure: &Measure) -> JsonMeasure {
+        let entity = self.entity(self.ids.measure(measure), measure.name.to_string());
+        JsonMeasure {
+            entity: JsonEntity { slug: measure.slug.to_string(), ..entity },
+            units: measure.units.to_string(),
+        }
+    }
+
+    fn entity(&self, uuid: Uuid, name: String) -> JsonEntity {
+        let created = self.page.report.end_time;
+        JsonEntity {
             uuid,
             project: self.ids.project,
             slug: slug(&name, uuid),
             name,
-            spec: None,
-            created: report.end_time,
-            modified: report.end_time,
-            archived: None,
-        }
-    }
-
-    fn benchmark(&self, name: &BenchmarkName) -> JsonBenchmark {
-        let (created, uuid) = (self.page.report.end_time, self.ids.benchmark(name));
-        JsonBenchmark {
-            uuid,
-            project: self.ids.project,
-            slug: slug(name.as_str(), uuid),
-            name: name.to_string(),
-            created,
-            modified: created,
-            archived: None,
-        }
-    }
-
-    fn measure(&self, measure: &Measure) -> JsonMeasure {
-        let created = self.page.report.end_time;
-        JsonMeasure {
-            uuid: self.ids.measure(measure),
-            project: self.ids.project,
-            name: measure.name.to_string(),
-            slug: measure.slug.to_string(),
-            units: measure.units.to_string(),
             created,
             modified: created,
             archived: None,

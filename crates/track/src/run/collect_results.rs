@@ -9,13 +9,14 @@ use std::{
     time::SystemTime,
 };
 
+use anyhow::{anyhow, bail};
 use wingbeat_text::{first_few, plural};
 
 use super::{Benchmark, CommandError, Echo, Request, RunError, left_profiles, tool_files};
 use crate::{
     adapter::{Adapter, AdapterError},
     command::Printed,
-    model::{AddError, BenchmarkName, InvalidName, Measure, Metric, Results},
+    model::{BenchmarkName, Measure, Metric, Results},
 };
 
 /// Maximum number of files in a report, as in Bencher.
@@ -38,27 +39,8 @@ pub struct Source {
 /// Why there are no results.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
-    #[error("cannot read {path}: {source}")]
-    File { path: PathBuf, source: io::Error },
-    #[error("{0} files are too many for one report; {FILES_MAX} are the limit")]
-    TooManyFiles(usize),
-    #[error(
-        "{0} has more than {ENTRIES_MAX} files in it; give a folder of build results (--file-size)"
-    )]
-    TooManyEntries(PathBuf),
-    #[error(
-        "there is nothing to run: give a command (`wingbeat run cargo bench`), a file of results (--file), or \
-         results on stdin"
-    )]
-    Nothing,
-    #[error("no results came on stdin{0}")]
-    Stdin(String),
     #[error("{from}: {source}")]
     Adapter { from: String, source: AdapterError },
-    #[error(transparent)]
-    Name(#[from] InvalidName),
-    #[error(transparent)]
-    Metric(#[from] AddError),
     #[error("`{command}` {how}; nothing was stored{next_step}")]
     Failed {
         command: String,
@@ -67,6 +49,8 @@ pub enum GatherError {
         /// A suggestion, if there is one: `; --allow-failure …`.
         next_step: String,
     },
+    #[error(transparent)]
+    Other(#[from] anyhow::Error),
 }
 
 /// Returns one `Results` per iteration. The command may write exact profiles to the folder `profiles`.
@@ -79,7 +63,8 @@ pub(super) fn gather(
     let source = &request.source;
     let count = source.files.len() + source.sized_files.len();
     if count > FILES_MAX {
-        return Err(GatherError::TooManyFiles(count).into());
+        let error = anyhow!("{count} files are too many for one report; {FILES_MAX} are the limit");
+        return Err(GatherError::Other(error).into());
     }
     let Some(command) = &source.command else {
         let mut iterations = without_command(request)?;
@@ -232,12 +217,15 @@ fn without_command(request: &Request) -> Result<Vec<Results>, GatherError> {
     }
     let mut stdin = io::stdin();
     if stdin.is_terminal() {
-        return Err(GatherError::Nothing);
+        return Err(GatherError::Other(anyhow!(
+            "there is nothing to run: give a command (`wingbeat run cargo bench`), a file of results (--file), or \
+             results on stdin"
+        )));
     }
     let mut text = Vec::new();
-    stdin.read_to_end(&mut text).map_err(|error| GatherError::Stdin(format!(": {error}")))?;
+    stdin.read_to_end(&mut text).map_err(|error| anyhow!("no results came on stdin: {error}"))?;
     match text.iter().all(u8::is_ascii_whitespace) {
-        true => Err(GatherError::Stdin(": it is empty".to_owned())),
+        true => Err(anyhow!("no results came on stdin: it is empty").into()),
         false => Ok(vec![read(request, &text, "stdin")?]),
     }
 }
@@ -262,8 +250,7 @@ pub(super) fn outside_of_their_spread(iterations: &[Results]) -> Option<String> 
 
 fn read_files(request: &Request, printed: &[u8]) -> Result<Vec<Results>, GatherError> {
     let one = |path: &PathBuf| {
-        let text =
-            fs::read(path).map_err(|source| GatherError::File { path: path.clone(), source })?;
+        let text = fs::read(path).map_err(unreadable(path))?;
         let results = request.adapter.parse_file(&text, printed, request.average);
         results.map_err(|source| GatherError::Adapter { from: path.display().to_string(), source })
     };
@@ -286,18 +273,14 @@ fn read(request: &Request, text: &[u8], from: &str) -> Result<Results, GatherErr
 }
 
 /// Adds the time of a build in seconds. The benchmark is the command line.
-fn add_build_time(
-    results: &mut Results,
-    command: &Benchmark,
-    seconds: f64,
-) -> Result<(), GatherError> {
+fn add_build_time(results: &mut Results, command: &Benchmark, seconds: f64) -> anyhow::Result<()> {
     let name = BenchmarkName::new(command.display())?;
     results.add(name, Measure::named("build-time"), Metric::new(seconds))?;
     Ok(())
 }
 
 /// Adds the sizes of files. The benchmarks are the file names, with as much of their paths as needed to be unique.
-fn add_sizes(results: &mut Results, files: &[PathBuf]) -> Result<(), GatherError> {
+fn add_sizes(results: &mut Results, files: &[PathBuf]) -> anyhow::Result<()> {
     let base = |path: &Path| {
         path.file_name()
             .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into())
@@ -316,14 +299,14 @@ fn add_sizes(results: &mut Results, files: &[PathBuf]) -> Result<(), GatherError
     Ok(())
 }
 
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> anyhow::Error {
+    move |error| anyhow!("cannot read {}: {error}", path.display())
+}
+
 /// Size in bytes of a file, or of all files below a folder: `du --apparent-size` without the sizes of folders and
 /// links. Links inside are not followed, and hard links count once.
-fn size(path: &Path) -> Result<u64, GatherError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| GatherError::File { path, source }
-    };
-    let metadata = fs::metadata(path).map_err(failed(path))?;
+fn size(path: &Path) -> anyhow::Result<u64> {
+    let metadata = fs::metadata(path).map_err(unreadable(path))?;
     if !metadata.is_dir() {
         return Ok(metadata.len());
     }
@@ -331,13 +314,16 @@ fn size(path: &Path) -> Result<u64, GatherError> {
     let mut names = HashSet::new();
     let (mut bytes, mut entries) = (0_u64, 0);
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
-            let entry = entry.map_err(failed(&folder))?;
+        for entry in fs::read_dir(&folder).map_err(unreadable(&folder))? {
+            let entry = entry.map_err(unreadable(&folder))?;
             entries += 1;
             if entries > ENTRIES_MAX {
-                return Err(GatherError::TooManyEntries(path.to_owned()));
+                bail!(
+                    "{} has more than {ENTRIES_MAX} files in it; give a folder of build results (--file-size)",
+                    path.display()
+                );
             }
-            let metadata = entry.metadata().map_err(failed(&entry.path()))?;
+            let metadata = entry.metadata().map_err(unreadable(&entry.path()))?;
             if metadata.is_dir() {
                 folders.push(entry.path());
             } else if metadata.is_file()

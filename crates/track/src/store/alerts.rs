@@ -6,14 +6,11 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
-use wingbeat_sql::{Connection, OptionalExtension as _, Row, params, params_from_iter};
+use wingbeat_sql::{Connection, OptionalExtension as _, Row, Time, params, params_from_iter};
 
 use super::{
     InvalidDocument, ReportFilter, SqlResult, Store, StoreError,
-    columns::{
-        BOUNDARY_COLUMNS, Id, MEASURE_COLUMNS, Text, Time, Word, alert, boundary, measure, time,
-        time_ns,
-    },
+    columns::{BOUNDARY_COLUMNS, MEASURE_COLUMNS, alert, boundary, measure, time_ns},
     document::Kind,
     prepare,
     rows::{branch_row, name_row, project_row},
@@ -87,7 +84,7 @@ impl Store {
         let change = || {
             let transaction = self.connection.writing()?;
             let known = prepare(&transaction, "SELECT 1 FROM alert WHERE uuid = ?1")?;
-            if !{ known }.exists([Id(alert)])? {
+            if !{ known }.exists([alert])? {
                 return Ok(None);
             }
             let change = change_status(&transaction, alert, status, reason)?;
@@ -118,7 +115,7 @@ impl Store {
         project: &ProjectName,
         branch: &BranchName,
     ) -> Result<usize, StoreError> {
-        let settle = || {
+        self.doing("settling alerts", || {
             let transaction = self.connection.writing()?;
             let Some(branch) = branch_row(&transaction, project, branch)? else { return Ok(0) };
             let mut settled = 0;
@@ -132,8 +129,7 @@ impl Store {
             }
             transaction.commit()?;
             Ok(settled)
-        };
-        settle().map_err(self.error("settling alerts"))
+        })
     }
 }
 
@@ -172,7 +168,7 @@ pub(super) fn insert_change(db: &Connection, change: &AlertChange) -> SqlResult<
         return Ok(false);
     }
     let AlertChange { uuid, alert, time, status, reason } = change;
-    let values = params![Id(*uuid), Id(*alert), Time(*time), Word(*status), reason];
+    let values = params![uuid, alert, Time(*time), status, reason];
     ALERT_CHANGE.insert(db, values)?;
     Ok(true)
 }
@@ -181,16 +177,16 @@ pub(super) fn insert_change(db: &Connection, change: &AlertChange) -> SqlResult<
 pub(super) fn last_change(db: &Connection, alert: Uuid) -> SqlResult<Option<AlertChange>> {
     let sql = "SELECT uuid, alert, time_ns, status, reason FROM alert_change
                WHERE alert = ?1 ORDER BY time_ns DESC, uuid DESC LIMIT 1";
-    prepare(db, sql)?.query_row([Id(alert)], change).optional()
+    prepare(db, sql)?.query_row([alert], change).optional()
 }
 
 /// A change from columns named as in the table.
 pub(super) fn change(row: &Row<'_>) -> SqlResult<AlertChange> {
     Ok(AlertChange {
-        uuid: row.get::<_, Id>("uuid")?.0,
-        alert: row.get::<_, Id>("alert")?.0,
-        time: time(row, "time_ns")?,
-        status: row.get::<_, Word<_>>("status")?.0,
+        uuid: row.get("uuid")?,
+        alert: row.get("alert")?,
+        time: row.time("time_ns")?,
+        status: row.get("status")?,
         reason: row.get("reason")?,
     })
 }
@@ -241,12 +237,12 @@ fn alerts(db: &Connection, filter: &AlertFilter, limit: usize) -> SqlResult<Vec<
 fn stored(row: &Row<'_>) -> SqlResult<StoredAlert> {
     Ok(StoredAlert {
         alert: alert(row)?,
-        changed: row.get::<_, Option<Time>>("changed_ns")?.map(|time| time.0),
-        report: row.get::<_, Id>("report")?.0,
-        start_time: time(row, "start_time_ns")?,
-        project: row.get::<_, Text<_>>("project")?.0,
-        branch: row.get::<_, Text<_>>("branch")?.0,
-        testbed: row.get::<_, Text<_>>("testbed")?.0,
+        changed: row.optional_time("changed_ns")?,
+        report: row.get("report")?,
+        start_time: row.time("start_time_ns")?,
+        project: row.get("project")?,
+        branch: row.get("branch")?,
+        testbed: row.get("testbed")?,
         hash: row.get("hash")?,
         measure: measure(row)?,
         position: row.get("position")?,
@@ -284,8 +280,8 @@ fn silenced(
         let mut statement = prepare(db, &sql)?;
         let mut rows = statement.query([branch, testbed])?;
         while let Some(row) = &rows.next()? {
-            let status = row.get::<_, Word<AlertStatus>>("status")?.0;
-            let series = (row.get::<_, Text<_>>("benchmark")?.0, row.get::<_, Text<_>>("slug")?.0);
+            let status = row.get::<_, AlertStatus>("status")?;
+            let series = (row.get("benchmark")?, row.get("slug")?);
             // Dismissing an alert does not affect its series.
             if status != AlertStatus::Dismissed {
                 last.insert(series, status);
@@ -306,6 +302,6 @@ fn of_replaced_heads(db: &Connection, branch: i64) -> SqlResult<Vec<(Uuid, Alert
         "SELECT a.uuid, a.status FROM report r CROSS JOIN alert a ON a.report = r.id
          WHERE r.branch = ?1 AND r.epoch < ?2 AND {STANDS}"
     );
-    let alert = |row: &Row<'_>| Ok((row.get::<_, Id>(0)?.0, row.get::<_, Word<_>>(1)?.0));
+    let alert = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     prepare(db, &sql)?.query_map([branch, newest.into()], alert)?.collect()
 }

@@ -41,7 +41,7 @@ fn check(db: &Connection) -> SqlResult<Check> {
     let (entries, damaged) = entries::all(&view)?;
     found.damaged = damaged;
     for entry in entries {
-        *match entry.at.kind() {
+        *match entry.at.kind {
             Kind::Report => &mut found.reports,
             Kind::AlertChange => &mut found.alert_changes,
             Kind::Withdrawal => &mut found.withdrawals,
@@ -61,11 +61,7 @@ fn check(db: &Connection) -> SqlResult<Check> {
     }
     // Last, since it only locates damage within the file.
     match integrity_faults(&view, None) {
-        Ok(faults) => {
-            let of_file =
-                |fault| Damaged { report: None, what: format!("SQLite reports: {fault}") };
-            found.damaged.extend(faults.into_iter().map(of_file));
-        }
+        Ok(faults) => found.damaged.extend(faults.iter().map(Damaged::by_engine)),
         Err(error) if is_damage(&error) => found.damaged.push(Damaged::of(None, &error)),
         Err(error) => return Err(error),
     }

@@ -1,37 +1,41 @@
 //! Conversions between our types and columns, and columns of queries from which model types are read.
 
-use serde::{
-    Serialize,
-    de::{DeserializeOwned, IntoDeserializer as _, value::StrDeserializer},
-};
+use serde::{Serialize, de::DeserializeOwned};
 use time::OffsetDateTime;
-use uuid::Uuid;
 use wingbeat_sql::{
     FromSql, FromSqlError, FromSqlResult, Row, ToSql, ToSqlOutput, Value, ValueRef, Written,
+    as_text,
 };
 
 use super::SqlResult;
-use crate::model::{Alert, Boundary, Environment, Measure, StartPoint};
+use crate::{
+    adapter::Adapter,
+    model::{
+        Alert, AlertStatus, BenchmarkName, Boundary, BranchName, Direction, Environment, Limit,
+        Measure, MeasureKind, Outcome, ProfileKind, ProjectName, Slug, StartPoint, TestbedName,
+        threshold::Test,
+    },
+};
 
-/// A UUID as 16 bytes, in text order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Id(pub(super) Uuid);
-
-/// A time as nanoseconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Time(pub(super) OffsetDateTime);
-
-/// An enumeration value as a word, as in JSON.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Word<T>(pub(super) T);
+as_text!(
+    Adapter,
+    AlertStatus,
+    BenchmarkName,
+    BranchName,
+    Direction,
+    Limit,
+    MeasureKind,
+    Outcome,
+    ProfileKind,
+    ProjectName,
+    Slug,
+    Test,
+    TestbedName,
+);
 
 /// A value as JSON.
 #[derive(Debug, Clone)]
 pub(super) struct Json<T>(pub(super) T);
-
-/// A text that was validated before writing.
-#[derive(Debug, Clone)]
-pub(super) struct Text<T>(pub(super) T);
 
 /// Numbers as little-endian floats.
 #[derive(Debug, Clone)]
@@ -40,59 +44,6 @@ pub(super) struct Numbers(pub(super) Vec<f64>);
 /// Nanoseconds since 1970, if they fit into 64 bits: from 1677 to 2262.
 pub(super) fn time_ns(time: OffsetDateTime) -> Option<i64> {
     i64::try_from(time.unix_timestamp_nanos()).ok()
-}
-
-/// Like [`time_ns`], but clamped to the range, which is correct for limits.
-pub(super) fn limit_ns(time: OffsetDateTime) -> i64 {
-    let end = if time < OffsetDateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
-    time_ns(time).unwrap_or(end)
-}
-
-impl ToSql for Id {
-    fn to_sql(&self) -> Written<'_> {
-        Ok(ToSqlOutput::Borrowed(ValueRef::Blob(self.0.as_bytes())))
-    }
-}
-
-impl FromSql for Id {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        Uuid::from_slice(value.as_blob()?).map(Self).map_err(FromSqlError::other)
-    }
-}
-
-impl ToSql for Time {
-    fn to_sql(&self) -> Written<'_> {
-        Ok(ToSqlOutput::Owned(Value::Integer(limit_ns(self.0))))
-    }
-}
-
-impl FromSql for Time {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let nanoseconds = i128::from(value.as_i64()?);
-        let time = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds);
-        time.map(Self).map_err(FromSqlError::other)
-    }
-}
-
-impl<T: Serialize> ToSql for Word<T> {
-    fn to_sql(&self) -> Written<'_> {
-        let error = match serde_json::to_value(&self.0) {
-            Ok(serde_json::Value::String(word)) => {
-                return Ok(ToSqlOutput::Owned(Value::Text(word)));
-            }
-            Ok(other) => wingbeat_sql::not_written(format!("{other} is not a word")),
-            Err(error) => wingbeat_sql::not_written(error),
-        };
-        Err(error)
-    }
-}
-
-impl<T: DeserializeOwned> FromSql for Word<T> {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let word: StrDeserializer<'_, serde::de::value::Error> =
-            value.as_str()?.into_deserializer();
-        T::deserialize(word).map(Self).map_err(FromSqlError::other)
-    }
 }
 
 impl<T: Serialize> ToSql for Json<T> {
@@ -105,15 +56,6 @@ impl<T: Serialize> ToSql for Json<T> {
 impl<T: DeserializeOwned> FromSql for Json<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         serde_json::from_str(value.as_str()?).map(Self).map_err(FromSqlError::other)
-    }
-}
-
-impl<T> FromSql for Text<T>
-where
-    T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
-{
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        T::try_from(value.as_str()?.to_owned()).map(Self).map_err(FromSqlError::other)
     }
 }
 
@@ -149,11 +91,11 @@ pub(super) const BOUNDARY_COLUMNS: &str = "v.has_boundary AS has_boundary, v.bas
 
 /// The start point of a report, from columns `start_branch`, `start_hash` and so on.
 pub(super) fn start_point(row: &Row<'_>) -> SqlResult<Option<StartPoint>> {
-    let Some(Text(branch)) = row.get("start_branch")? else { return Ok(None) };
+    let Some(branch) = row.get("start_branch")? else { return Ok(None) };
     Ok(Some(StartPoint {
         branch,
         hash: row.get("start_hash")?,
-        until: row.get::<_, Option<Time>>("start_until_ns")?.map(|time| time.0),
+        until: row.optional_time("start_until_ns")?,
         max_versions: row.get("start_versions_max")?,
     }))
 }
@@ -175,11 +117,11 @@ pub(super) fn environment(row: &Row<'_>) -> SqlResult<Environment> {
 
 pub(super) fn measure(row: &Row<'_>) -> SqlResult<Measure> {
     Ok(Measure {
-        slug: row.get::<_, Text<_>>("slug")?.0,
+        slug: row.get("slug")?,
         name: row.get::<_, String>("measure_name")?.into(),
         units: row.get::<_, String>("units")?.into(),
-        direction: row.get::<_, Word<_>>("direction")?.0,
-        kind: row.get::<_, Word<_>>("kind")?.0,
+        direction: row.get("direction")?,
+        kind: row.get("kind")?,
     })
 }
 
@@ -195,29 +137,24 @@ pub(super) fn boundary(row: &Row<'_>) -> SqlResult<Option<Boundary>> {
     }))
 }
 
-pub(super) fn time(row: &Row<'_>, column: &str) -> SqlResult<OffsetDateTime> {
-    Ok(row.get::<_, Time>(column)?.0)
-}
-
 /// An alert from columns named as in the table, with `benchmark` and `slug` as texts.
 pub(super) fn alert(row: &Row<'_>) -> SqlResult<Alert> {
     Ok(Alert {
-        uuid: row.get::<_, Id>("uuid")?.0,
+        uuid: row.get("uuid")?,
         iteration: row.get("iteration")?,
-        benchmark: row.get::<_, Text<_>>("benchmark")?.0,
-        measure: row.get::<_, Text<_>>("slug")?.0,
-        limit: row.get::<_, Word<_>>("crossed")?.0,
-        status: row.get::<_, Word<_>>("status")?.0,
+        benchmark: row.get("benchmark")?,
+        measure: row.get("slug")?,
+        limit: row.get("crossed")?,
+        status: row.get("status")?,
         reason: row.get("reason")?,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use wingbeat_sql::{Connection, Result};
+    use wingbeat_sql::{Connection, Result, Time};
 
     use super::*;
-    use crate::{adapter::Adapter, model::Slug};
 
     fn there_and_back<A: ToSql, B: FromSql>(value: A) -> Result<B> {
         let connection = rusqlite::Connection::open_in_memory().expect("a database");
@@ -226,24 +163,20 @@ mod tests {
 
     #[test]
     fn values_come_back() {
-        let uuid = Uuid::from_u128(7);
-        assert_eq!(there_and_back::<_, Id>(Id(uuid)).expect("a UUID"), Id(uuid));
         let time = OffsetDateTime::UNIX_EPOCH + time::Duration::nanoseconds(-7);
         assert_eq!(there_and_back::<_, Time>(Time(time)).expect("a time"), Time(time));
         let numbers = vec![1.5, -0.1, 1e300];
         let back: Numbers = there_and_back(Numbers(numbers.clone())).expect("numbers");
         assert_eq!(back.0, numbers);
         for adapter in Adapter::all() {
-            let back: Word<Adapter> = there_and_back(Word(adapter)).expect("a word");
-            assert_eq!(back.0, adapter);
+            assert_eq!(there_and_back::<_, Adapter>(adapter).expect("a word"), adapter);
         }
     }
 
     #[test]
     fn values_of_another_form_are_errors() {
-        assert!(there_and_back::<_, Id>(vec![1u8; 15]).is_err());
         assert!(there_and_back::<_, Numbers>(vec![1u8; 9]).is_err());
-        assert!(there_and_back::<_, Word<Adapter>>("nobody").is_err());
-        assert!(there_and_back::<_, Text<Slug>>("No Slug").is_err());
+        assert!(there_and_back::<_, Adapter>("nobody").is_err());
+        assert!(there_and_back::<_, Slug>("No Slug").is_err());
     }
 }

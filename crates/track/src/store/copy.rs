@@ -10,10 +10,9 @@ use sha2::{Digest as _, Sha256};
 use wingbeat_sql::{Connection, Error};
 
 use super::{
-    Cursor, Document, Entry, Store, StoreError,
+    Document, Entry, Store, StoreError,
     batch::Batch,
-    columns::Id,
-    document::Counts,
+    document::{Counts, Kind},
     entries,
     error::{detail, is_damage},
     prepare,
@@ -77,7 +76,7 @@ impl Store {
         let mut copied = Copied::default();
         let mut batch = Batch::new();
         for (at, entry) in entries.iter().enumerate() {
-            *copied.documents.of(entry.at.kind()) += 1;
+            *copied.documents.of(entry.at.kind) += 1;
             let is_last = at + 1 == entries.len();
             let is_full = if to.has(*entry)? {
                 copied.already_there += 1;
@@ -141,15 +140,17 @@ impl Store {
 
     /// The same document's entry in this store.
     fn own(&self, entry: Entry) -> Result<Entry, StoreError> {
-        let Cursor::Report(_) = entry.at else { return Ok(entry) };
+        if entry.at.kind != Kind::Report {
+            return Ok(entry);
+        }
         let sql = "SELECT id FROM report WHERE uuid = ?1";
         let row = prepare(&self.connection, sql)
-            .and_then(|mut statement| statement.query_row([Id(entry.uuid)], |row| row.get(0)));
-        Ok(Entry { at: Cursor::Report(row.map_err(self.error("comparing it"))?), ..entry })
+            .and_then(|mut statement| statement.query_row([entry.uuid], |row| row.get(0)));
+        Ok(Entry::of(Kind::Report, row.map_err(self.error("comparing it"))?, entry.uuid))
     }
 
     fn has(&self, entry: Entry) -> Result<bool, StoreError> {
-        is_known(&self.connection, entry.at.kind(), entry.uuid)
+        is_known(&self.connection, entry.at.kind, entry.uuid)
             .map_err(self.error("looking what is there"))
     }
 

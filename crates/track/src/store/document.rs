@@ -55,6 +55,16 @@ impl Kind {
         }
     }
 
+    /// The beginning of a cursor.
+    pub(super) fn letter(self) -> char {
+        match self {
+            Self::Report => 'r',
+            Self::AlertChange => 'a',
+            Self::Withdrawal => 'w',
+            Self::Profile => 'p',
+        }
+    }
+
     /// Its name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {

@@ -11,7 +11,6 @@ use wingbeat_sql::{
 
 use super::{
     SqlResult, Store, StoreError, alerts,
-    columns::{Id, Text},
     document::{Counts, Document, Kind},
     error::{detail, is_damage},
     prepare, profiles, read,
@@ -24,11 +23,12 @@ use crate::model::ProjectName;
 /// A position in the documents of a project, from which to continue. Reports come first, in the order of storing, then
 /// changes of alerts, then withdrawals, then profiles, each by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cursor {
-    Report(i64),
-    AlertChange(i64, Uuid),
-    Withdrawal(i64, Uuid),
-    Profile(i64, Uuid),
+pub struct Cursor {
+    pub(super) kind: Kind,
+    /// The row number of a report, or else the time in nanoseconds.
+    number: i64,
+    /// Nil for a report.
+    uuid: Uuid,
 }
 
 /// A page of a project's documents, as lines.
@@ -82,7 +82,7 @@ impl Store {
         count_max: usize,
         bytes_max: usize,
     ) -> Result<Documents, StoreError> {
-        let page = || {
+        self.doing("reading documents", || {
             // A consistent view of the store despite concurrent writes.
             let view = self.connection.view()?;
             let mut page = Documents::default();
@@ -98,8 +98,7 @@ impl Store {
             }
             page.next = None;
             Ok(page)
-        };
-        page().map_err(self.error("reading documents"))
+        })
     }
 
     /// The entries of a project after a cursor, without contents.
@@ -109,11 +108,10 @@ impl Store {
         after: Option<Cursor>,
         count_max: usize,
     ) -> Result<Vec<Entry>, StoreError> {
-        let list = || {
+        self.doing("listing documents", || {
             let view = self.connection.view()?;
             of_project(&view, project, after, count_max)
-        };
-        list().map_err(self.error("listing documents"))
+        })
     }
 
     /// The document of an entry, as a line without a line feed.
@@ -136,8 +134,8 @@ impl Store {
     }
 
     fn one(&self, sql: &str, uuid: Uuid) -> SqlResult<Option<ProjectName>> {
-        let name = |row: &Row<'_>| row.get::<_, Text<_>>(0).map(|text| text.0);
-        prepare(&self.connection, sql)?.query_row([Id(uuid)], name).optional()
+        let name = |row: &Row<'_>| row.get(0);
+        prepare(&self.connection, sql)?.query_row([uuid], name).optional()
     }
 }
 
@@ -153,12 +151,12 @@ pub(super) fn all(db: &Connection) -> SqlResult<(Vec<Entry>, Vec<Damaged>)> {
             damaged.extend(faults.iter().map(Damaged::by_engine));
             let columns = match kind {
                 Kind::Report => "id, uuid, start_time_ns",
-                _ => "0, uuid, time_ns",
+                _ => "time_ns, uuid, time_ns",
             };
             let not_indexed = if db.is_postgres() { "" } else { "NOT INDEXED" };
             db.scan(&format!("SELECT {columns} FROM {table} {not_indexed}"), |row| {
-                let (id, uuid, time_ns) = (row.get(0)?, row.get::<_, Id>(1)?.0, row.get(2)?);
-                of_kind.push((time_ns, Entry { at: Cursor::of(kind, id, time_ns, uuid), uuid }));
+                let (number, uuid, time_ns) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                of_kind.push((time_ns, Entry::of(kind, number, uuid)));
                 Ok(())
             })
         };
@@ -193,28 +191,18 @@ fn of_project(
     let mut found = Vec::new();
     let left = |found: &Vec<Entry>| i64::try_from(count_max - found.len()).unwrap_or(i64::MAX);
     for kind in Kind::ALL {
-        let after = match after.map(|after| (kind.cmp(&after.kind()), after)) {
+        let (number, uuid) = match after.map(|after| (kind.cmp(&after.kind), after)) {
             Some((Ordering::Less, _)) => continue,
-            Some((Ordering::Equal, after)) => after,
-            _ => Cursor::of(kind, i64::MIN, i64::MIN, Uuid::nil()),
+            Some((Ordering::Equal, after)) => (after.number, after.uuid),
+            _ => (i64::MIN, Uuid::nil()),
         };
         let mut statement = prepare(db, page_sql(kind))?;
-        let entry = |row: &Row<'_>| {
-            let (number, uuid) = (row.get(0)?, row.get::<_, Id>(1)?.0);
-            Ok(Entry { at: Cursor::of(kind, number, number, uuid), uuid })
-        };
-        let entries = match after {
-            Cursor::Report(row) => statement.query_map([project, row, left(&found)], entry)?,
-            Cursor::AlertChange(time_ns, uuid)
-            | Cursor::Withdrawal(time_ns, uuid)
-            | Cursor::Profile(time_ns, uuid) => {
-                let values = params![project, time_ns, left(&found), Id(uuid)];
-                statement.query_map(values, entry)?
-            }
-        };
-        for entry in entries {
-            found.push(entry?);
-        }
+        let entry = |row: &Row<'_>| Ok(Entry::of(kind, row.get(0)?, row.get(1)?));
+        let values = params![project, number, left(&found), uuid];
+        // The row number of a report is unique.
+        let values = if kind == Kind::Report { &values[..3] } else { values };
+        let entries = statement.query_map(values, entry)?.collect::<SqlResult<Vec<_>>>()?;
+        found.extend(entries);
     }
     Ok(found)
 }
@@ -255,56 +243,41 @@ fn line(db: &Connection, entry: Entry) -> SqlResult<String> {
 /// Reads a document. A report is compared with its digest, and a profile with the hash of its content.
 pub(super) fn document(db: &Connection, Entry { at, uuid }: Entry) -> SqlResult<Document> {
     let select = |table: &str| prepare(db, &format!("{table} WHERE uuid = ?1"));
-    Ok(match at {
-        Cursor::Report(row) => Document::Report(Box::new(read::verified(db, row)?)),
-        Cursor::AlertChange(..) => {
-            let change = select(&ALERT_CHANGE.select())?.query_row([Id(uuid)], alerts::change)?;
+    Ok(match at.kind {
+        Kind::Report => Document::Report(Box::new(read::verified(db, at.number)?)),
+        Kind::AlertChange => {
+            let change = select(&ALERT_CHANGE.select())?.query_row([uuid], alerts::change)?;
             Document::AlertChange(change)
         }
-        Cursor::Withdrawal(..) => Document::Withdrawal(
-            select(&WITHDRAWAL.select())?.query_row([Id(uuid)], withdrawals::withdrawal)?,
+        Kind::Withdrawal => Document::Withdrawal(
+            select(&WITHDRAWAL.select())?.query_row([uuid], withdrawals::withdrawal)?,
         ),
-        Cursor::Profile(..) => {
-            let about = select(&PROFILE.select())?.query_row([Id(uuid)], profiles::info)?;
+        Kind::Profile => {
+            let about = select(&PROFILE.select())?.query_row([uuid], profiles::info)?;
             Document::Profile(Box::new(profiles::whole(db, about)?))
         }
     })
 }
 
-impl Cursor {
-    fn of(kind: Kind, row: i64, time_ns: i64, uuid: Uuid) -> Self {
-        match kind {
-            Kind::Report => Self::Report(row),
-            Kind::AlertChange => Self::AlertChange(time_ns, uuid),
-            Kind::Withdrawal => Self::Withdrawal(time_ns, uuid),
-            Kind::Profile => Self::Profile(time_ns, uuid),
-        }
-    }
-
-    pub(super) fn kind(self) -> Kind {
-        match self {
-            Self::Report(_) => Kind::Report,
-            Self::AlertChange(..) => Kind::AlertChange,
-            Self::Withdrawal(..) => Kind::Withdrawal,
-            Self::Profile(..) => Kind::Profile,
-        }
+impl Entry {
+    /// `number` as in [`Cursor`].
+    pub(super) fn of(kind: Kind, number: i64, uuid: Uuid) -> Self {
+        let of_cursor = if kind == Kind::Report { Uuid::nil() } else { uuid };
+        Self { at: Cursor { kind, number, uuid: of_cursor }, uuid }
     }
 }
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at.kind().name(), self.uuid)
+        write!(f, "{} {}", self.at.kind.name(), self.uuid)
     }
 }
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Report(row) => write!(f, "r{row}"),
-            Self::AlertChange(time_ns, uuid) => write!(f, "a{time_ns}.{}", uuid.simple()),
-            Self::Withdrawal(time_ns, uuid) => write!(f, "w{time_ns}.{}", uuid.simple()),
-            Self::Profile(time_ns, uuid) => write!(f, "p{time_ns}.{}", uuid.simple()),
-        }
+        let Self { kind, number, uuid } = self;
+        write!(f, "{}{number}", kind.letter())?;
+        if *kind == Kind::Report { Ok(()) } else { write!(f, ".{}", uuid.simple()) }
     }
 }
 
@@ -312,18 +285,19 @@ impl FromStr for Cursor {
     type Err = InvalidCursor;
 
     fn from_str(text: &str) -> Result<Self, InvalidCursor> {
-        let of = |rest: &str| {
-            let (time_ns, uuid) = rest.split_once('.')?;
-            Some((time_ns.parse().ok()?, Uuid::try_parse(uuid).ok()?))
+        let parse = || {
+            let strip = |kind: Kind| Some((kind, text.strip_prefix(kind.letter())?));
+            let (kind, rest) = Kind::ALL.into_iter().find_map(strip)?;
+            let (number, uuid) = match kind {
+                Kind::Report => (rest, Uuid::nil()),
+                _ => {
+                    let (time_ns, uuid) = rest.split_once('.')?;
+                    (time_ns, Uuid::try_parse(uuid).ok()?)
+                }
+            };
+            Some(Self { kind, number: number.parse().ok()?, uuid })
         };
-        let parsed = match (text.get(..1), text.get(1..)) {
-            (Some("r"), Some(rest)) => rest.parse().ok().map(Self::Report),
-            (Some("a"), Some(rest)) => of(rest).map(|(time, uuid)| Self::AlertChange(time, uuid)),
-            (Some("w"), Some(rest)) => of(rest).map(|(time, uuid)| Self::Withdrawal(time, uuid)),
-            (Some("p"), Some(rest)) => of(rest).map(|(time, uuid)| Self::Profile(time, uuid)),
-            _ => None,
-        };
-        parsed.ok_or_else(|| InvalidCursor(text.to_owned()))
+        parse().ok_or_else(|| InvalidCursor(text.to_owned()))
     }
 }
 
@@ -334,12 +308,8 @@ mod tests {
     #[test]
     fn cursors_are_texts() {
         let uuid = Uuid::from_u128(7);
-        for cursor in [
-            Cursor::Report(17),
-            Cursor::AlertChange(-3, uuid),
-            Cursor::Withdrawal(9, uuid),
-            Cursor::Profile(10, uuid),
-        ] {
+        for (kind, number) in Kind::ALL.into_iter().zip([17, -3, 9, 10]) {
+            let cursor = Entry::of(kind, number, uuid).at;
             assert_eq!(cursor.to_string().parse(), Ok(cursor));
         }
         for text in ["", "r", "rx", "a1", "a1.x", "ö7", "x1.00"] {

@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 use wingbeat_sql::Connection;
 
 use super::{
-    Cursor, Damaged, Entry, Store, StoreError,
+    Damaged, Entry, Store, StoreError,
     document::{Counts, Document, Kind},
     entries,
     error::is_damage,
@@ -92,7 +92,7 @@ impl Store {
                     }
                     Err(error) => return Err(wrap(error).into()),
                 };
-            exported.count(entry.at.kind(), is_new);
+            exported.count(entry.at.kind, is_new);
         }
         Ok(exported)
     }
@@ -100,13 +100,12 @@ impl Store {
 
 /// The report that an entry belongs to, as far as it can be read.
 pub(super) fn report_of(db: &Connection, entry: Entry) -> Option<uuid::Uuid> {
-    use super::columns::Id;
-    match entry.at {
-        Cursor::Report(_) => Some(entry.uuid),
-        Cursor::AlertChange(..) => None,
-        Cursor::Withdrawal(..) | Cursor::Profile(..) => {
-            let sql = format!("SELECT report FROM {} WHERE uuid = ?1", entry.at.kind().table());
-            db.query_row(&sql, [Id(entry.uuid)], |row| Ok(row.get::<_, Id>(0)?.0)).ok()
+    match entry.at.kind {
+        Kind::Report => Some(entry.uuid),
+        Kind::AlertChange => None,
+        Kind::Withdrawal | Kind::Profile => {
+            let sql = format!("SELECT report FROM {} WHERE uuid = ?1", entry.at.kind.table());
+            db.query_row(&sql, [entry.uuid], |row| row.get(0)).ok()
         }
     }
 }

@@ -38,7 +38,7 @@ impl Store {
         fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
         let known: HashSet<_> = list(folder)?.iter().filter_map(|name| parse_name(name)).collect();
         let exported = self.export_documents(
-            |entry| known.contains(&(entry.at.kind(), entry.uuid)),
+            |entry| known.contains(&(entry.at.kind, entry.uuid)),
             |document| {
                 let name = name(document.kind(), document.time(), document.uuid());
                 let path = folder.join(&name);

@@ -10,12 +10,12 @@ use std::{
 
 use rustc_hash::FxHashMap;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, Many, Row};
+use wingbeat_sql::{Connection, Many, Row, limit_ns};
 use wingbeat_stats::sample::median;
 
 use super::{
     SqlResult, Store, StoreError,
-    columns::{Id, Numbers, Text, Word, environment, limit_ns, time},
+    columns::{Numbers, environment},
     error::damage,
     log::branch_head,
     many, prepare,
@@ -46,12 +46,11 @@ impl HistoryLimits {
 impl Store {
     /// The history of a report: earlier ones by start time and UUID. Reports that confirm another are excluded.
     pub fn history(&self, report: &Report, limits: HistoryLimits) -> Result<Past, StoreError> {
-        let read = || {
+        self.doing("reading a history", || {
             // A consistent view of the store despite concurrent writes.
             let view = self.connection.view()?;
             past(&view, reports(&view, report, limits)?, limits.sampled_reports)
-        };
-        read().map_err(self.error("reading a history"))
+        })
     }
 
     /// The newest earlier reports of the same branch, without samples, if it has a start point: then they are not part
@@ -167,10 +166,10 @@ pub(super) const PAST_COLUMNS: &str =
 /// A report from `row`, `uuid`, `branch`, `hash`, `start_time_ns`, [`PAST_COLUMNS`] and its environment.
 pub(super) fn past_report(row: &Row<'_>) -> SqlResult<StoredReport> {
     let report = PastReport {
-        uuid: row.get::<_, Id>("uuid")?.0,
-        branch: row.get::<_, Text<_>>("branch")?.0,
+        uuid: row.get("uuid")?,
+        branch: row.get("branch")?,
         hash: row.get("hash")?,
-        start_time: time(row, "start_time_ns")?,
+        start_time: row.time("start_time_ns")?,
         environment: environment(row)?,
     };
     Ok(StoredReport {
@@ -278,7 +277,7 @@ fn repeats(
         "SELECT id FROM report r WHERE confirms = ?1 AND {STANDS} ORDER BY start_time_ns, uuid"
     );
     let mut statement = prepare(db, &sql)?;
-    let confirming = statement.query_map([Id(report.report.uuid)], |row| row.get::<_, i64>(0))?;
+    let confirming = statement.query_map([report.report.uuid], |row| row.get::<_, i64>(0))?;
     for confirming in confirming {
         let mut again = FxHashMap::<_, Vec<f64>>::default();
         let mut rows = all_values.query(confirming?)?;
@@ -349,12 +348,12 @@ impl<'c> Marks<'c> {
         }
         let mut rows = self.outcomes.query(report.row)?;
         while let Some(row) = &rows.next()? {
-            let outcome = row.get::<_, Word<_>>(3)?.0;
+            let outcome = row.get(3)?;
             marks.entry(metric_key(row, 0)?).or_default().outcome = Some(outcome);
         }
         let mut rows = self.alerts.query(report.row)?;
         while let Some(row) = &rows.next()? {
-            let alert = (row.get::<_, Word<_>>(3)?.0, row.get::<_, Word<_>>(4)?.0);
+            let alert = (row.get(3)?, row.get(4)?);
             marks.entry(metric_key(row, 0)?).or_default().alert = Some(alert);
         }
         Ok(marks)

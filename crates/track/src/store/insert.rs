@@ -3,11 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use wingbeat_sql::{Connection, Error, OptionalExtension as _, params};
+use wingbeat_sql::{Connection, Error, OptionalExtension as _, Time, params};
 
 use super::{
     InvalidDocument, SqlResult, Store, StoreError,
-    columns::{Id, Json, Numbers, Time, Word, time_ns},
+    columns::{Json, Numbers, time_ns},
     document::digest,
     partitions::{self, Free},
     prepare,
@@ -44,19 +44,18 @@ impl Store {
     /// Stores a report durably. An existing UUID changes nothing.
     pub fn insert(&mut self, report: &Report) -> Result<Insertion, StoreError> {
         validate(report)?;
-        let store = || {
+        self.doing("storing a report", || {
             let transaction = self.connection.writing()?;
             let insertion = insert(&transaction, report)?;
             transaction.commit()?;
             Ok(insertion)
-        };
-        store().map_err(self.error("storing a report"))
+        })
     }
 }
 
 /// Stores a valid report in a transaction. [`validate`] has checked that its verdicts and alerts refer to its metrics.
 pub(super) fn insert(db: &Connection, report: &Report) -> SqlResult<Insertion> {
-    if prepare(db, "SELECT 1 FROM report WHERE uuid = ?1")?.exists([Id(report.uuid)])? {
+    if prepare(db, "SELECT 1 FROM report WHERE uuid = ?1")?.exists([report.uuid])? {
         return Ok(Insertion::AlreadyThere);
     }
     let project = PROJECT.find_or_insert(db, params![report.project.as_str()])?;
@@ -93,7 +92,7 @@ impl Writer<'_> {
         let digest = digest(report)?;
         let values = params![
             row,
-            Id(report.uuid),
+            report.uuid,
             project,
             branch,
             testbed,
@@ -105,14 +104,14 @@ impl Writer<'_> {
             start.map(|start| start.max_versions),
             Time(report.start_time),
             Time(report.end_time),
-            Word(report.adapter),
+            report.adapter,
             environment,
             report.environment.load,
             report.environment.steal,
             report.environment.git_hash,
             report.environment.is_dirty,
             number(report.iterations.len()),
-            report.confirms.map(Id),
+            report.confirms,
             number(report.metrics().count()),
             number(report.failures().count()),
             number(report.alerts.len()),
@@ -138,11 +137,11 @@ impl Writer<'_> {
                     let mut own_samples = None;
                     if !metric.samples.is_empty() {
                         let numbers = Numbers(metric.samples.clone());
-                        samples.insert(params![samples_row, numbers].iter().copied())?;
+                        samples.insert(params![samples_row, numbers])?;
                         own_samples = Some(samples_row);
                         samples_row += 1;
                     }
-                    let values = params![
+                    metrics.insert(params![
                         self.row,
                         benchmark_row,
                         measure_row,
@@ -153,8 +152,7 @@ impl Writer<'_> {
                         metric.lower_value,
                         metric.upper_value,
                         own_samples,
-                    ];
-                    metrics.insert(values.iter().copied())?;
+                    ])?;
                     rows.insert((iteration, name, &measure.slug), (benchmark_row, measure_row));
                     position += 1;
                 }
@@ -169,8 +167,7 @@ impl Writer<'_> {
         let mut failures = FAILURE.inserter(self.db)?;
         for (position, (iteration, failure)) in (0_i64..).zip(report.failures()) {
             let benchmark = self.benchmarks[failure.name.as_str()];
-            let values = params![self.row, position, iteration, benchmark, failure.reason];
-            failures.insert(values.iter().copied())?;
+            failures.insert(params![self.row, position, iteration, benchmark, failure.reason])?;
         }
         failures.finish()
     }
@@ -182,19 +179,19 @@ impl Writer<'_> {
                 rows[&(verdict.iteration, &verdict.benchmark, &verdict.measure)];
             let boundary = verdict.boundary.unwrap_or_default();
             let change = verdict.change;
-            let values = params![
+            verdicts.insert(params![
                 self.row,
                 benchmark,
                 measure,
                 verdict.iteration,
                 position,
-                Word(verdict.outcome),
-                verdict.test.map(Word),
+                verdict.outcome,
+                verdict.test,
                 verdict.boundary.is_some(),
                 boundary.baseline,
                 boundary.lower_limit,
                 boundary.upper_limit,
-                verdict.limit.map(Word),
+                verdict.limit,
                 change.map(|change| change.relative),
                 change.and_then(|change| change.lower),
                 change.and_then(|change| change.upper),
@@ -202,8 +199,7 @@ impl Writer<'_> {
                 verdict.smallest_visible,
                 number(verdict.points),
                 Json(&verdict.reason),
-            ];
-            verdicts.insert(values.iter().copied())?;
+            ])?;
         }
         verdicts.finish()
     }
@@ -213,11 +209,10 @@ impl Writer<'_> {
         for (position, alert) in (0_i64..).zip(&report.alerts) {
             let Alert { uuid, iteration, limit, status, reason, .. } = alert;
             let (benchmark, measure) = rows[&(*iteration, &alert.benchmark, &alert.measure)];
-            let (uuid, limit, status) = (Id(*uuid), Word(limit), Word(status));
-            let values = params![
+            let (uuid, limit, status) = (uuid, limit, status);
+            alerts.insert(params![
                 uuid, self.row, benchmark, measure, iteration, position, limit, status, reason
-            ];
-            alerts.insert(values.iter().copied())?;
+            ])?;
         }
         alerts.finish()
     }
@@ -242,7 +237,7 @@ fn benchmarks(db: &Connection, project: i64, report: &Report) -> SqlResult<HashM
     let mut inserter = BENCHMARK.inserter(db)?;
     for name in names {
         if !known.contains_key(name) {
-            inserter.insert(params![next, project, name].iter().copied())?;
+            inserter.insert(params![next, project, name])?;
             known.insert(name.to_owned(), next);
             next += 1;
         }
@@ -259,7 +254,7 @@ fn known_at_once(db: &Connection, project: i64, names: &[&str]) -> SqlResult<Has
                JOIN unnest(string_to_array(?2, chr(10))) AS wanted (wanted) ON name = wanted
                WHERE project = ?1";
     prepare(db, sql)?
-        .query_map((project, names.join("\n")), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map(params![project, names.join("\n")], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect()
 }
 
@@ -271,7 +266,7 @@ fn known_one_by_one(
     let mut known = HashMap::new();
     let mut find = prepare(db, "SELECT id FROM benchmark WHERE project = ?1 AND name = ?2")?;
     for name in names {
-        if let Some(row) = find.query_row((project, *name), |row| row.get(0)).optional()? {
+        if let Some(row) = find.query_row(params![project, name], |row| row.get(0)).optional()? {
             known.insert((*name).to_owned(), row);
         }
     }
@@ -291,7 +286,7 @@ fn measures(db: &Connection, report: &Report) -> SqlResult<Vec<(Measure, i64)>> 
 
 fn measure(db: &Connection, measure: &Measure) -> SqlResult<i64> {
     let Measure { slug, name, units, direction, kind } = measure;
-    let values = params![slug.as_str(), name, units, Word(direction), Word(kind)];
+    let values = params![slug.as_str(), name, units, direction, kind];
     MEASURE.find_or_insert(db, values)
 }
 

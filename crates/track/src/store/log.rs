@@ -2,11 +2,11 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, OptionalExtension as _, Row, params_from_iter};
+use wingbeat_sql::{Connection, FromSql, OptionalExtension as _, Row, limit_ns, params_from_iter};
 
 use super::{
     SqlResult, Store, StoreError,
-    columns::{Id, MEASURE_COLUMNS, Text, Word, environment, limit_ns, measure, start_point, time},
+    columns::{MEASURE_COLUMNS, environment, measure, start_point},
     prepare,
     rows::{Conditions, branch_row, name_row, newest, project_row},
     withdrawals::STANDS,
@@ -75,6 +75,11 @@ pub struct Known {
 }
 
 impl ReportFilter {
+    /// All reports of a project.
+    pub fn of(project: &ProjectName) -> Self {
+        Self { project: Some(project.clone()), ..Self::default() }
+    }
+
     /// The conditions on the report `r`. `None` if a name is not in the store, so that nothing matches.
     pub(super) fn conditions(&self, db: &Connection) -> SqlResult<Option<Conditions>> {
         let mut conditions = Conditions::default();
@@ -137,18 +142,16 @@ impl Store {
         testbed: Option<&TestbedName>,
     ) -> Result<Option<ReportSummary>, StoreError> {
         let filter = ReportFilter {
-            project: Some(project.clone()),
             branch: Some(branch.clone()),
             testbed: testbed.cloned(),
-            ..ReportFilter::default()
+            ..ReportFilter::of(&project)
         };
-        let latest = || {
+        self.doing("looking for the newest report", || {
             let conditions = filter.conditions(&self.connection)?;
             let Some(mut conditions) = conditions else { return Ok(None) };
             conditions.require("r.confirms IS NULL");
             Ok(reports(&self.connection, conditions, 1)?.pop())
-        };
-        latest().map_err(self.error("looking for the newest report"))
+        })
     }
 
     /// The state of a branch. `None` without reports.
@@ -171,7 +174,7 @@ impl Store {
 
     /// The names of a project. Empty if there is no such project.
     pub fn known(&self, project: &ProjectName) -> Result<Known, StoreError> {
-        let read = || {
+        self.doing("listing names", || {
             let project = project_row(&self.connection, project)?;
             let Some(project) = project else { return Ok(Known::default()) };
             let (db, project) = (&self.connection, Some(project));
@@ -183,8 +186,7 @@ impl Store {
                 benchmarks: names(db, &of("benchmark"), project)?,
                 measures: names(db, "SELECT DISTINCT slug FROM measure ORDER BY slug", None)?,
             })
-        };
-        read().map_err(self.error("listing names"))
+        })
     }
 
     /// The slugs of a project's measures, oldest first.
@@ -205,22 +207,22 @@ fn reports(db: &Connection, conditions: Conditions, limit: usize) -> SqlResult<V
 fn summary(row: &Row<'_>) -> SqlResult<ReportSummary> {
     let count = |column: &str| row.get::<_, i64>(column).map(i64::unsigned_abs);
     Ok(ReportSummary {
-        uuid: row.get::<_, Id>("uuid")?.0,
-        project: row.get::<_, Text<_>>("project")?.0,
-        branch: row.get::<_, Text<_>>("branch")?.0,
+        uuid: row.get("uuid")?,
+        project: row.get("project")?,
+        branch: row.get("branch")?,
         hash: row.get("hash")?,
         epoch: row.get("epoch")?,
-        testbed: row.get::<_, Text<_>>("testbed")?.0,
-        start_time: time(row, "start_time_ns")?,
-        end_time: time(row, "end_time_ns")?,
-        adapter: row.get::<_, Word<_>>("adapter")?.0,
+        testbed: row.get("testbed")?,
+        start_time: row.time("start_time_ns")?,
+        end_time: row.time("end_time_ns")?,
+        adapter: row.get("adapter")?,
         environment: environment(row)?,
         iterations: row.get("iterations")?,
         metrics: count("metrics")?,
         failures: count("failures")?,
         alerts: count("alerts")?,
         active_alerts: count("active_alerts")?,
-        confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
+        confirms: row.get("confirms")?,
     })
 }
 
@@ -242,17 +244,14 @@ pub(super) fn branch_head(
             Ok(BranchHead {
                 epoch: row.get("epoch")?,
                 start_point: start_point(row)?,
-                report: row.get::<_, Id>("uuid")?.0,
+                report: row.get("uuid")?,
             })
         })
         .optional()
 }
 
-fn names<T>(db: &Connection, sql: &str, of: Option<i64>) -> SqlResult<Vec<T>>
-where
-    T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
-{
-    let name = |row: &Row<'_>| row.get::<_, Text<T>>(0).map(|text| text.0);
+fn names<T: FromSql>(db: &Connection, sql: &str, of: Option<i64>) -> SqlResult<Vec<T>> {
+    let name = |row: &Row<'_>| row.get(0);
     prepare(db, sql)?.query_map(params_from_iter(of), name)?.collect()
 }
 

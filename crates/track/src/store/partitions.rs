@@ -2,7 +2,7 @@
 //! its samples'. Tables that grow with metrics are partitioned by it, so a condition on a report prunes partitions by
 //! itself.
 //!
-//! Row numbers grow in the order of storing, which [`Cursor::Report`](super::Cursor) relies on: the month is that of
+//! Row numbers grow in the order of storing, which a [`Cursor`](super::Cursor) relies on: the month is that of
 //! the measurement, unless a later month has already begun. So a store copied in order of time is partitioned by the
 //! months of measurement, and a late report goes into the newest month.
 

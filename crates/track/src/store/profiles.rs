@@ -4,13 +4,13 @@
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_sql::{
-    Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql,
-    ToSqlOutput, ValueRef, Written, params,
+    Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, Time, ToSql,
+    ToSqlOutput, ValueRef, Written, limit_ns, params,
 };
 
 use super::{
     InvalidDocument, SqlResult, Store, StoreError,
-    columns::{Id, Text, Time, Word, limit_ns, time, time_ns},
+    columns::time_ns,
     document::Kind,
     error::damage,
     prepare,
@@ -41,7 +41,7 @@ impl Store {
         for profile in profiles {
             validate_profile(profile)?;
         }
-        let insert = || {
+        self.doing("storing profiles", || {
             let transaction = self.connection.writing()?;
             let mut new = 0;
             for profile in profiles {
@@ -49,8 +49,7 @@ impl Store {
             }
             transaction.commit()?;
             Ok(new)
-        };
-        insert().map_err(self.error("storing profiles"))
+        })
     }
 
     /// The profiles of a report, by benchmark and kind, those of the whole command first.
@@ -115,17 +114,7 @@ pub(super) fn insert_profile(db: &Connection, profile: &Profile) -> SqlResult<bo
     // Both were checked to fit.
     let [samples, bytes] =
         [*samples, *bytes].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
-    let values = params![
-        Id(*uuid),
-        Id(*report),
-        benchmark,
-        Word(*kind),
-        tool,
-        Time(*time),
-        samples,
-        sha256,
-        bytes
-    ];
+    let values = params![uuid, report, benchmark, kind, tool, Time(*time), samples, sha256, bytes];
     PROFILE.insert(db, values)?;
     if let Some(pprof) = pprof {
         let sql =
@@ -139,12 +128,12 @@ pub(super) fn insert_profile(db: &Connection, profile: &Profile) -> SqlResult<bo
 pub(super) fn info(row: &Row<'_>) -> SqlResult<ProfileInfo> {
     let number = |name| row.get::<_, i64>(name).map(i64::unsigned_abs);
     Ok(ProfileInfo {
-        uuid: row.get::<_, Id>("uuid")?.0,
-        report: row.get::<_, Id>("report")?.0,
-        benchmark: row.get::<_, Option<Text<_>>>("benchmark")?.map(|name| name.0),
-        kind: row.get::<_, Word<_>>("kind")?.0,
+        uuid: row.get("uuid")?,
+        report: row.get("report")?,
+        benchmark: row.get("benchmark")?,
+        kind: row.get("kind")?,
         tool: row.get("tool")?,
-        time: time(row, "time_ns")?,
+        time: row.time("time_ns")?,
         samples: number("samples")?,
         sha256: row.get("hash")?,
         bytes: number("bytes")?,
@@ -175,7 +164,7 @@ fn profiles(db: &Connection, report: Uuid) -> SqlResult<Vec<ProfileInfo>> {
         PROFILE.select()
     );
     let mut statement = prepare(db, &sql)?;
-    statement.query_map([Id(report)], info)?.collect()
+    statement.query_map([report], info)?.collect()
 }
 
 fn before(
@@ -212,13 +201,13 @@ fn before(
     let values = params![
         project,
         testbed,
-        Id(report.uuid),
+        report.uuid,
         limit_ns(latest.map_or(report.start_time, |latest| latest.min(report.start_time))),
         branch,
         report.epoch,
         start_branch,
         until,
-        Word(kind),
+        kind,
         benchmark.map(BenchmarkName::as_str),
         latest.is_some()
     ];

@@ -5,7 +5,7 @@ use wingbeat_sql::{Connection, Error, OptionalExtension as _, Row};
 
 use super::{
     SqlResult, Store, StoreError, alerts,
-    columns::{ENVIRONMENT_COLUMNS, Id, Json, Numbers, Text, Word, environment, start_point, time},
+    columns::{ENVIRONMENT_COLUMNS, Json, Numbers, environment, start_point},
     document::{Digest, digest},
     error::damage,
     many, prepare,
@@ -49,14 +49,13 @@ impl Store {
         uuid: Uuid,
         read: impl FnOnce(&Connection, i64) -> SqlResult<Report>,
     ) -> Result<Option<Report>, StoreError> {
-        let read = || {
+        self.doing("reading a report", || {
             // A consistent view of the store despite concurrent writes.
             let view = self.connection.view()?;
             let sql = format!("SELECT id FROM report r WHERE uuid = ?1 AND {STANDS}");
-            let row = prepare(&view, &sql)?.query_row([Id(uuid)], |row| row.get(0)).optional()?;
+            let row = prepare(&view, &sql)?.query_row([uuid], |row| row.get(0)).optional()?;
             row.map(|row| read(&view, row)).transpose()
-        };
-        read().map_err(self.error("reading a report"))
+        })
     }
 }
 
@@ -109,21 +108,21 @@ fn head(db: &Connection, row: i64) -> SqlResult<Report> {
     );
     prepare(db, &sql)?.query_row([row], |row| {
         Ok(Report {
-            uuid: row.get::<_, Id>("uuid")?.0,
-            project: row.get::<_, Text<_>>("project")?.0,
-            branch: row.get::<_, Text<_>>("branch")?.0,
+            uuid: row.get("uuid")?,
+            project: row.get("project")?,
+            branch: row.get("branch")?,
             hash: row.get("hash")?,
             epoch: row.get("epoch")?,
             start_point: start_point(row)?,
-            testbed: row.get::<_, Text<_>>("testbed")?.0,
-            start_time: time(row, "start_time_ns")?,
-            end_time: time(row, "end_time_ns")?,
-            adapter: row.get::<_, Word<_>>("adapter")?.0,
+            testbed: row.get("testbed")?,
+            start_time: row.time("start_time_ns")?,
+            end_time: row.time("end_time_ns")?,
+            adapter: row.get("adapter")?,
             environment: environment(row)?,
             iterations: vec![Results::default(); row.get::<_, u32>("iterations")? as usize],
             verdicts: Vec::new(),
             alerts: Vec::new(),
-            confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
+            confirms: row.get("confirms")?,
         })
     })
 }
@@ -190,12 +189,12 @@ fn named(names: &mut Names<'_>, row: &Row<'_>, first: usize) -> SqlResult<(Bench
 /// Reads an alert from the columns of [`ALERT`].
 fn alert(row: &Row<'_>, benchmark: BenchmarkName, measure: Slug) -> SqlResult<Alert> {
     Ok(Alert {
-        uuid: row.get::<_, Id>(0)?.0,
+        uuid: row.get(0)?,
         iteration: row.get(4)?,
         benchmark,
         measure,
-        limit: row.get::<_, Word<_>>(6)?.0,
-        status: row.get::<_, Word<_>>(7)?.0,
+        limit: row.get(6)?,
+        status: row.get(7)?,
         reason: row.get(8)?,
     })
 }
@@ -215,10 +214,10 @@ fn verdict(row: &Row<'_>, benchmark: BenchmarkName, measure: Slug) -> SqlResult<
         iteration: row.get(3)?,
         benchmark,
         measure,
-        outcome: row.get::<_, Word<_>>(5)?.0,
-        test: row.get::<_, Option<Word<_>>>(6)?.map(|word| word.0),
+        outcome: row.get(5)?,
+        test: row.get(6)?,
         boundary: has_boundary.then(boundary).transpose()?,
-        limit: row.get::<_, Option<Word<_>>>(11)?.map(|word| word.0),
+        limit: row.get(11)?,
         change,
         p: row.get(15)?,
         smallest_visible: row.get(16)?,

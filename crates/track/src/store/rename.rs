@@ -68,7 +68,7 @@ impl Store {
         (old, new): (&str, &str),
         merges: bool,
     ) -> Result<Renamed, StoreError> {
-        let rename = || {
+        self.doing("renaming", || {
             let transaction = self.connection.writing()?;
             let Some(project) = project_row(&transaction, project)? else {
                 return Ok(Renamed::Missing);
@@ -100,8 +100,7 @@ impl Store {
             };
             transaction.commit()?;
             Ok(done)
-        };
-        rename().map_err(self.error("renaming"))
+        })
     }
 }
 

@@ -89,7 +89,7 @@ impl Store {
         project: &ProjectName,
         retention: Retention,
     ) -> Result<usize, StoreError> {
-        let tidy = || {
+        self.doing("removing old profiles", || {
             let transaction = self.connection.writing()?;
             let Some(project) = project_row(&transaction, project)? else { return Ok(0) };
             let going = retention.plan(&with_content(&transaction, project)?);
@@ -103,8 +103,7 @@ impl Store {
             }
             transaction.commit()?;
             Ok(removed)
-        };
-        tidy().map_err(self.error("removing old profiles"))
+        })
     }
 }
 

@@ -4,11 +4,13 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, Many, OptionalExtension as _, Row, Value, params_from_iter};
+use wingbeat_sql::{
+    Connection, Many, OptionalExtension as _, Row, Value, params, params_from_iter,
+};
 
 use super::{
     SqlResult,
-    columns::{ENVIRONMENT_COLUMNS, MEASURE_COLUMNS, Text, measure},
+    columns::{ENVIRONMENT_COLUMNS, MEASURE_COLUMNS, measure},
     error::damage,
     many, prepare,
     withdrawals::STANDS,
@@ -121,7 +123,7 @@ pub(super) fn name_row(
     name: &str,
 ) -> SqlResult<Option<i64>> {
     let sql = format!("SELECT id FROM {table} WHERE project = ?1 AND name = ?2");
-    prepare(db, &sql)?.query_row((project, name), |row| row.get(0)).optional()
+    prepare(db, &sql)?.query_row(params![project, name], |row| row.get(0)).optional()
 }
 
 /// Number of names fetched at a time from PostgreSQL.
@@ -168,7 +170,7 @@ impl<'c> Names<'c> {
     }
 
     pub(super) fn benchmark(&mut self, row: i64) -> SqlResult<&BenchmarkName> {
-        let name = |row: &Row<'_>| Ok(row.get::<_, Text<_>>(0)?.0);
+        let name = |row: &Row<'_>| Ok(row.get(0)?);
         find(&mut self.known_benchmarks, &mut self.benchmarks, row, name)
     }
 

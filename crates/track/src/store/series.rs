@@ -5,11 +5,10 @@ use std::collections::hash_map::Entry;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Serialize, Serializer};
 use time::OffsetDateTime;
-use wingbeat_sql::{Connection, Many, Row};
+use wingbeat_sql::{Connection, Many, Row, limit_ns};
 
 use super::{
     SqlResult, Store, StoreError,
-    columns::{Text, limit_ns, time},
     history::{
         Marks, MetricRow, PAST_COLUMNS, REPORTS_AT_ONCE, StoredReport, in_order, metric_key,
         past_report,
@@ -154,7 +153,7 @@ fn plot_times(db: &Connection, query: &PlotQuery) -> SqlResult<Vec<OffsetDateTim
     let view = db.view()?;
     let Some(conditions) = conditions(&view, query)? else { return Ok(Vec::new()) };
     let mut times =
-        newest(&view, "r.id", conditions, query.reports_max, |row| time(row, "start_time_ns"))?;
+        newest(&view, "r.id", conditions, query.reports_max, |row| row.time("start_time_ns"))?;
     times.reverse();
     Ok(times)
 }
@@ -233,7 +232,7 @@ fn source(row: &Row<'_>) -> SqlResult<Source> {
         report: past_report(row)?,
         branch: row.get("branch_row")?,
         testbed: row.get("testbed_row")?,
-        testbed_name: row.get::<_, Text<_>>("testbed")?.0,
+        testbed_name: row.get("testbed")?,
         metrics: row.get("metrics")?,
     })
 }

@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, OptionalExtension as _, Row, params, params_from_iter};
+use wingbeat_sql::{Connection, OptionalExtension as _, Row, limit_ns, params, params_from_iter};
 
 use super::{
     ReportFilter, SqlResult, Store, StoreError,
-    columns::{Id, Text, Time, limit_ns, start_point},
+    columns::start_point,
     prepare,
     rows::{branch_row, name_row, project_row},
     versions::{START_POINTS_MAX, inherited},
@@ -62,10 +62,10 @@ impl Store {
 
     /// The numbers of benchmarks and measures of each iteration of a report.
     pub fn iteration_counts(&self, report: Uuid) -> Result<Vec<IterationCount>, StoreError> {
-        let read = || {
+        self.doing("counting metrics", || {
             let sql = "SELECT id, iterations FROM report WHERE uuid = ?1";
             let found = prepare(&self.connection, sql)?
-                .query_row([Id(report)], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?)))
+                .query_row([report], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?)))
                 .optional()?;
             let Some((row, iterations)) = found else { return Ok(Vec::new()) };
             let mut benchmarks = vec![HashSet::new(); iterations as usize];
@@ -87,8 +87,7 @@ impl Store {
                 measures: measures.len() as u64,
             };
             Ok(benchmarks.iter().zip(&measures).map(count).collect())
-        };
-        read().map_err(self.error("counting metrics"))
+        })
     }
 
     /// [`Store::version_number`] of each report of a branch, without those that confirm another.
@@ -102,7 +101,7 @@ impl Store {
 
     /// The branches and testbeds of a project that have reports.
     pub fn stretches(&self, project: &ProjectName) -> Result<Vec<Stretch>, StoreError> {
-        let list = || {
+        self.doing("listing branches and testbeds", || {
             let Some(project) = project_row(&self.connection, project)? else {
                 return Ok(Vec::new());
             };
@@ -115,14 +114,13 @@ impl Store {
             let stretch = |row: &Row<'_>| {
                 let (reports, rows): (i64, String) = (row.get("reports")?, row.get("rows")?);
                 Ok(Stretch {
-                    branch: row.get::<_, Text<_>>("branch")?.0,
-                    testbed: row.get::<_, Text<_>>("testbed")?.0,
+                    branch: row.get("branch")?,
+                    testbed: row.get("testbed")?,
                     state: format!("{reports} {rows}"),
                 })
             };
             prepare(&self.connection, &sql)?.query_map([project], stretch)?.collect()
-        };
-        list().map_err(self.error("listing branches and testbeds"))
+        })
     }
 
     /// The end time of each report of a project.
@@ -130,15 +128,14 @@ impl Store {
         &self,
         project: &ProjectName,
     ) -> Result<HashMap<Uuid, OffsetDateTime>, StoreError> {
-        let read = || {
+        self.doing("reading times", || {
             let Some(project) = project_row(&self.connection, project)? else {
                 return Ok(HashMap::new());
             };
             let sql = "SELECT uuid, end_time_ns FROM report WHERE project = ?1";
-            let pair = |row: &Row<'_>| Ok((row.get::<_, Id>(0)?.0, row.get::<_, Time>(1)?.0));
+            let pair = |row: &Row<'_>| Ok((row.get(0)?, row.time(1)?));
             prepare(&self.connection, sql)?.query_map([project], pair)?.collect()
-        };
-        read().map_err(self.error("reading times"))
+        })
     }
 
     /// Whether a metric of the project uses a name.
@@ -167,7 +164,7 @@ fn version_numbers(
     let mut known_starts = HashMap::new();
     let (mut epoch, mut next) = (0, 0);
     while let Some(found) = &rows.next()? {
-        let uuid = found.get::<_, Id>("uuid")?.0;
+        let uuid: Uuid = found.get("uuid")?;
         let hash: Option<String> = found.get("hash")?;
         let own: u32 = found.get("epoch")?;
         if own != epoch {

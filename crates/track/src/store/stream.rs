@@ -107,7 +107,7 @@ impl Store {
             false => return self.import_lines(from, name),
             true => {}
         }
-        let history = import::read(from, place).map_err(|error| refuse(error.to_string()))?;
+        let history = import::read(from, place).map_err(refuse)?;
         let (left_out, left_out_named) = (history.left_out_count, history.left_out);
         let imported = self.import_whole(name, |db, imported| {
             let mut reports = history.reports.into_iter();

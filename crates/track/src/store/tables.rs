@@ -1,19 +1,13 @@
 //! The schema with its version, and statements that only depend on the names of tables and columns.
 
 use uuid::Uuid;
-use wingbeat_sql::{
-    Connection, Inserter, OptionalExtension as _, ToSql,
-    versions::{Application, Migration},
-};
+use wingbeat_sql::{Connection, Inserter, OptionalExtension as _, ToSql, versions::Application};
 
-use super::{SqlResult, columns::Id, document::Kind, prepare};
+use super::{SqlResult, document::Kind, prepare};
 
 /// Statements that create the tables of version 1, and then those to each later version. Released ones are never
 /// edited. A version that changes a document must also recompute the digests of reports.
-pub(super) const MIGRATIONS: [Migration; 1] = [Migration {
-    sqlite: include_str!("schema/sqlite.sql"),
-    postgres: include_str!("schema/postgres.sql"),
-}];
+pub(super) const MIGRATIONS: [&str; 1] = [include_str!("schema.sql")];
 
 /// The schema version that this wingbeat reads and writes.
 pub const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -85,7 +79,7 @@ impl Table {
     /// Adds one row.
     pub(super) fn insert(&self, db: &Connection, values: &[&dyn ToSql]) -> SqlResult<()> {
         let mut inserter = self.inserter(db)?;
-        inserter.insert(values.iter().copied())?;
+        inserter.insert(values)?;
         inserter.finish()
     }
 
@@ -115,5 +109,5 @@ impl Table {
 /// Whether a document of that kind is in the store.
 pub(super) fn is_known(db: &Connection, kind: Kind, uuid: Uuid) -> SqlResult<bool> {
     let sql = format!("SELECT 1 FROM {} WHERE uuid = ?1", kind.table());
-    prepare(db, &sql)?.exists([Id(uuid)])
+    prepare(db, &sql)?.exists([uuid])
 }

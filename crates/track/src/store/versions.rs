@@ -3,11 +3,11 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, OptionalExtension as _, params};
+use wingbeat_sql::{Connection, OptionalExtension as _, Time, limit_ns, params};
 
 use super::{
     SqlResult, Store, StoreError,
-    columns::{Id, Text, Time, limit_ns, start_point},
+    columns::start_point,
     log::branch_head,
     prepare,
     rows::{branch_row, name_row, project_row},
@@ -87,7 +87,7 @@ fn number(db: &Connection, report: Uuid, start_points: usize) -> SqlResult<Optio
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
-    let (first_ns, first_report): (i64, Id) = first.unwrap_or((place.start_time_ns, Id(report)));
+    let (first_ns, first_report): (i64, Uuid) = first.unwrap_or((place.start_time_ns, report));
     let count_sql = format!(
         "SELECT count(DISTINCT hash) + count(CASE WHEN hash IS NULL THEN 1 END) FROM report r
          WHERE branch = ?1 AND epoch = ?2 AND confirms IS NULL
@@ -134,14 +134,14 @@ fn place(db: &Connection, report: Uuid) -> SqlResult<Option<VersionOrigin>> {
                WHERE r.uuid = ?1 AND {STANDS}"
     );
     prepare(db, &sql)?
-        .query_row([Id(report)], |row| {
+        .query_row([report], |row| {
             Ok(VersionOrigin {
-                project: row.get::<_, Text<_>>("project")?.0,
+                project: row.get("project")?,
                 branch: row.get("branch")?,
                 epoch: row.get("epoch")?,
                 hash: row.get("hash")?,
                 start_time_ns: row.get("start_time_ns")?,
-                confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
+                confirms: row.get("confirms")?,
                 start: start_point(row)?.map(|start| (start.branch, start.until)),
             })
         })

@@ -4,11 +4,11 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, Row, params};
+use wingbeat_sql::{Connection, Row, Time, params};
 
 use super::{
     InvalidDocument, SqlResult, Store, StoreError,
-    columns::{Id, Time, time, time_ns},
+    columns::time_ns,
     document::Kind,
     prepare,
     tables::{WITHDRAWAL, is_known},
@@ -36,10 +36,10 @@ impl Store {
         report: Uuid,
         reason: Option<String>,
     ) -> Result<Option<Withdrawal>, StoreError> {
-        let withdraw = || {
+        self.doing("withdrawing a report", || {
             let transaction = self.connection.writing()?;
             let sql = format!("SELECT 1 FROM report r WHERE r.uuid = ?1 AND {STANDS}");
-            if !prepare(&transaction, &sql)?.exists([Id(report)])? {
+            if !prepare(&transaction, &sql)?.exists([report])? {
                 return Ok(None);
             }
             let (uuid, time) = (Uuid::now_v7(), OffsetDateTime::now_utc());
@@ -47,8 +47,7 @@ impl Store {
             insert_withdrawal(&transaction, &withdrawal)?;
             transaction.commit()?;
             Ok(Some(withdrawal))
-        };
-        withdraw().map_err(self.error("withdrawing a report"))
+        })
     }
 }
 
@@ -64,7 +63,7 @@ pub(super) fn insert_withdrawal(db: &Connection, withdrawal: &Withdrawal) -> Sql
         return Ok(false);
     }
     let Withdrawal { uuid, report, time, reason } = withdrawal;
-    let values = params![Id(*uuid), Id(*report), Time(*time), reason];
+    let values = params![uuid, report, Time(*time), reason];
     WITHDRAWAL.insert(db, values)?;
     Ok(true)
 }
@@ -72,9 +71,9 @@ pub(super) fn insert_withdrawal(db: &Connection, withdrawal: &Withdrawal) -> Sql
 /// A withdrawal from columns named as in the table.
 pub(super) fn withdrawal(row: &Row<'_>) -> SqlResult<Withdrawal> {
     Ok(Withdrawal {
-        uuid: row.get::<_, Id>("uuid")?.0,
-        report: row.get::<_, Id>("report")?.0,
-        time: time(row, "time_ns")?,
+        uuid: row.get("uuid")?,
+        report: row.get("report")?,
+        time: row.time("time_ns")?,
         reason: row.get("reason")?,
     })
 }

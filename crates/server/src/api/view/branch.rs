@@ -80,10 +80,7 @@ impl View<'_> {
             None => None,
         };
         Ok(JsonBranch {
-            uuid: entity.uuid,
-            project: self.project.uuid,
-            name: entity.name.clone(),
-            slug: entity.slug.to_string(),
+            entity: self.entity(entity),
             head: JsonHead {
                 uuid: head(entity, epoch),
                 start_point,
@@ -91,9 +88,6 @@ impl View<'_> {
                 created: entity.created,
                 replaced: None,
             },
-            created: entity.created,
-            modified: entity.modified,
-            archived: entity.archived,
         })
     }
 
@@ -101,10 +95,9 @@ impl View<'_> {
     fn start_point(&self, start: &StartPoint) -> Result<Option<JsonStartPoint>, ApiError> {
         let entity = self.named(Kind::Branch, start.branch.as_str())?;
         let filter = ReportFilter {
-            project: Some(self.project.stored.clone()),
             branch: Some(start.branch.clone()),
             until: start.until,
-            ..ReportFilter::default()
+            ..ReportFilter::of(&self.project.stored)
         };
         let Some(last) = self.databases.results.reports(&filter, 1)?.pop() else { return Ok(None) };
         let version = self.version(last.uuid, last.hash.as_deref())?;

@@ -123,7 +123,7 @@ impl View<'_> {
             end_time: report.end_time,
             branch: self.branch_of(&report)?,
             testbed: self.testbed(&testbed),
-            benchmark: self.benchmark(&benchmark),
+            benchmark: self.entity(&benchmark),
             measure: self.measure(&measure),
             metric: found.metric_json(uuid),
             threshold: judges.at(self.project.uuid, &measure, row.created),
@@ -159,7 +159,7 @@ impl View<'_> {
                     });
                 }
                 let benchmark = self.named(Kind::Benchmark, benchmark.name.as_str())?;
-                let benchmark = self.benchmark(&benchmark);
+                let benchmark = self.entity(&benchmark);
                 benchmarks.push(JsonReportResult { iteration, benchmark, measures });
             }
             iterations.push(benchmarks);
@@ -180,11 +180,7 @@ impl View<'_> {
         if report.alerts.is_empty() {
             return Ok(Vec::new());
         }
-        let reports = ReportFilter {
-            project: Some(report.project.clone()),
-            uuid: Some(report.uuid),
-            ..ReportFilter::default()
-        };
+        let reports = ReportFilter { uuid: Some(report.uuid), ..ReportFilter::of(&report.project) };
         let filter = AlertFilter { reports, ..AlertFilter::default() };
         Ok(self.databases.results.alerts(&filter, usize::MAX)?)
     }

@@ -232,7 +232,7 @@ impl View<'_> {
                         let parts = found.get(&names.map(|entity| entity.stored.clone()));
                         answer.series.push(Series {
                             pair: answer.pairs.len() - 1,
-                            benchmark: self.benchmark(benchmark),
+                            benchmark: self.entity(benchmark),
                             measure: self.measure(measure),
                             measure_entity: measure.clone(),
                             parts: parts.cloned().unwrap_or_default(),
@@ -268,10 +268,9 @@ impl View<'_> {
             return Ok(HashMap::new());
         }
         let reports = ReportFilter {
-            project: Some(self.project.stored.clone()),
             branch: Some(branch_name(branch)?),
             testbed: Some(testbed_name(testbed)?),
-            ..ReportFilter::default()
+            ..ReportFilter::of(&self.project.stored)
         };
         let filter = AlertFilter { reports, ..AlertFilter::default() };
         let found = self.databases.results.alerts(&filter, usize::MAX)?;

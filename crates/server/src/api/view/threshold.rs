@@ -110,7 +110,7 @@ impl View<'_> {
             uuid: alert.uuid,
             report: stored.report,
             iteration: alert.iteration,
-            benchmark: self.benchmark(&*self.named(Kind::Benchmark, alert.benchmark.as_str())?),
+            benchmark: self.entity(&*self.named(Kind::Benchmark, alert.benchmark.as_str())?),
             metric: JsonMetric {
                 uuid: MetricUuids::of(row).at(stored.position),
                 value: stored.value,

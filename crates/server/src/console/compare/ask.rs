@@ -36,8 +36,7 @@ pub(in crate::console) async fn ask(
     }
     let read = context.read(|databases, project| {
         let known = databases.results.known(&project.stored)?;
-        let filter =
-            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+        let filter = ReportFilter::of(&project.stored);
         let main = main_branch(databases, project, &known)?;
         Ok((known, databases.results.reports(&filter, OFFERED)?, main))
     });

@@ -37,11 +37,10 @@ pub(crate) fn start_of(
     let Some(start) = start else { return Ok(None) };
     let until = start.until.map_or(after.start_time, |until| until.min(after.start_time));
     let filter = ReportFilter {
-        project: Some(after.project.clone()),
         branch: Some(start.branch),
         testbed: Some(after.testbed.clone()),
         until: Some(until),
-        ..ReportFilter::default()
+        ..ReportFilter::of(&after.project)
     };
     let found = results.reports(&filter, CONFIRMING_MAX)?;
     Ok(found.into_iter().find(|report| report.confirms.is_none()))
@@ -91,7 +90,7 @@ fn meant(
     project: &ProjectName,
     text: &str,
 ) -> Result<Vec<ReportSummary>, StoreError> {
-    let all = ReportFilter { project: Some(project.clone()), ..ReportFilter::default() };
+    let all = ReportFilter::of(&project);
     if let Ok(uuid) = Uuid::try_parse(text) {
         let found = results.reports(&ReportFilter { uuid: Some(uuid), ..all.clone() }, 1)?;
         // 32 digits may also be a commit's.

@@ -33,7 +33,8 @@ async fn plots_are_pinned_moved_renamed_and_deleted() {
     let _: JsonPlot = server.post(PLOTS, first).await;
     let check = async |query: &str, expected: &[&str]| {
         let (plots, count) = server.list::<JsonPlot>(&format!("{PLOTS}?{query}")).await;
-        let titles: Vec<_> = plots.iter().filter_map(|plot| plot.title.as_deref()).collect();
+        let titles: Vec<_> =
+            plots.iter().filter_map(|plot| plot.settings.title.as_deref()).collect();
         assert_eq!((titles.as_slice(), count), (expected, expected.len() as u64), "{query}");
     };
     check("", &["zero", "one", "two"]).await;
@@ -43,7 +44,7 @@ async fn plots_are_pinned_moved_renamed_and_deleted() {
     let one = format!("{PLOTS}/{}", made[1].uuid);
     let moved: JsonPlot =
         server.patch(&one, json!({ "index": 0, "title": null, "window": 60 })).await;
-    assert_eq!((moved.title, moved.window), (None, 60));
+    assert_eq!((moved.settings.title, moved.settings.window_s), (None, 60));
     let (plots, _) = server.list::<JsonPlot>(PLOTS).await;
     assert_eq!(plots[0].uuid, made[1].uuid);
 }

@@ -1,5 +1,9 @@
--- Version 1 on SQLite; postgres.sql has the same tables. Times are nanoseconds since 1970 in UTC, identifiers are the 16
--- bytes of a UUID.
+-- Version 1. Times are nanoseconds since 1970 in UTC, identifiers are the 16 bytes of a UUID.
+--
+-- On PostgreSQL, integers are as narrow as possible, and wide columns come first, because padding adds up over a million
+-- metrics a day. The four tables that grow with metrics are partitioned by the month of the report, the upper half of
+-- its row number; partitions.rs creates a partition for its first report. They have no foreign keys in either direction:
+-- each would cost a lookup per row, and would prevent detaching a month. Digests reveal missing rows.
 
 CREATE TABLE project (
     id INTEGER PRIMARY KEY,
@@ -48,8 +52,7 @@ CREATE TABLE environment (
     compiler TEXT,
     wingbeat TEXT
 ) STRICT;
-CREATE INDEX environment_by_content
-    ON environment (kernel, cpu_model, governor, cores, compiler, wingbeat);
+CREATE INDEX environment_by_content ON environment (kernel, cpu_model, governor, cores, compiler, wingbeat); -- postgres:
 
 CREATE TABLE report (
     id INTEGER PRIMARY KEY,
@@ -70,7 +73,7 @@ CREATE TABLE report (
     load REAL,
     steal REAL,
     git_hash TEXT,
-    is_dirty INTEGER,
+    is_dirty INTEGER, -- postgres: is_dirty BOOLEAN,
     iterations INTEGER NOT NULL,
     -- Not a reference: the other report may reach this store later.
     confirms BLOB CHECK (length(confirms) = 16),
@@ -90,61 +93,62 @@ CREATE INDEX report_by_hash ON report (branch, hash, start_time_ns, uuid);
 -- Few reports confirm another.
 CREATE INDEX report_that_confirms ON report (confirms) WHERE confirms IS NOT NULL;
 
--- Little-endian 64-bit floats in the order of measurement.
+-- Little-endian 64-bit floats in the order of measurement, which do not compress.
 CREATE TABLE samples (
     id INTEGER PRIMARY KEY,
     bytes BLOB NOT NULL CHECK (length(bytes) % 8 = 0)
-) STRICT;
+) STRICT; -- postgres: ) PARTITION BY RANGE (id);
+-- postgres: ALTER TABLE samples ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
 -- The rows of a report are clustered, so that a history reads one contiguous range of pages per report, and one series
--- takes one search per report. `position` is the order of the output. The columns that a history reads come first.
+-- takes one search per report. `position` is the order of the output.
 CREATE TABLE metric (
-    report INTEGER NOT NULL REFERENCES report,
-    benchmark INTEGER NOT NULL REFERENCES benchmark,
-    measure INTEGER NOT NULL REFERENCES measure,
-    iteration INTEGER NOT NULL,
+    report INTEGER NOT NULL REFERENCES report, -- postgres: report BIGINT NOT NULL,
     value REAL NOT NULL,
-    samples INTEGER REFERENCES samples,
     lower REAL,
     upper REAL,
-    position INTEGER NOT NULL,
-    is_ignored INTEGER NOT NULL,
+    samples INTEGER REFERENCES samples, -- postgres: samples BIGINT,
+    benchmark INT NOT NULL REFERENCES benchmark, -- postgres: benchmark INT NOT NULL,
+    measure INT NOT NULL REFERENCES measure, -- postgres: measure INT NOT NULL,
+    iteration INT NOT NULL,
+    position INT NOT NULL,
+    is_ignored INT NOT NULL, -- postgres: is_ignored BOOLEAN NOT NULL,
     PRIMARY KEY (report, benchmark, measure, iteration)
-) STRICT, WITHOUT ROWID;
+) STRICT, WITHOUT ROWID; -- postgres: ) PARTITION BY RANGE (report);
 
 CREATE TABLE failure (
-    report INTEGER NOT NULL REFERENCES report,
-    position INTEGER NOT NULL,
-    iteration INTEGER NOT NULL,
-    benchmark INTEGER NOT NULL REFERENCES benchmark,
+    report INTEGER NOT NULL REFERENCES report, -- postgres: report BIGINT NOT NULL,
+    position INT NOT NULL,
+    iteration INT NOT NULL,
+    benchmark INT NOT NULL REFERENCES benchmark, -- postgres: benchmark INT NOT NULL,
     reason TEXT NOT NULL,
     PRIMARY KEY (report, position)
-) STRICT, WITHOUT ROWID;
+) STRICT, WITHOUT ROWID; -- postgres: ) PARTITION BY RANGE (report);
 
 -- A verdict and its boundary. `has_boundary` distinguishes an empty boundary from none; `reason` is JSON.
 CREATE TABLE verdict (
     report INTEGER NOT NULL,
-    benchmark INTEGER NOT NULL,
-    measure INTEGER NOT NULL,
-    iteration INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    outcome TEXT NOT NULL,
-    test TEXT,
-    has_boundary INTEGER NOT NULL,
     baseline REAL,
     lower_limit REAL,
     upper_limit REAL,
-    crossed TEXT CHECK (crossed IN ('lower', 'upper')),
     change REAL,
     change_lower REAL,
     change_upper REAL,
     p REAL,
     smallest_visible REAL,
+    benchmark INT NOT NULL,
+    measure INT NOT NULL,
+    iteration INT NOT NULL,
+    position INT NOT NULL,
     points INTEGER NOT NULL,
+    has_boundary INT NOT NULL, -- postgres: has_boundary BOOLEAN NOT NULL,
+    outcome TEXT NOT NULL,
+    test TEXT,
+    crossed TEXT CHECK (crossed IN ('lower', 'upper')),
     reason TEXT NOT NULL,
-    PRIMARY KEY (report, benchmark, measure, iteration, position),
-    FOREIGN KEY (report, benchmark, measure, iteration) REFERENCES metric
-) STRICT, WITHOUT ROWID;
+    FOREIGN KEY (report, benchmark, measure, iteration) REFERENCES metric, -- postgres:
+    PRIMARY KEY (report, benchmark, measure, iteration, position)
+) STRICT, WITHOUT ROWID; -- postgres: ) PARTITION BY RANGE (report);
 
 -- Few verdicts stand out, and a history reads those of many reports. The condition is `NOTABLE` of history.rs.
 CREATE INDEX verdict_that_stands_out ON verdict (report, outcome)
@@ -153,16 +157,17 @@ CREATE INDEX verdict_that_stands_out ON verdict (report, outcome)
 
 -- `status` and `reason` are as the alert was raised; `alert_change` has later changes.
 CREATE TABLE alert (
-    uuid BLOB PRIMARY KEY CHECK (length(uuid) = 16),
+    uuid BLOB NOT NULL CHECK (length(uuid) = 16),
     report INTEGER NOT NULL,
-    benchmark INTEGER NOT NULL,
-    measure INTEGER NOT NULL,
-    iteration INTEGER NOT NULL,
-    position INTEGER NOT NULL,
+    benchmark INT NOT NULL,
+    measure INT NOT NULL,
+    iteration INT NOT NULL,
+    position INT NOT NULL,
     crossed TEXT NOT NULL CHECK (crossed IN ('lower', 'upper')),
     status TEXT NOT NULL CHECK (status IN ('active', 'dismissed', 'silenced')),
     reason TEXT,
-    FOREIGN KEY (report, benchmark, measure, iteration) REFERENCES metric
+    FOREIGN KEY (report, benchmark, measure, iteration) REFERENCES metric, -- postgres:
+    PRIMARY KEY (uuid)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX alert_by_report ON alert (report, position);
 
@@ -205,7 +210,9 @@ CREATE INDEX profile_by_report ON profile (report);
 CREATE INDEX profile_by_hash ON profile (hash);
 CREATE INDEX profile_by_time ON profile (time_ns, uuid);
 
+-- Profiles are already compressed.
 CREATE TABLE profile_content (
     hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
     pprof BLOB NOT NULL
 ) STRICT;
+-- postgres: ALTER TABLE profile_content ALTER COLUMN pprof SET STORAGE EXTERNAL;

@@ -1,12 +1,12 @@
--- Version 1 on SQLite: all data besides results. Times are nanoseconds since 1970.
+-- Version 1: all data besides results. Times are nanoseconds since 1970.
 
 CREATE TABLE setting (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE user (
-    id INTEGER PRIMARY KEY,
+CREATE TABLE "user" (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
     name TEXT NOT NULL,
     slug TEXT NOT NULL UNIQUE,
@@ -22,21 +22,22 @@ CREATE TABLE user (
 -- A single-use link to set a password. `user` is null for the first admin.
 CREATE TABLE invite (
     hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
-    user INTEGER REFERENCES user ON DELETE CASCADE,
+    "user" INTEGER REFERENCES "user" ON DELETE CASCADE,
     created_ns INTEGER NOT NULL,
     expires_ns INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE session (
     hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
-    user INTEGER NOT NULL REFERENCES user ON DELETE CASCADE,
+    "user" INTEGER NOT NULL REFERENCES "user" ON DELETE CASCADE,
     created_ns INTEGER NOT NULL,
     expires_ns INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX session_of_user ON session ("user");
 
 -- `stored` is the name in the results, which never changes; `name` and `slug` may.
 CREATE TABLE project (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
     stored TEXT NOT NULL UNIQUE,
     name TEXT NOT NULL,
@@ -52,22 +53,22 @@ CREATE TABLE project (
 
 -- Keys of users (`project` is null) and of projects. Stores only the SHA-256 of a key.
 CREATE TABLE key (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
     hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
     name TEXT NOT NULL,
     -- The user that it authenticates; for a project key its creator, if known.
-    user INTEGER REFERENCES user ON DELETE CASCADE,
+    "user" INTEGER REFERENCES "user" ON DELETE CASCADE,
     project INTEGER REFERENCES project ON DELETE CASCADE,
     created_ns INTEGER NOT NULL,
     expires_ns INTEGER NOT NULL,
     revoked_ns INTEGER,
-    CHECK (user IS NOT NULL OR project IS NOT NULL)
+    CHECK ("user" IS NOT NULL OR project IS NOT NULL)
 ) STRICT;
 
 -- Branches, testbeds, benchmarks and measures.
-CREATE TABLE thing (
-    id INTEGER PRIMARY KEY,
+CREATE TABLE entity (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
     kind TEXT NOT NULL CHECK (kind IN ('branch', 'testbed', 'benchmark', 'measure')),
     uuid BLOB NOT NULL CHECK (length(uuid) = 16),
@@ -86,12 +87,12 @@ CREATE TABLE thing (
 ) STRICT;
 
 CREATE TABLE threshold (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
     project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
-    branch INTEGER NOT NULL REFERENCES thing,
-    testbed INTEGER NOT NULL REFERENCES thing,
-    measure INTEGER NOT NULL REFERENCES thing,
+    branch INTEGER NOT NULL REFERENCES entity,
+    testbed INTEGER NOT NULL REFERENCES entity,
+    measure INTEGER NOT NULL REFERENCES entity,
     created_ns INTEGER NOT NULL,
     modified_ns INTEGER NOT NULL,
     UNIQUE (branch, testbed, measure)
@@ -99,7 +100,7 @@ CREATE TABLE threshold (
 
 -- Models of thresholds; the active one has not been replaced.
 CREATE TABLE model (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
     threshold INTEGER NOT NULL REFERENCES threshold ON DELETE CASCADE,
     test TEXT NOT NULL,
@@ -111,10 +112,11 @@ CREATE TABLE model (
     created_ns INTEGER NOT NULL,
     replaced_ns INTEGER
 ) STRICT;
+CREATE INDEX model_threshold ON model (threshold);
 CREATE UNIQUE INDEX model_in_force ON model (threshold) WHERE replaced_ns IS NULL;
 
 CREATE TABLE plot (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
     project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
     position INTEGER NOT NULL,
@@ -130,10 +132,10 @@ CREATE TABLE plot (
     modified_ns INTEGER NOT NULL
 ) STRICT;
 
-CREATE TABLE plot_thing (
+CREATE TABLE plot_entity (
     plot INTEGER NOT NULL REFERENCES plot ON DELETE CASCADE,
     position INTEGER NOT NULL,
-    thing INTEGER NOT NULL REFERENCES thing ON DELETE CASCADE,
+    entity INTEGER NOT NULL REFERENCES entity ON DELETE CASCADE,
     PRIMARY KEY (plot, position)
 ) STRICT, WITHOUT ROWID;
 
@@ -143,15 +145,16 @@ CREATE TABLE report (
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
     project INTEGER NOT NULL REFERENCES project,
     -- The sender, if known.
-    user INTEGER REFERENCES user ON DELETE SET NULL,
+    "user" INTEGER REFERENCES "user" ON DELETE SET NULL,
     created_ns INTEGER NOT NULL,
     -- Notices from judging it: a JSON list, or null.
     notices TEXT
 ) STRICT;
+CREATE INDEX report_project ON report (project);
 
 -- Audit log.
 CREATE TABLE audit (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     time_ns INTEGER NOT NULL,
     who TEXT NOT NULL,
     what TEXT NOT NULL
@@ -159,7 +162,7 @@ CREATE TABLE audit (
 
 -- Start point of the next report of a branch, if set beforehand. `start` is a name in the results.
 CREATE TABLE branch_start (
-    branch INTEGER PRIMARY KEY REFERENCES thing ON DELETE CASCADE,
+    branch INTEGER PRIMARY KEY REFERENCES entity ON DELETE CASCADE,
     start TEXT,
     hash TEXT,
     max_versions INTEGER,
