@@ -18,7 +18,6 @@ mod users;
 
 use std::path::Path;
 
-use time::OffsetDateTime;
 use wingbeat_sql::{
     Connection, Error, Fault, OptionalExtension as _, Parameters, PostgresUrl, Result as SqlResult,
     Row, Transaction, as_text, sqlite,

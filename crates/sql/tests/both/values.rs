@@ -36,7 +36,7 @@ fn values_come_back() {
         let check = |id: i64, number: Option<i64>, value: f64, name: &str, bytes: &[u8]| {
             insert(db, id, number, value, name, bytes);
             let sql = format!("SELECT {COLUMNS} FROM kinds WHERE id = ?1 AND name = ?2");
-            db.query_row(&sql, (id, name), |row| {
+            db.query_row(&sql, params![id, name], |row| {
                 assert_eq!(row.get::<_, i64>(0)?, id);
                 assert_eq!(row.get::<_, Option<i64>>("number")?, number);
                 assert_eq!(row.get::<_, f64>("value")?.to_bits(), value.to_bits());
