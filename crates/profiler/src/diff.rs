@@ -30,6 +30,9 @@ const TOTAL_MAX: u64 = 1 << 53;
 /// Characters of an invalid line to show in an error.
 const SHOWN_CHARS_MAX: usize = 60;
 
+/// Bytes at the beginning of an unknown file to show in an error.
+const BEGINNING_BYTES: usize = 8;
+
 /// Type and unit of counts in collapsed stacks, which do not say so.
 const SAMPLES: &str = "samples count";
 const TIME: &str = "time nanoseconds";
@@ -61,6 +64,11 @@ pub enum DiffError {
     Line { name: String, line: usize, text: String },
     #[error("{name}: {source}")]
     Add { name: String, source: AddError },
+    #[error(
+        "cannot read {name} as a pprof profile: its content begins with {found}, as such a profile does not; give a \
+         file that a profiler wrote as pprof (.pb.gz) or as collapsed stacks (.folded)"
+    )]
+    NotPprof { name: String, found: String },
     #[error("{before} and {after}: {source}")]
     Compare { before: String, after: String, source: ReadError },
     #[error(
@@ -185,10 +193,14 @@ fn unpack((name, bytes): File<'_>) -> Result<Cow<'_, [u8]>, DiffError> {
 
 fn read_pprof(name: &str, content: &[u8], root: Option<&str>) -> Result<Stacks, DiffError> {
     let mut stacks = Stacks::default();
-    let added = proto::Profile::decode(content).map_err(AddError::from).and_then(|message| {
-        let samples = message.sample.iter();
-        stacks.add_below(&message, samples, root)
-    });
+    let message = proto::Profile::decode(content).map_err(|_| {
+        let shown = content.get(..BEGINNING_BYTES).unwrap_or(content);
+        DiffError::NotPprof {
+            name: name.to_owned(),
+            found: format!("\"{}\"", shown.escape_ascii()),
+        }
+    })?;
+    let added = stacks.add_below(&message, message.sample.iter(), root);
     added.map_err(|source| DiffError::Add { name: name.to_owned(), source })?;
     Ok(stacks)
 }
