@@ -47,8 +47,8 @@ fn by_key<K: Hash + Eq + Clone, V>(pairs: impl Iterator<Item = (K, V)>) -> Vec<(
     groups
 }
 
-fn width_of(style: Style) -> usize {
-    style.width.max(WIDTH_MIN)
+fn wide_enough(style: Style) -> Style {
+    Style { width: style.width.max(WIDTH_MIN), ..style }
 }
 
 /// Output format of a result.

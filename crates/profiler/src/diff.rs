@@ -26,6 +26,9 @@ const TOTAL_MAX: u64 = 1 << 53;
 /// Characters of an invalid line to show in an error.
 const SHOWN_CHARS_MAX: usize = 60;
 
+/// Bytes at the beginning of an unknown file to show in an error.
+const BEGINNING_BYTES: usize = 8;
+
 /// Type and unit of counts in collapsed stacks, which do not say so.
 const SAMPLES: &str = "samples count";
 const TIME: &str = "time nanoseconds";
@@ -160,8 +163,15 @@ fn no_samples(name: &str) -> anyhow::Error {
 
 fn read_pprof(name: &str, content: &[u8], root: Option<&str>) -> anyhow::Result<Stacks> {
     let mut stacks = Stacks::default();
-    let added = decoded(content)
-        .and_then(|message| stacks.add_below(&message, message.sample.iter(), root));
+    let message = decoded(content).map_err(|_| {
+        let shown = content.get(..BEGINNING_BYTES).unwrap_or(content);
+        anyhow!(
+            "cannot read {name} as a pprof profile: its content begins with \"{}\", as such a profile does not; give a \
+             file that a profiler wrote as pprof (.pb.gz) or as collapsed stacks (.folded)",
+            shown.escape_ascii(),
+        )
+    })?;
+    let added = stacks.add_below(&message, message.sample.iter(), root);
     added.map_err(|error| anyhow!("{name}: {error}"))?;
     Ok(stacks)
 }

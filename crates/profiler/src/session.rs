@@ -161,7 +161,7 @@ impl Unwind {
     pub const ALL: [Self; 3] = [Self::Auto, Self::FramePointer, Self::Table];
 
     /// As on the command line.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
             Self::FramePointer => "frame-pointer",

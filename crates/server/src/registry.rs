@@ -294,6 +294,7 @@ impl RegistryError {
 
 #[cfg(test)]
 mod tests {
+    use time::OffsetDateTime;
     use wingbeat_track::model::ProjectName;
 
     use super::*;

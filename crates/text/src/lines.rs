@@ -99,21 +99,27 @@ pub fn paragraph(text: &str, indent: usize, columns: usize) -> String {
     wrapped(text, columns.saturating_sub(indent)).join(&format!("\n{:indent$}", ""))
 }
 
-/// Breaks a name without blanks into pieces of at most `columns`. Nothing is lost.
+/// Breaks a name without blanks into pieces of at most `columns`, but no colour escape sequence. Nothing is lost.
 #[must_use]
 pub fn broken(name: &str, columns: usize) -> Vec<String> {
     if width(name) <= columns {
         return vec![name.to_owned()];
     }
     let mut pieces = vec![String::new()];
+    let (mut used, mut is_escape) = (0, false);
     for c in name.chars() {
+        is_escape |= c == '\u{1b}';
+        let own = if is_escape { 0 } else { c.width().unwrap_or(0) };
+        is_escape &= c != 'm';
         match pieces.last_mut() {
-            Some(piece)
-                if piece.is_empty() || piece.width() + c.width().unwrap_or(0) <= columns =>
-            {
+            Some(piece) if used == 0 || used + own <= columns => {
                 piece.push(c);
+                used += own;
             }
-            _ => pieces.push(c.to_string()),
+            _ => {
+                pieces.push(c.to_string());
+                used = own;
+            }
         }
     }
     pieces
@@ -275,6 +281,7 @@ mod tests {
         check("abc", 3, &["abc"]);
         check("表表表", 4, &["表表", "表"]);
         check("表", 1, &["表"]);
+        check("\u{1b}[1mabc\u{1b}[0md", 2, &["\u{1b}[1mab", "c\u{1b}[0md"]);
         check("", 3, &[""]);
     }
 

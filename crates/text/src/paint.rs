@@ -27,6 +27,27 @@ impl Default for Style {
     }
 }
 
+/// How a span of text looks. Names, links and lines without a meaning have no colour.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Look {
+    #[default]
+    Plain,
+    /// A heading.
+    Strong,
+    /// A name, shown verbatim.
+    Code,
+    /// Less important text.
+    Dim,
+    /// An improvement, or success.
+    Good,
+    /// A possible problem.
+    Warning,
+    /// A regression, or a failure.
+    Bad,
+    /// A link to this address, on pages.
+    Link(String),
+}
+
 /// Colours, or none.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint {
@@ -34,42 +55,32 @@ pub struct Paint {
 }
 
 impl Paint {
+    #[must_use]
+    pub fn look(self, look: &Look, text: &str) -> String {
+        let colours = match look {
+            Look::Plain | Look::Code | Look::Link(_) => return text.to_owned(),
+            Look::Strong => Colours::new().bold(),
+            Look::Dim => Colours::new().dimmed(),
+            Look::Good => Colours::new().green(),
+            Look::Warning => Colours::new().yellow().bold(),
+            Look::Bad => Colours::new().red().bold(),
+        };
+        match self.has_colours && !text.is_empty() {
+            true => text.style(colours).to_string(),
+            false => text.to_owned(),
+        }
+    }
+
     /// A heading.
     #[must_use]
     pub fn bold(self, text: &str) -> String {
-        self.with(text, Colours::new().bold())
+        self.look(&Look::Strong, text)
     }
 
     /// Less important text.
     #[must_use]
     pub fn dim(self, text: &str) -> String {
-        self.with(text, Colours::new().dimmed())
-    }
-
-    /// An improvement, or success.
-    #[must_use]
-    pub fn good(self, text: &str) -> String {
-        self.with(text, Colours::new().green())
-    }
-
-    /// A possible problem.
-    #[must_use]
-    pub fn warning(self, text: &str) -> String {
-        self.with(text, Colours::new().yellow().bold())
-    }
-
-    /// A regression, or a failure.
-    #[must_use]
-    pub fn bad(self, text: &str) -> String {
-        self.with(text, Colours::new().red().bold())
-    }
-
-    fn with(self, text: &str, colours: Colours) -> String {
-        if self.has_colours && !text.is_empty() {
-            text.style(colours).to_string()
-        } else {
-            text.to_owned()
-        }
+        self.look(&Look::Dim, text)
     }
 }
 
@@ -80,8 +91,8 @@ mod tests {
     #[test]
     fn colours_only_where_wanted() {
         let paint = |has_colours| Paint { has_colours };
-        assert_eq!(paint(false).bad("x"), "x");
-        assert!(paint(true).bad("x").contains("\u{1b}["));
-        assert_eq!(paint(true).bad(""), "");
+        assert_eq!(paint(false).look(&Look::Bad, "x"), "x");
+        assert!(paint(true).look(&Look::Bad, "x").contains("\u{1b}["));
+        assert_eq!(paint(true).look(&Look::Bad, ""), "");
     }
 }

@@ -2,9 +2,12 @@
 //! columns continue in a further table, and a name without room gets its own line. [`rows()`] formats plain lists,
 //! which shorten names.
 
+use std::iter;
+
 use crate::{
-    lines::{aligned, broken, paragraph, shortened, width},
-    paint::Paint,
+    document::{Line, Span, line, painted},
+    lines::{BLANK, aligned, broken, paragraph, shortened, width},
+    paint::{Look, Paint, Style},
 };
 
 /// Blanks between columns.
@@ -22,6 +25,9 @@ const INDENT: usize = 2;
 /// The same in a plain list.
 const INDENT_IN_LIST: usize = 4;
 
+/// Minimum width of a wrapped column in a plain list, to avoid one word per line.
+const PROSE_MIN: usize = 20;
+
 /// Minimum width of a name in a plain list.
 const NAME_KEPT: usize = 8;
 
@@ -36,18 +42,18 @@ pub enum GivesWay {
     Never,
 }
 
-/// A column of cells, one per row.
+/// A column of cells, one per row. A terminal shows rows in one look, and the text alone of cells.
 #[derive(Debug, Clone)]
 pub struct Column {
     /// Heading shared with its neighbours. A table whose columns have groups continues below when a line is full.
-    pub group: &'static str,
-    pub heading: String,
+    group: &'static str,
+    pub(crate) heading: String,
     /// Whether cells are right-aligned.
-    pub is_number: bool,
+    pub(crate) is_number: bool,
     /// Whether and when it is dropped from a table without groups.
-    pub gives_way: GivesWay,
+    gives_way: GivesWay,
     /// One for each row. A column whose cells are all empty is left out.
-    pub cells: Vec<String>,
+    cells: Vec<Line>,
 }
 
 impl Column {
@@ -58,6 +64,7 @@ impl Column {
 
     /// A left-aligned column.
     pub fn words(heading: impl Into<String>, cells: Vec<String>) -> Self {
+        let cells = cells.into_iter().map(line).collect();
         let (group, gives_way) = ("", GivesWay::Never);
         Self { group, heading: heading.into(), is_number: false, gives_way, cells }
     }
@@ -75,42 +82,101 @@ impl Column {
     }
 
     fn width(&self) -> usize {
-        self.cells.iter().map(|cell| width(cell)).fold(width(&self.heading), usize::max)
+        self.texts().map(|cell| width(&cell)).fold(width(&self.heading), usize::max)
     }
 
-    fn cell(&self, row: usize) -> &str {
-        self.cells.get(row).map_or("", String::as_str)
+    fn text(&self, row: usize) -> String {
+        self.cells.get(row).map_or_else(String::new, |cell| text_of(cell))
     }
+
+    fn texts(&self) -> impl Iterator<Item = String> {
+        self.cells.iter().map(|cell| text_of(cell))
+    }
+}
+
+/// The text of a cell, which is never broken.
+fn text_of(cell: &[Span]) -> String {
+    painted(cell, Paint { has_colours: false }).replace(BLANK, " ")
 }
 
 /// Rows with names.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Table {
-    pub names_heading: &'static str,
-    /// One for each row.
-    pub names: Vec<String>,
-    pub columns: Vec<Column>,
+    names: Column,
+    columns: Vec<Column>,
+    /// Looks of the first rows; the others are plain.
+    looks: Vec<Look>,
 }
 
 impl Table {
-    /// Formats the table with no line wider than `room` columns. `painted` colours a line of the row with that index. A
-    /// row without cells has no line.
+    pub fn new(
+        names_heading: &str,
+        names: impl IntoIterator<Item = impl ToString>,
+        columns: Vec<Column>,
+    ) -> Self {
+        let names = names.into_iter().map(|name| vec![Span::code(name)]).collect();
+        let names = Column { cells: names, ..Column::words(names_heading, Vec::new()) };
+        Self { names, columns, looks: Vec::new() }
+    }
+
+    /// A table of rows, with names first. A heading with the prefix `=` marks a column of numbers.
     #[must_use]
-    pub fn write(
-        mut self,
-        room: usize,
-        paint: Paint,
-        painted: &dyn Fn(usize, &str) -> String,
-    ) -> String {
-        self.columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
+    pub fn of_rows(headings: &[&str], rows: &[Vec<Line>]) -> Self {
+        let column = |(at, heading): (usize, &&str)| {
+            let cell = |row: &Vec<Line>| row.get(at).cloned().unwrap_or_default();
+            Column {
+                is_number: heading.starts_with('='),
+                cells: rows.iter().map(cell).collect(),
+                ..Column::words(heading.trim_start_matches('='), Vec::new())
+            }
+        };
+        let mut columns = headings.iter().enumerate().map(column);
+        let names = columns.next().unwrap_or_else(|| Column::words("", Vec::new()));
+        Self { names, columns: columns.collect(), looks: Vec::new() }
+    }
+
+    /// Sets the looks of the rows.
+    #[must_use]
+    pub fn with_looks(self, looks: Vec<Look>) -> Self {
+        Self { looks, ..self }
+    }
+
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.names.cells.len()
+    }
+
+    /// The column of names, and the others.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &Column> {
+        iter::once(&self.names).chain(&self.columns)
+    }
+
+    /// The cells of a row for a page, on which the last one of a bad row is strong.
+    pub(crate) fn row(&self, at: usize) -> Vec<Line> {
+        let mut cells: Vec<Line> = self
+            .columns()
+            .map(|column| column.cells.get(at).cloned().unwrap_or_default())
+            .collect();
+        if let (Some(Look::Bad), Some(last)) = (self.looks.get(at), cells.last_mut()) {
+            last.iter_mut().for_each(|span| span.look = Look::Strong);
+        }
+        cells
+    }
+
+    /// Writes the table with no line wider than that of `style`. A row without cells has no line.
+    pub(crate) fn write(&self, style: Style) -> String {
+        let is_used = |column: &&Column| column.texts().any(|cell| !cell.is_empty());
+        let columns = self.columns.iter().filter(is_used).cloned().collect();
+        Self { columns, ..self.clone() }.written(style.width, style.paint())
+    }
+
+    fn written(&self, room: usize, paint: Paint) -> String {
         if self.columns.iter().any(|column| !column.group.is_empty()) {
             let blocks = self.blocks(room);
-            let blocks =
-                blocks.iter().map(|columns| self.in_columns(columns, room, paint, painted));
+            let blocks = blocks.iter().map(|columns| self.in_columns(columns, room, paint));
             return blocks.collect::<Vec<_>>().join("\n");
         }
-        let longest = self.names.iter().map(|name| width(name)).max().unwrap_or(0);
-        let names = longest.min(NAMES_MIN).max(width(self.names_heading));
+        let names = self.names_width().min(NAMES_MIN).max(width(&self.names.heading));
         let mut kept: Vec<&Column> = self.columns.iter().collect();
         for (gives_way, needed) in
             [(GivesWay::First, names), (GivesWay::Second, names), (GivesWay::Last, INDENT)]
@@ -120,15 +186,23 @@ impl Table {
             }
         }
         match figures(&kept) + INDENT <= room {
-            true => self.in_columns(&kept, room, paint, painted),
-            false => self.as_paragraphs(room, painted),
+            true => self.in_columns(&kept, room, paint),
+            false => self.as_paragraphs(room, paint),
         }
+    }
+
+    fn names_width(&self) -> usize {
+        self.names.texts().map(|name| width(&name)).max().unwrap_or(0)
+    }
+
+    /// A line of a row in its look.
+    fn painted(&self, row: usize, line: &str, paint: Paint) -> String {
+        paint.look(self.looks.get(row).unwrap_or(&Look::Plain), line) + "\n"
     }
 
     /// Distributes columns among tables below each other. Names get their full width if that needs no further table.
     fn blocks(&self, room: usize) -> Vec<Vec<&Column>> {
-        let names = self.names.iter().map(|name| width(name)).max().unwrap_or(0);
-        let names = names.max(width(self.names_heading));
+        let names = self.names.width();
         let generous = self.blocks_beside(room.saturating_sub(names));
         let thrifty = self.blocks_beside(room.saturating_sub(names.min(NAMES_MIN_IN_GROUPS)));
         if generous.len() == thrifty.len() { generous } else { thrifty }
@@ -155,17 +229,11 @@ impl Table {
         blocks
     }
 
-    fn in_columns(
-        &self,
-        columns: &[&Column],
-        room: usize,
-        paint: Paint,
-        painted: &dyn Fn(usize, &str) -> String,
-    ) -> String {
+    fn in_columns(&self, columns: &[&Column], room: usize, paint: Paint) -> String {
         let widths = widths(columns);
         let left = room.saturating_sub(widths.iter().map(|width| width + GAP).sum());
-        let fitting = self.names.iter().map(|name| width(name)).filter(|name| *name <= left);
-        let heading = width(self.names_heading);
+        let fitting = self.names.texts().map(|name| width(&name)).filter(|name| *name <= left);
+        let heading = width(&self.names.heading);
         let names = fitting.chain([heading.min(left)]).max().unwrap_or(0);
         let row = |name: &str, cell: &dyn Fn(&Column) -> String| {
             let mut line = aligned(name, names, false);
@@ -190,31 +258,31 @@ impl Table {
             let line = format!("{:names$}{}", "", group_line(columns, &widths));
             text += &(paint.dim(line.trim_end()) + "\n");
         }
-        for line in lines(self.names_heading, &|column| column.heading.clone()) {
+        for line in lines(&self.names.heading, &|column| column.heading.clone()) {
             text += &(paint.bold(&line) + "\n");
         }
-        for (at, name) in self.names.iter().enumerate() {
-            if columns.iter().all(|column| column.cell(at).is_empty()) {
+        for (at, name) in self.names.texts().enumerate() {
+            if columns.iter().all(|column| column.text(at).is_empty()) {
                 continue;
             }
-            for line in lines(name, &|column| column.cell(at).to_owned()) {
-                text += &(painted(at, &line) + "\n");
+            for line in lines(&name, &|column| column.text(at)) {
+                text += &self.painted(at, &line, paint);
             }
         }
         text
     }
 
     /// For widths too narrow for any table. Paragraphs fit all columns.
-    fn as_paragraphs(&self, room: usize, painted: &dyn Fn(usize, &str) -> String) -> String {
+    fn as_paragraphs(&self, room: usize, paint: Paint) -> String {
         let mut text = String::new();
-        for (at, name) in self.names.iter().enumerate() {
-            let cells = self.columns.iter().filter(|column| !column.cell(at).is_empty());
-            let cells = cells.map(|column| format!("{} {}", column.heading, column.cell(at)));
+        for (at, name) in self.names.texts().enumerate() {
+            let cells = self.columns.iter().filter(|column| !column.text(at).is_empty());
+            let cells = cells.map(|column| format!("{} {}", column.heading, column.text(at)));
             let cells = paragraph(&cells.collect::<Vec<_>>().join(", "), INDENT, room);
             let cells = format!("{:INDENT$}{cells}", "");
-            let name = broken(name, room.max(1));
+            let name = broken(&name, room.max(1));
             for line in name.iter().map(String::as_str).chain(cells.lines()) {
-                text += &(painted(at, line) + "\n");
+                text += &self.painted(at, line, paint);
             }
         }
         text
@@ -287,27 +355,29 @@ pub enum Side {
     Name,
 }
 
-/// Formats a plain list with a header. Rows may be short. A column that is empty in all rows is dropped. Where lines
-/// would be wider than `room`, a left-aligned last column moves below the others, and names are shortened.
-#[must_use]
-pub fn rows<'a>(
-    head: &[(&'a str, Side)],
-    rows: &'a [Vec<String>],
-    room: usize,
-    paint: Paint,
-) -> String {
-    let cell = |row: &'a [String], at: usize| row.get(at).map_or("", String::as_str);
-    let is_used = |at: &usize| rows.iter().any(|row| !cell(row, *at).is_empty());
-    let mut used: Vec<usize> = (0..head.len()).filter(is_used).collect();
-    let needed = |at: &usize| {
-        rows.iter().map(|row| width(cell(row, *at))).fold(width(head[*at].0), usize::max)
+/// Formats a plain list, without a header if no column has a heading. Rows may be short, and one with a single cell is a
+/// line of its own. A column that is empty in all rows is dropped. Where lines would be wider than `room`, a
+/// left-aligned last column is wrapped, below the others if there is little room, and names are shortened.
+pub(crate) fn rows(head: &[(&str, Side)], rows: &[Vec<Line>], room: usize, paint: Paint) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|line| painted(line, paint)).collect()).collect();
+    let is_single = |row: &&Vec<String>| row.len() == 1 && head.len() > 1;
+    let cell = |row: &[String], at: usize| {
+        row.get(at).map_or_else(String::new, |cell| cell.replace(BLANK, " "))
     };
+    let needed = |at: usize| {
+        let cells = rows.iter().filter(|row| !is_single(row)).map(|row| width(&cell(row, at)));
+        cells.max().unwrap_or(0)
+    };
+    let mut used: Vec<usize> = (0..head.len()).filter(|at| needed(*at) > 0).collect();
     let sum = |widths: &[usize]| widths.iter().map(|width| width + GAP).sum::<usize>();
-    let mut widths: Vec<usize> = used.iter().map(needed).collect();
+    let mut widths: Vec<usize> = used.iter().map(|&at| needed(at).max(width(head[at].0))).collect();
     let is_wide = sum(&widths) > room.saturating_add(GAP);
     let is_prose = |at: &usize| *at + 1 == head.len() && head[*at].1 == Side::Left;
-    let below = used.pop_if(|at| is_wide && is_prose(at));
+    let prose = used.pop_if(|at| is_wide && is_prose(at));
     widths.truncate(used.len());
+    let beside = sum(&widths);
+    let is_beside = prose.is_some() && room.saturating_sub(beside) >= PROSE_MIN;
     let names: Vec<usize> =
         (0..used.len()).filter(|&place| head[used[place]].1 == Side::Name).collect();
     let wanted: Vec<usize> = names.iter().map(|&place| widths[place]).collect();
@@ -315,20 +385,41 @@ pub fn rows<'a>(
     for (&place, share) in names.iter().zip(shared(&wanted, room.saturating_sub(others))) {
         widths[place] = share;
     }
-    let line = |cell: &dyn Fn(usize) -> &'a str| {
+    let line = |cell: &dyn Fn(usize) -> String| {
         let cells = used.iter().zip(&widths).map(|(&at, &width)| match head[at].1 {
-            Side::Name => aligned(&shortened(cell(at), width), width, false),
-            side => aligned(cell(at), width, side == Side::Right),
+            Side::Name => aligned(&shortened(&cell(at), width), width, false),
+            side => aligned(&cell(at), width, side == Side::Right),
         });
-        cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
-    };
-    let mut text = paint.dim(&line(&|at| head[at].0)) + "\n";
-    for row in rows {
-        text += &(line(&|at| cell(row, at)) + "\n");
-        if let Some(cell) = below.map(|at| cell(row, at)).filter(|cell| !cell.is_empty()) {
-            let cell = paragraph(cell, INDENT_IN_LIST, room);
-            text += &format!("{:INDENT_IN_LIST$}{cell}\n", "");
+        let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+        let prose = prose.map(cell).filter(|prose| !prose.is_empty());
+        match prose {
+            None => line.trim_end().to_owned(),
+            Some(prose) if is_beside => {
+                format!("{line}{:GAP$}{}", "", paragraph(&prose, beside, room))
+            }
+            Some(prose) => {
+                let prose = paragraph(&prose, INDENT_IN_LIST, room);
+                format!("{}\n{:INDENT_IN_LIST$}{prose}", line.trim_end(), "")
+            }
         }
+    };
+    let mut text = String::new();
+    if used.iter().any(|&at| !head[at].0.is_empty()) {
+        text += &(paint.bold(&line(&|at| head[at].0.to_owned())) + "\n");
+    }
+    for row in &rows {
+        let line = match row.as_slice() {
+            [single] if is_single(&row) => {
+                let indent = single.len() - single.trim_start().len();
+                let rest = paragraph(single, INDENT, room.saturating_sub(indent));
+                rest.lines()
+                    .map(|line| format!("{:indent$}{line}", ""))
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            }
+            _ => line(&|at| cell(row, at)),
+        };
+        text += &(line + "\n");
     }
     text
 }
@@ -350,8 +441,13 @@ fn shared(wanted: &[usize], room: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::row;
 
     const PLAIN: Paint = Paint { has_colours: false };
+
+    fn style(width: usize) -> Style {
+        Style { width, ..Style::default() }
+    }
 
     fn cells(cells: &[&str]) -> Vec<String> {
         cells.iter().map(|&cell| cell.to_owned()).collect()
@@ -359,7 +455,7 @@ mod tests {
 
     #[track_caller]
     fn check(table: Table, room: usize, expected: &str) {
-        let text = table.write(room, PLAIN, &|_, line| line.to_owned());
+        let text = table.write(style(room));
         assert_eq!(text, expected.trim_start_matches('\n'));
         for line in text.lines() {
             assert!(width(line) <= room, "{line:?} is wider than {room}");
@@ -373,7 +469,7 @@ mod tests {
             numbers("net", ["53.3", "1,224.4"]).in_group("time, ns"),
             numbers("jited", ["300", "13,480"]).in_group("bytes"),
         ];
-        Table { names_heading: "case", names: cells(names), columns }
+        Table::new("case", names, columns)
     }
 
     #[test]
@@ -434,7 +530,7 @@ a_name_of_nearly_forty_characters_and_so
       1,234.5  1,224.4  13,480
 ";
         check(grouped(&["a", "a_name_of_nearly_forty_characters_and_so"]), 40, expected);
-        let text = grouped(&["a", &"x".repeat(70)]).write(40, PLAIN, &|_, line| line.to_owned());
+        let text = grouped(&["a", &"x".repeat(70)]).write(style(40));
         assert!(text.contains(&format!("\n{}\n{}\n", "x".repeat(40), "x".repeat(30))), "{text}");
     }
 
@@ -445,20 +541,13 @@ a_name_of_nearly_forty_characters_and_so
 case     returns
 a        XDP_PASS
 ";
-        check(
-            Table { names_heading: "case", names: cells(&["a", "without"]), columns },
-            60,
-            expected,
-        );
+        check(Table::new("case", ["a", "without"], columns), 60, expected);
     }
 
     #[test]
     fn headings_are_bold_and_groups_dim() {
-        let paint = Paint { has_colours: true };
-        let text = grouped(&["a", "b"]).write(80, paint, &|at, line| match at {
-            0 => paint.dim(line),
-            _ => line.to_owned(),
-        });
+        let style = Style { has_colours: true, ..style(80) };
+        let text = grouped(&["a", "b"]).with_looks(vec![Look::Dim]).write(style);
         let lines: Vec<_> = text.lines().collect();
         let starts = ["\u{1b}[2m", "\u{1b}[1m", "\u{1b}[2m", "b"];
         assert!(lines.iter().zip(starts).all(|(line, start)| line.starts_with(start)), "{lines:?}");
@@ -472,8 +561,7 @@ a        XDP_PASS
             Column::words("interval", cells(&["+1 to +2", ""])).giving_way(GivesWay::First),
             Column::words("verdict", cells(&["worse", ""])),
         ];
-        let names = cells(&["a", "a_rather_long_name"]);
-        Table { names_heading: "benchmark", names, columns }
+        Table::new("benchmark", ["a", "a_rather_long_name"], columns)
     }
 
     #[test]
@@ -539,10 +627,10 @@ ame
     #[test]
     fn lists_line_up() {
         let head = [("name", Side::Left), ("never", Side::Left), ("n", Side::Right)];
-        let red = Paint { has_colours: true }.bad("1");
-        let text =
-            rows(&head, &[cells(&["a", "", &red]), cells(&["longer", "", "100"])], 80, PLAIN);
-        assert_eq!(text, format!("name      n\na         {red}\nlonger  100\n"));
+        let red = Paint { has_colours: true }.look(&Look::Bad, "1");
+        let lines = [row(["a", "", &red]), row(["longer", "", "100"]), row(["single line"])];
+        let text = rows(&head, &lines, 80, PLAIN);
+        assert_eq!(text, format!("name      n\na         {red}\nlonger  100\nsingle line\n"));
     }
 
     #[test]
@@ -553,10 +641,8 @@ ame
             ("other", Side::Name),
             ("p", Side::Right),
         ];
-        let lines = [
-            cells(&["a", "1", "b", ""]),
-            cells(&["feature/of-some-kind", "1", "ci-runner-x86", ""]),
-        ];
+        let lines =
+            [row(["a", "1", "b", ""]), row(["feature/of-some-kind", "1", "ci-runner-x86", ""])];
         for room in [26, 30, 60] {
             let text = rows(&head, &lines, room, PLAIN);
             assert!(text.lines().all(|line| width(line) <= room), "{room}: {text}");
@@ -578,14 +664,17 @@ ame
     }
 
     #[test]
-    fn a_long_last_column_stands_below() {
+    fn a_long_last_column_is_wrapped() {
         let head = [("name", Side::Left), ("notes", Side::Left)];
-        let lines = [cells(&["a", "kernel 6.12 → 6.18"]), cells(&["b", ""])];
+        let lines = [row(["a", "kernel 6.12 → 6.18"]), row(["b", ""])];
         let check = |room, expected: &str| {
             assert_eq!(rows(&head, &lines, room, PLAIN), expected, "{room}");
         };
         check(usize::MAX, "name  notes\na     kernel 6.12 → 6.18\nb\n");
         check(24, "name  notes\na     kernel 6.12 → 6.18\nb\n");
         check(16, "name\na\n    kernel 6.12\n    → 6.18\nb\n");
+        let long = [row(["a", "one two three four five six"])];
+        let expected = "name  notes\na     one two three four\n      five six\n";
+        assert_eq!(rows(&head, &long, 26, PLAIN), expected);
     }
 }

@@ -1,12 +1,9 @@
 //! Formats the result of a run for people and machines. Pure: a [`Page`] goes in, text comes out.
 
-pub(crate) mod document;
 mod fragment;
-mod html;
 mod human;
 mod json;
 mod lines;
-mod markdown;
 mod row;
 
 use std::path::Path;
@@ -17,9 +14,8 @@ use crate::{
 };
 
 pub use crate::model::{short_hash, short_id};
-pub use fragment::{html, markdown};
-pub use html::marker;
-pub use human::human;
+pub use fragment::{html, markdown, marker};
+pub use human::{human, source};
 
 pub use json::{adapter_name, json, sha1};
 pub(crate) use lines::explanations;
@@ -28,8 +24,6 @@ pub use row::{ReportRow, outcome_word};
 pub use wingbeat_text::Style;
 
 pub(crate) use fragment::{causes, fitting, subject, table as limited_table};
-pub(crate) use html::{escaped, write as write_html};
-pub(crate) use markdown::write as write_markdown;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use wingbeat_text::{Column, GivesWay, Paint, Table, share};
+use wingbeat_text::{Block, Column, GivesWay, Look, Table, share};
 use wingbeat_track::{
     model::{Alert, AlertStatus, Boundary, Limit, Measure},
     output::short_hash,
@@ -12,7 +12,7 @@ use wingbeat_track::{
 };
 
 use crate::{
-    shell::{message, print, print_json, row_width},
+    shell::{message, print_blocks, print_json},
     store::{
         FilterArgs, StoreArgs,
         id::{Part, short},
@@ -104,14 +104,14 @@ fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
         message!("no {active}alerts in {}{hint}", store.path().display());
         return Ok(());
     }
-    print(&text(&alerts, row_width()))?;
+    print_blocks(&[table(&alerts)])?;
     if is_cut {
         message!("more alerts are not shown; -n {} shows more", most.saturating_mul(5));
     }
     Ok(())
 }
 
-fn text(alerts: &[StoredAlert], width: usize) -> String {
+fn table(alerts: &[StoredAlert]) -> Block {
     let cells = |cell: &dyn Fn(&StoredAlert) -> String| alerts.iter().map(cell).collect();
     let scale = |stored: &StoredAlert| stored.measure.scale(stored.value, limit(stored));
     let is_one_project = alerts.iter().all(|alert| alert.project == alerts[0].project);
@@ -143,14 +143,14 @@ fn text(alerts: &[StoredAlert], width: usize) -> String {
         Column::words("hash", hashes).giving_way(GivesWay::First),
         Column::words("testbed", testbeds).giving_way(GivesWay::First),
     ];
-    let names = alerts.iter().map(|stored| stored.alert.benchmark.to_string()).collect();
-    let paint = Paint { has_colours: true };
-    Table { names_heading: "benchmark", names, columns }.write(width, paint, &|at, line| {
-        match alerts[at].alert.status {
-            AlertStatus::Active => paint.bad(line),
-            _ => paint.dim(line),
-        }
-    })
+    let names = alerts.iter().map(|stored| &stored.alert.benchmark);
+    let looks = alerts.iter().map(|stored| look(&stored.alert)).collect();
+    Block::Table(Table::new("benchmark", names, columns).with_looks(looks))
+}
+
+/// How the line of an alert looks.
+pub(crate) fn look(alert: &Alert) -> Look {
+    if alert.status == AlertStatus::Active { Look::Bad } else { Look::Dim }
 }
 
 /// Status of an alert, with the reason; empty while active.

@@ -12,14 +12,14 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::ValueEnum;
 use wingbeat_stats::changes::{Change, POINTS_MIN, Settings, find};
+use wingbeat_text::{Style, human};
 
 use self::input::{Input, Series};
 use crate::{
     output::{PendingFile, deliver},
     shell::{message, row_width},
-    values::{FormatArgs, fraction, share},
+    values::{FormatArgs, Named, Values, fraction, share},
 };
 
 /// Flags of `wingbeat changes`.
@@ -52,13 +52,21 @@ pub(crate) struct ChangesArgs {
 }
 
 /// Forms of the result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
-    /// A table
-    #[default]
     Human,
-    /// {"series": {"name": [{"index", "before", "after", "change", "p"}]}}
     Json,
+}
+
+impl Named for Format {
+    const VALUES: Values<Self> = &[
+        (Self::Human, "human", "A table"),
+        (
+            Self::Json,
+            "json",
+            r#"{"series": {"name": [{"index", "before", "after", "change", "p"}]}}"#,
+        ),
+    ];
 }
 
 /// A series with its change points.
@@ -98,7 +106,8 @@ pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let text = match args.format.get() {
         Format::Human => {
             let width = if output.is_some() { usize::MAX } else { row_width() };
-            report::human(&found, labels, width)
+            let style = Style { has_colours: true, width, ..Style::default() };
+            human(&report::blocks(&found, labels), style)
         }
         Format::Json => {
             if let Some(short) = report::short(&found).filter(|_| !quiet) {

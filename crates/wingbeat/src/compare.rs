@@ -12,7 +12,6 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use wingbeat_text::plural;
 use wingbeat_track::{
@@ -28,7 +27,7 @@ use crate::{
         interruptible, message, progress_target, refuse_flags_behind, stdout_has_colours,
         warning_text, width_of,
     },
-    values::{FormatArgs, average, duration, share, share_within, time_seed},
+    values::{FormatArgs, Named, Values, duration, named, share, share_within, time_seed},
 };
 
 /// Flags of `wingbeat compare`.
@@ -54,7 +53,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "ADAPTER", default_value = "magic")]
     adapter: Adapter,
     /// Use the mean or the median if the tool reports both
-    #[arg(long, value_name = "AVERAGE", value_parser = average())]
+    #[arg(long, value_name = "AVERAGE", value_parser = named::<Average>())]
     average: Option<Average>,
     /// Exit with 1 if a benchmark is worse by more than the threshold, failed in the head, or is undecided
     #[arg(long)]
@@ -80,15 +79,19 @@ pub(crate) struct CompareArgs {
 }
 
 /// Forms of the result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
-    /// A table
-    #[default]
     Human,
-    /// All data
     Json,
-    /// A table for comments and summaries
     Markdown,
+}
+
+impl Named for Format {
+    const VALUES: Values<Self> = &[
+        (Self::Human, "human", "A table"),
+        (Self::Json, "json", "All data"),
+        (Self::Markdown, "markdown", "A table for comments and summaries"),
+    ];
 }
 
 /// Compares and prints. The exit code is 1 if `--err` is given and the head does not pass, otherwise 0.

@@ -3,22 +3,18 @@
 //! `wingbeat_bpf_loader::probe` detects it; here the findings become text or JSON. docs/doctor.md documents both, and the exit
 //! code: 0 if `wingbeat profile` can run, 1 if it cannot.
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use owo_colors::{OwoColorize as _, Style};
 use serde::Serialize;
 use serde_json::json;
 use wingbeat_bpf_loader::{
     Finding, FindingStatus, Verb,
     probe::{Expected, Kernel, NextStep, can, findings},
 };
-use wingbeat_text::paragraph;
+use wingbeat_text::{Block, Line, Look, Side, Span, Style, human, list, row};
 
 use crate::{
-    shell::{print_by, print_json},
+    shell::{print, print_json},
     values::{Format, FormatArgs},
 };
 
@@ -35,7 +31,7 @@ pub(crate) fn run(args: &DoctorArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if args.format.get() == Format::Json {
         print_json(SCHEMA_VERSION, &Report::of(&findings, &Kernel::running()))?;
     } else if !quiet {
-        print_by(|out| write_table(&findings, out))?;
+        print(&table(&findings, true))?;
     }
     Ok(if can(Verb::Profile, &findings) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -72,60 +68,40 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Widths of the first two columns: `limited`, `kernel types (BTF)`.
-const STATUS_WIDTH: usize = 7;
-const NAME_WIDTH: usize = 19;
-
 /// Wide enough for most texts, and fits most terminals.
 const LINE_WIDTH: usize = 100;
 
-/// Writes a heading, the table, a legend of its brackets, and a summary sentence.
-fn write_table(findings: &[Finding], mut out: impl Write) -> io::Result<()> {
-    let concerns: Vec<_> = findings.iter().map(concerns).collect();
-    let concerns_width = concerns.iter().map(String::len).max().unwrap_or(0);
-    let indent = STATUS_WIDTH + NAME_WIDTH + concerns_width + 6;
-    let heading = format!(
-        "{:STATUS_WIDTH$}  {:NAME_WIDTH$}  {:concerns_width$}  {}",
-        "status", "what", "concerns", "found"
-    );
-    writeln!(out, "{}", heading.bold())?;
-    for (index, (finding, concerns)) in findings.iter().zip(&concerns).enumerate() {
-        let (status, style) = status(finding.status);
-        write!(out, "{:STATUS_WIDTH$}  {:NAME_WIDTH$}  ", status.style(style), finding.name)?;
-        writeln!(
-            out,
-            "{concerns:concerns_width$}  {}",
-            paragraph(&finding.detail, indent, LINE_WIDTH)
-        )?;
+const COLUMNS: [(&str, Side); 4] =
+    [("status", Side::Left), ("what", Side::Left), ("concerns", Side::Left), ("found", Side::Left)];
+
+/// Writes a table, a legend of its brackets, and a summary sentence.
+fn table(findings: &[Finding], has_colours: bool) -> String {
+    let mut rows = Vec::new();
+    for (index, finding) in findings.iter().enumerate() {
+        let (name, concerns) = (finding.name.to_owned(), concerns(finding));
+        let mut cells = vec![vec![status(finding.status)]];
+        cells.extend(row([name, concerns, finding.detail.clone()]));
+        rows.push(cells);
         let earlier =
             findings.iter().take(index).find(|earlier| earlier.next_step == finding.next_step);
-        write_next_step(finding, earlier, indent, &mut out)?;
+        rows.extend(next_step(finding, earlier));
     }
-    writeln!(out, "\nIn brackets: optional.")?;
-    writeln!(out, "{}", verdict(findings))
+    let blocks =
+        [Block::Rows(COLUMNS.to_vec(), rows), list(["In brackets: optional.", &verdict(findings)])];
+    human(&blocks, Style { has_colours, width: LINE_WIDTH, is_verbose: false })
 }
 
 /// The next step, or a reference to an `earlier` finding with the same one.
-fn write_next_step(
-    finding: &Finding,
-    earlier: Option<&Finding>,
-    indent: usize,
-    mut out: impl Write,
-) -> io::Result<()> {
-    // Commands are indented less, to have room.
-    let start = STATUS_WIDTH + 2;
-    match (&finding.next_step, earlier) {
-        (None, _) => Ok(()),
-        (Some(_), Some(earlier)) => {
-            writeln!(out, "{:indent$}→ as for {}", "", earlier.name)
+fn next_step(finding: &Finding, earlier: Option<&Finding>) -> Option<Vec<Line>> {
+    let advice = |text: &str| row(["", "", "", &format!("→ {text}")]);
+    Some(match (finding.next_step.as_ref()?, earlier) {
+        (_, Some(earlier)) => advice(&format!("as for {}", earlier.name)),
+        (NextStep::Advice(text), None) => advice(text),
+        // A line of its own has room.
+        (NextStep::Command(command), None) => {
+            vec![vec![Span::text("         $ "), Span::strong(command)]]
         }
-        (Some(NextStep::Command(command)), None) => {
-            writeln!(out, "{:start$}$ {}", "", command.bold())
-        }
-        (Some(NextStep::Advice(advice)), None) => {
-            writeln!(out, "{:indent$}→ {}", "", paragraph(advice, indent + 2, LINE_WIDTH))
-        }
-    }
+    })
 }
 
 /// Whether profiling is possible, or what prevents it.
@@ -161,11 +137,11 @@ fn name(verb: Verb) -> &'static str {
     }
 }
 
-fn status(status: FindingStatus) -> (&'static str, Style) {
+fn status(status: FindingStatus) -> Span {
     match status {
-        FindingStatus::Works => ("works", Style::new().green()),
-        FindingStatus::Limited => ("limited", Style::new().yellow()),
-        FindingStatus::Missing => ("missing", Style::new().red()),
+        FindingStatus::Works => Span::new(Look::Good, "works"),
+        FindingStatus::Limited => Span::new(Look::Warning, "limited"),
+        FindingStatus::Missing => Span::new(Look::Bad, "missing"),
     }
 }
 
@@ -223,10 +199,7 @@ mod tests {
     }
 
     fn check(findings: &[Finding], expected: &str) {
-        let mut bytes = Vec::new();
-        write_table(findings, anstream::StripStream::new(&mut bytes)).unwrap();
-        let text = String::from_utf8(bytes).unwrap();
-        assert_eq!(text, expected.trim_start_matches('\n'));
+        assert_eq!(table(findings, false), expected.trim_start_matches('\n'));
     }
 
     #[test]
@@ -240,14 +213,14 @@ mod tests {
                 finding("four", FindingStatus::Missing, Some(NextStep::Advice("wait".to_owned()))),
             ],
             "
-status   what                 concerns         found
-works    one                  profile (bench)  found this
-missing  two                  profile (bench)  found this
+status   what   concerns         found
+works    one    profile (bench)  found this
+missing  two    profile (bench)  found this
          $ sudo fix
-limited  three                profile (bench)  found this
-                                               → as for two
-missing  four                 profile (bench)  found this
-                                               → wait
+limited  three  profile (bench)  found this
+                                 → as for two
+missing  four   profile (bench)  found this
+                                 → wait
 
 In brackets: optional.
 `wingbeat profile` cannot run here: see two, four.

@@ -9,7 +9,7 @@ use crate::{
     output::{PendingFile, deliver},
     progress::StatusLine,
     shell::{error, interruptible_by_socket, message, warning},
-    values::{FormatArgs, TableFormat, duration},
+    values::{FormatArgs, duration},
 };
 
 /// Default duration without a time or command.
@@ -34,7 +34,7 @@ pub(crate) struct LiveArgs {
     #[arg(long)]
     counters: bool,
     #[command(flatten)]
-    format: FormatArgs<TableFormat>,
+    format: FormatArgs<Format>,
     /// Write the result to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result
         counters: args.counters,
     };
     let report = measured(&options, quiet)?;
-    let format = Format::from(args.format.get());
+    let format = args.format.get();
     let text = format.write(&report)?;
     deliver(output, &text, format == Format::Human, quiet)?;
     Ok(tell_rest(&report, &options, quiet, verbose))

@@ -5,8 +5,7 @@ mod report;
 
 use std::{collections::HashMap, process::ExitCode};
 
-use owo_colors::OwoColorize as _;
-use wingbeat_text::{Paint, Side, rows};
+use wingbeat_text::{Block, Line, Look, Side, Span, line, row};
 use wingbeat_track::{
     explain,
     model::{BranchName, ProjectName, StartPoint},
@@ -14,7 +13,7 @@ use wingbeat_track::{
 };
 
 use crate::{
-    shell::{message, print, print_json, row_width},
+    shell::{message, print, print_blocks, print_json, row_width},
     store::{
         FilterArgs, StoreArgs,
         id::{Part, short},
@@ -75,7 +74,7 @@ fn show(store: &Store, part: &Part, format: Format, quiet: bool) -> anyhow::Resu
     let profiles = store.profiles(report.uuid)?;
     let explained = explain::of_report(store, &report, &sources()?)?;
     match format {
-        Format::Human => print(&report::text(&report, &profiles, &explained, row_width())),
+        Format::Human => print_blocks(&report::blocks(&report, &profiles, &explained, row_width())),
         Format::Json => {
             print_json(json::SCHEMA_VERSION, &json::Whole { report: &report, profiles, explained })
         }
@@ -97,7 +96,7 @@ fn list(store: &Store, args: &LogArgs, quiet: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let is_cut = entries.len() > most;
-    print(&text(&entries[..entries.len().min(most)], row_width()))?;
+    print_blocks(&[list(&entries[..entries.len().min(most)], row_width())])?;
     if is_cut {
         message!("older reports are not shown; -n {} shows more", most.saturating_mul(5));
     }
@@ -155,7 +154,8 @@ const HASH_LENGTH: usize = 10;
 /// Terminal width from which the start point fits next to the branch.
 const WIDE: usize = 120;
 
-fn text(entries: &[Entry], width: usize) -> String {
+/// The reports, with start points beside branches if `width` permits.
+fn list(entries: &[Entry], width: usize) -> Block {
     let is_wide = width >= WIDE;
     let head = [
         ("time, UTC", Side::Left),
@@ -170,44 +170,42 @@ fn text(entries: &[Entry], width: usize) -> String {
     ];
     let is_one_project =
         entries.iter().all(|one| one.summary.project == entries[0].summary.project);
-    let lines: Vec<Vec<String>> = entries
-        .iter()
-        .map(|Entry { summary, start_point, news }| {
-            let project = if is_one_project { "" } else { summary.project.as_str() };
-            let hash: String =
-                summary.hash.iter().flat_map(|hash| hash.chars()).take(HASH_LENGTH).collect();
-            let start = start_point.as_ref().map(|start| format!("from {}", start.branch));
-            let mut notes = notes(summary, news);
-            let mut branch = summary.branch.to_string();
-            match start {
-                Some(start) if is_wide => branch += &format!(" ({start})"),
-                // The branch needs the room; notes are below.
-                Some(start) => notes.insert(0, start),
-                None => {}
-            }
-            vec![
-                minute(summary.start_time),
-                short(summary.uuid),
-                project.to_owned(),
-                branch,
-                hash,
-                summary.testbed.to_string(),
-                summary.metrics.to_string(),
-                alerts(summary),
-                notes.join("; "),
-            ]
-        })
-        .collect();
-    rows(&head, &lines, width, Paint { has_colours: true })
+    let of_entry = |Entry { summary, start_point, news }: &Entry| {
+        let project = if is_one_project { "" } else { summary.project.as_str() };
+        let hash: String =
+            summary.hash.iter().flat_map(|hash| hash.chars()).take(HASH_LENGTH).collect();
+        let start = start_point.as_ref().map(|start| format!("from {}", start.branch));
+        let mut notes = notes(summary, news);
+        let mut branch = summary.branch.to_string();
+        match start {
+            Some(start) if is_wide => branch += &format!(" ({start})"),
+            // The branch needs the room; notes are below.
+            Some(start) => notes.insert(0, start),
+            None => {}
+        }
+        let mut cells = row([
+            minute(summary.start_time),
+            short(summary.uuid),
+            project.to_owned(),
+            branch,
+            hash,
+            summary.testbed.to_string(),
+            summary.metrics.to_string(),
+        ]);
+        cells.extend([alerts(summary), line(notes.join("; "))]);
+        cells
+    };
+    Block::Rows(head.to_vec(), entries.iter().map(of_entry).collect())
 }
 
 /// Active alerts, of all raised.
-fn alerts(summary: &ReportSummary) -> String {
+fn alerts(summary: &ReportSummary) -> Line {
+    let active = Span::new(Look::Bad, summary.active_alerts);
     match (summary.active_alerts, summary.alerts) {
-        (0, 0) => "–".to_owned(),
-        (0, all) => format!("0 of {all}"),
-        (active, all) if active == all => active.red().to_string(),
-        (active, all) => format!("{} of {all}", active.red()),
+        (0, 0) => line("–"),
+        (0, all) => line(format!("0 of {all}")),
+        (active_alerts, all) if active_alerts == all => vec![active],
+        (_, all) => vec![active, Span::text(format!(" of {all}"))],
     }
 }
 
@@ -272,6 +270,7 @@ mod tests {
     use time::OffsetDateTime;
     use unicode_width::UnicodeWidthStr as _;
     use uuid::Uuid;
+    use wingbeat_text::{Style, human};
     use wingbeat_track::{adapter::Adapter, model::Environment};
 
     use super::*;
@@ -312,7 +311,8 @@ mod tests {
             entry("main", "ci-runner-with-a-long-name", None),
         ];
         for width in [80, 100, 120, 160, usize::MAX] {
-            let text = anstream::adapter::strip_str(&text(&entries, width)).to_string();
+            let style = Style { width, ..Style::default() };
+            let text = human(&[list(&entries, width)], style);
             assert!(text.lines().all(|line| line.width() <= width), "{width}:\n{text}");
             assert!(text.contains("from release/2026-11") || width == 120, "{width}:\n{text}");
             assert_eq!(text.contains(branch), width >= 160, "{width}:\n{text}");

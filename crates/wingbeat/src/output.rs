@@ -9,9 +9,9 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use owo_colors::OwoColorize as _;
 use tempfile::NamedTempFile;
 use wingbeat_profiler::summary::Output;
+use wingbeat_text::{Block, Span};
 
 use crate::shell::{error, message, print};
 
@@ -247,11 +247,13 @@ pub(crate) fn given_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> O
     Some(format!("{} is given twice: each output needs its own file", twice.path().display()))
 }
 
-/// Prints the written files.
-pub(crate) fn print_written(outputs: &[Output]) {
-    for Output { path, format, bytes } in outputs {
-        message!("wrote {} ({format}, {})", path.bold(), wingbeat_text::bytes(*bytes));
-    }
+/// The written files.
+pub(crate) fn written(outputs: &[Output]) -> Block {
+    let line = |Output { path, format, bytes }: &Output| {
+        let rest = format!(" ({format}, {})", wingbeat_text::bytes(*bytes));
+        vec![Span::text("wrote "), Span::strong(path), Span::text(rest)]
+    };
+    Block::List(outputs.iter().map(line).collect())
 }
 
 /// Results of writing a recording's files.

@@ -13,7 +13,7 @@ use wingbeat_profiler::{
     debuginfod::{DebugFiles, Debuginfod, Settings},
     export::{self, Format},
     fold::fold_runtime,
-    model::{BinaryKind, Profile},
+    model::{BinaryKind, Mode, Profile},
     session::{self, Finished, Options},
     summary::{NameSources, OwnCost, Summary},
     symbolize::{Symbolized, symbolize, wanted},
@@ -23,7 +23,7 @@ use wingbeat_profiler::{
 use crate::{
     heap,
     output::{PendingFile, Written, given_twice},
-    profile::args::{ProfileMode, StackHalf},
+    profile::args::StackHalf,
     progress,
     receiver::{Receiver, ReceiverArgs, is_picture},
     shell::{forget_signals, interruptible_by_socket, print_by},
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     }
     let options = Options { caller: receiver.launches_as(&args.receiver), ..options(args) };
     options.targets.check()?;
-    if args.mode() == ProfileMode::Pages {
+    if args.mode() == Mode::Pages {
         return pages(args, &options, &receiver, quiet);
     }
     let debuginfod = debuginfod_client(&args.debuginfod);
@@ -162,7 +162,7 @@ pub(crate) fn check_flags(args: &ProfileArgs) {
         (args.wakers, "--wakers"),
         (args.hide_idle, "--hide-idle"),
     ]);
-    let is_pages = mode == ProfileMode::Pages;
+    let is_pages = mode == Mode::Pages;
     let conflict = if let Some(flag) = of_kept.filter(|_| args.from.is_none()) {
         format!("{flag} chooses from what was kept: add --from DIR instead of a target")
     } else if args.receiver.open && !args.output.iter().any(|path| is_picture(path)) {
@@ -174,7 +174,7 @@ pub(crate) fn check_flags(args: &ProfileArgs) {
             .to_owned()
     } else if let Some(flag) = of_memory.filter(|_| !is_pages) {
         format!("{flag} is about memory: add --mode pages")
-    } else if let Some(flag) = off_cpu.filter(|_| is_pages || mode == ProfileMode::OnCpu) {
+    } else if let Some(flag) = off_cpu.filter(|_| is_pages || mode == Mode::OnCpu) {
         format!("{flag} is about time off the CPU: add --mode off-cpu or --mode wall")
     } else {
         return;
@@ -205,7 +205,7 @@ fn options(args: &ProfileArgs) -> Options {
     };
     let standard = Options::new(targets);
     Options {
-        mode: args.mode().into(),
+        mode: args.mode(),
         min_block_ns: args.min_block.map_or(standard.min_block_ns, |time| {
             u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
         }),
@@ -214,7 +214,7 @@ fn options(args: &ProfileArgs) -> Options {
         duration: args.duration,
         inherit: !args.no_inherit,
         buffer_bytes: args.buffer_size,
-        unwind: args.unwind.into(),
+        unwind: args.unwind,
         unwind_bytes: args.unwind_memory,
         faults: args.faults.unwrap_or(standard.faults),
         ..standard

@@ -24,7 +24,7 @@ use signal_hook::{
     flag,
     low_level::pipe,
 };
-use wingbeat_text::{in_order, shortened};
+use wingbeat_text::{Block, Line, Side, Span, Style, human, in_order, line, shortened};
 
 /// Text width without a terminal.
 pub(crate) const WIDTH: usize = 100;
@@ -76,6 +76,39 @@ pub(crate) fn warning_text(text: impl std::fmt::Display) -> String {
 /// Writes to stdout, without colours if unsupported, and with names in [their order](in_order). Ignores a closed pipe.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_by(|out| out.write_all(in_order(text).as_bytes()))
+}
+
+/// Prints a report, in lines that fit the terminal.
+pub(crate) fn print_blocks(blocks: &[Block]) -> anyhow::Result<()> {
+    let style = Style { has_colours: true, width: row_width(), ..Style::default() };
+    print(&human(blocks, style))
+}
+
+/// Prints a report to stderr, in lines that fit its terminal. Ignores a closed stderr.
+pub(crate) fn tell(blocks: &[Block]) {
+    let stderr = io::stderr();
+    let width = if stderr.is_terminal() { width_of(stderr) } else { usize::MAX };
+    let text = human(blocks, Style { has_colours: true, width, ..Style::default() });
+    let _ = anstream::stderr().write_all(in_order(&text).as_bytes());
+}
+
+/// The head of a recording, with its facts below: labels, and texts.
+pub(crate) fn recorded(verb: &str, head: &str, facts: Vec<(&'static str, String)>) -> Block {
+    let facts = facts.into_iter().map(|(label, text)| (Span::text(label), line(text)));
+    Block::Section(vec![
+        Block::Paragraph(vec![Span::strong(verb), Span::text(format!(" {head}"))]),
+        Block::Indented(vec![Block::Labelled(facts.collect())]),
+    ])
+}
+
+/// A list with a title; nothing without rows.
+pub(crate) fn titled(
+    title: impl ToString,
+    head: &[(&'static str, Side)],
+    rows: Vec<Vec<Line>>,
+) -> Block {
+    let rows = Block::Indented(vec![Block::Rows(head.to_vec(), rows)]);
+    Block::under(title, rows)
 }
 
 /// Like [`print()`], with a callback that writes.

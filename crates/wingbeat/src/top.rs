@@ -26,7 +26,7 @@ use crate::{
         columns::{Column, Sort, UnknownColumn},
         state::is_wanted,
     },
-    values::{TableFormat, duration},
+    values::{duration, named},
 };
 
 /// Shortest interval between two readings: below it, reading itself would be the load.
@@ -49,9 +49,9 @@ pub(crate) struct TopArgs {
     #[arg(long)]
     once: bool,
     /// Output format of --once
-    #[arg(long, value_enum, value_name = "FORMAT", requires = "once", default_value_t)]
-    #[arg(default_value_if("json", "true", "json"))]
-    format: TableFormat,
+    #[arg(long, value_parser = named::<Format>(), value_name = "FORMAT", requires = "once")]
+    #[arg(default_value = "human", default_value_if("json", "true", "json"))]
+    format: Format,
     /// Same as --format json
     #[arg(long = "json", id = "json", requires = "once", overrides_with = "format")]
     _json: bool,
@@ -92,7 +92,7 @@ fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             warning!("{warning}");
         }
     }
-    let format = Format::from(args.format);
+    let format = args.format;
     let text = match format {
         Format::Human if report.programs.is_empty() && loaded > 0 => format!(
             "no program has {:?} in its name, type or owners; {loaded} loaded\n",

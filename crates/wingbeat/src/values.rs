@@ -5,54 +5,68 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use clap::{
-    ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser},
-};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use wingbeat_bpf_bench::report;
 use wingbeat_track::model::Average;
 
+/// Values of a flag, each with its name and help.
+pub(crate) type Values<T> = &'static [(T, &'static str, &'static str)];
+
+/// A type of flag values. Most are defined by libraries, which do not know of flags.
+pub(crate) trait Named: Copy + PartialEq + Send + Sync + 'static {
+    const VALUES: Values<Self>;
+
+    #[cfg(feature = "server")]
+    fn word(self) -> &'static str {
+        Self::VALUES.iter().find(|(value, ..)| *value == self).map_or("", |(_, name, _)| *name)
+    }
+}
+
+/// Parses a value by its name.
+pub(crate) fn named<T: Named>() -> impl TypedValueParser<Value = T> {
+    let names = T::VALUES
+        .iter()
+        .map(|(_, name, help)| PossibleValue::new(*name).help((!help.is_empty()).then_some(*help)));
+    PossibleValuesParser::new(names).try_map(|given| {
+        let found = T::VALUES.iter().find(|(_, name, _)| *name == given);
+        found.map(|(value, ..)| *value).ok_or("unknown value")
+    })
+}
+
 /// Forms of a result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Text
     #[default]
     Human,
-    /// For programs
     Json,
+}
+
+impl Named for Format {
+    const VALUES: Values<Self> =
+        &[(Self::Human, "human", "Text"), (Self::Json, "json", "For programs")];
 }
 
 /// Forms of a result of `bench`, `live` and `top`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum TableFormat {
-    /// A table
-    #[default]
-    Human,
-    /// All data
-    Json,
-    /// Bencher Metric Format
-    Bmf,
-    /// A row per program or case
-    Csv,
+impl Named for report::Format {
+    const VALUES: Values<Self> = &[
+        (Self::Human, "human", "A table"),
+        (Self::Json, "json", "All data"),
+        (Self::Bmf, "bmf", "Bencher Metric Format"),
+        (Self::Csv, "csv", "A row per program or case"),
+    ];
 }
 
-impl From<TableFormat> for report::Format {
-    fn from(format: TableFormat) -> Self {
-        match format {
-            TableFormat::Human => Self::Human,
-            TableFormat::Json => Self::Json,
-            TableFormat::Bmf => Self::Bmf,
-            TableFormat::Csv => Self::Csv,
-        }
-    }
+/// The statistic that represents a benchmark.
+impl Named for Average {
+    const VALUES: Values<Self> = &[(Self::Mean, "mean", ""), (Self::Median, "median", "")];
 }
 
 /// The flags of a verb with a result: its form, and the short flag for JSON.
 #[derive(Debug, clap::Args)]
-pub(crate) struct FormatArgs<F: ValueEnum + Default + Send + Sync + 'static> {
+pub(crate) struct FormatArgs<F: Named> {
     /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    #[arg(long, value_parser = named::<F>(), value_name = "FORMAT", default_value = "human")]
     #[arg(default_value_if("json", "true", "json"))]
     format: F,
     /// Same as --format json
@@ -60,9 +74,9 @@ pub(crate) struct FormatArgs<F: ValueEnum + Default + Send + Sync + 'static> {
     _json: bool,
 }
 
-impl<F: ValueEnum + Default + Send + Sync + 'static> FormatArgs<F> {
+impl<F: Named> FormatArgs<F> {
     pub(crate) fn get(&self) -> F {
-        self.format.clone()
+        self.format
     }
 }
 
@@ -172,14 +186,6 @@ pub(crate) fn share_within(text: &str, bounds: (Bound<f64>, Bound<f64>)) -> Resu
     }
 }
 
-/// The statistic that represents a benchmark.
-pub(crate) fn average() -> impl TypedValueParser<Value = Average> {
-    PossibleValuesParser::new(["mean", "median"]).map(|name| match &*name {
-        "mean" => Average::Mean,
-        _ => Average::Median,
-    })
-}
-
 /// A different seed each time.
 pub(crate) fn time_seed() -> u64 {
     let since = SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -212,18 +218,18 @@ mod tests {
         #[derive(clap::Parser)]
         struct Verb {
             #[command(flatten)]
-            format: FormatArgs<TableFormat>,
+            format: FormatArgs<report::Format>,
         }
-        let check = |flags: &[&str], expected: TableFormat| {
+        let check = |flags: &[&str], expected: report::Format| {
             let words = ["verb"].iter().chain(flags);
             let verb = <Verb as clap::Parser>::try_parse_from(words).expect("flags");
             assert_eq!(verb.format.get(), expected, "{flags:?}");
         };
-        check(&[], TableFormat::Human);
-        check(&["--json"], TableFormat::Json);
-        check(&["--format", "csv"], TableFormat::Csv);
-        check(&["--format", "json", "--json"], TableFormat::Json);
-        check(&["--json", "--format", "bmf"], TableFormat::Bmf);
+        check(&[], report::Format::Human);
+        check(&["--json"], report::Format::Json);
+        check(&["--format", "csv"], report::Format::Csv);
+        check(&["--format", "json", "--json"], report::Format::Json);
+        check(&["--json", "--format", "bmf"], report::Format::Bmf);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wingbeat_text::{Paint, cut, fixed};
+use wingbeat_text::{Look, Paint, cut, fixed};
 
 use super::{AnnotatedFunction, AnnotatedLine, Annotation, Block, Style, model::shortened};
 
@@ -132,7 +132,7 @@ impl Writer<'_> {
         );
         let row = row.trim_end();
         let is_hot = share >= HOT_SHARE;
-        self.line(&if is_hot { self.paint.bad(row) } else { row.to_owned() });
+        self.line(&if is_hot { self.paint.look(&Look::Bad, row) } else { row.to_owned() });
     }
 
     /// The instructions of a line, each with its block.

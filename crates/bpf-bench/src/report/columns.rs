@@ -253,7 +253,7 @@ fn decimals_for(columns: [&[Option<f64>]; 2]) -> usize {
 }
 
 /// `62.9 … 64.0`, with both bounds aligned.
-fn intervals(lower: &[String], upper: &[String]) -> Vec<String> {
+pub(super) fn intervals(lower: &[String], upper: &[String]) -> Vec<String> {
     let width = |cells: &[String]| cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
     let (lower_width, upper_width) = (width(lower), width(upper));
     let cell = |(lower, upper): (&String, &String)| match lower.as_str() {

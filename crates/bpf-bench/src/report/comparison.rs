@@ -1,86 +1,61 @@
 //! A human-readable comparison: figures of the object under test, then changes with their verdicts (`slower by 41 % (39 … 43)`).
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, iter};
 
 use wingbeat_text::{
-    Paint, Style, aligned, broken, decimal, grouped, listed, paragraph, plural, printable, width,
-    wrapped,
+    Block, Line, Look, Side, Span, Style, decimal, grouped, line, list, listed, plural, printable,
+    row,
 };
 
 use super::{
     details,
     human::{self, one_line},
-    width_of,
+    wide_enough,
 };
-use crate::result::{CaseComparison, ChangeInterval, Comparison, MeasureComparison, PairedVerdict};
+use crate::result::{
+    CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, PairedVerdict,
+};
 
 /// With more cases, unchanged ones are only counted.
 const CASES_MAX: usize = 20;
 
-/// Indentation of a measure, and blanks between columns.
-const INDENT: usize = 2;
-const GAP: usize = 2;
-
-/// Minimum width of verdicts, to avoid one word per line.
-const VERDICT_MIN: usize = 20;
-
-const HEADINGS: [&str; 4] = ["measure", "before", "after", "change"];
-
 /// Writes a comparison as tables and notes.
 pub fn comparison(found: &Comparison, style: Style) -> String {
-    let (paint, width) = (style.paint(), width_of(style));
-    let mut sections = vec![human::head(&found.report, paint, width)];
-    sections.extend(human::figures(&found.report, style));
-    sections.push(changes(found, style.is_verbose, paint, width));
-    sections.extend(unmatched(found, width));
-    sections.extend(human::troubles(&found.report, style));
-    sections.push(conclusion(found, paint, width));
-    sections.join("\n")
+    let style = wide_enough(style);
+    let mut blocks = vec![human::head(&found.report)];
+    blocks.extend(human::figures(&found.report, style));
+    blocks.push(changes(found, style.is_verbose));
+    blocks.push(unmatched(found));
+    blocks.push(human::troubles(&found.report));
+    blocks.push(conclusion(found, style.width));
+    wingbeat_text::human(&blocks, style)
 }
 
-/// A row of the table.
-struct ComparisonRow<'a> {
-    cells: [String; 4],
-    verdict: String,
-    measure: &'a MeasureComparison,
-}
+const COLUMNS: [(&str, Side); 5] = [
+    ("  measure", Side::Left),
+    ("before", Side::Right),
+    ("after", Side::Right),
+    ("change", Side::Right),
+    ("verdict", Side::Left),
+];
 
-fn changes(found: &Comparison, is_verbose: bool, paint: Paint, width: usize) -> String {
+fn changes(found: &Comparison, is_verbose: bool) -> Block {
     let against = printable(&found.against);
     let heading = format!("{} against {against}", printable(&found.report.object));
-    let mut text = paint.bold(&paragraph(&heading, INDENT, width)) + "\n";
     let is_brief = !is_verbose && found.cases.len() > CASES_MAX;
-    let cases: Vec<&CaseComparison> =
-        found.cases.iter().filter(|case| !is_brief || has_changed(case)).collect();
-    let rows: Vec<Vec<ComparisonRow>> =
-        cases.iter().map(|case| rows(found, case, is_verbose)).collect();
-    let widths = widths(rows.iter().flatten());
-    if rows.iter().any(|rows| !rows.is_empty()) {
-        let headings = HEADINGS.map(str::to_owned);
-        let line = format!("{}  verdict", figures(&headings, &widths));
-        text += &(paint.bold(&line) + "\n");
-    }
-    for (case, rows) in cases.iter().zip(rows) {
-        for piece in broken(&printable(&case.name), width) {
-            text += &format!("{}\n", piece.trim_end());
-        }
-        for row in rows {
-            text += &written(&row, &widths, paint, width);
-        }
-        if let Some(method) = case.method.filter(|_| is_verbose) {
-            let line = format!("times: {}", details::method(method, case.reason.as_deref()));
-            text += &format!("{:INDENT$}{}\n", "", paragraph(&line, 2 * INDENT, width - INDENT));
-        }
-        if !is_verbose {
-            text += &same(case, width).unwrap_or_default();
-        }
-    }
-    match found.cases.len() - cases.len() {
-        0 if found.cases.is_empty() => text += "no case is in both\n",
-        0 => {}
-        left_out => text += &format!("no change seen in {}\n", plural(left_out, "other case")),
-    }
-    text
+    let cases = found.cases.iter().filter(|case| !is_brief || has_changed(case));
+    let cases: Vec<&CaseComparison> = cases.collect();
+    let rows = cases.iter().flat_map(|case| rows(found, case, is_verbose)).collect();
+    let note = match found.cases.len() - cases.len() {
+        0 if found.cases.is_empty() => Some("no case is in both".to_owned()),
+        0 => None,
+        left_out => Some(format!("no change seen in {}", plural(left_out, "other case"))),
+    };
+    Block::Section(vec![
+        Block::Heading(line(heading)),
+        Block::Rows(COLUMNS.to_vec(), rows),
+        list(note),
+    ])
 }
 
 fn has_changed(case: &CaseComparison) -> bool {
@@ -90,24 +65,31 @@ fn has_changed(case: &CaseComparison) -> bool {
     case.measures.iter().any(is_change)
 }
 
-/// Unchanged measures share one line, unless all are requested.
-fn rows<'a>(
-    found: &Comparison,
-    case: &'a CaseComparison,
-    is_verbose: bool,
-) -> Vec<ComparisonRow<'a>> {
-    let shown = case.measures.iter().filter(|one| is_verbose || one.verdict != PairedVerdict::Same);
-    let row = |measure| {
+/// The rows of a case. Unchanged measures share one line, unless all are requested.
+fn rows(found: &Comparison, case: &CaseComparison, is_verbose: bool) -> Vec<Vec<Line>> {
+    let is_shown = |one: &&MeasureComparison| is_verbose || one.verdict != PairedVerdict::Same;
+    let measures = case.measures.iter().filter(is_shown).map(|measure| {
         let threshold = if is_time(measure) { found.time_threshold } else { found.exact_threshold };
-        ComparisonRow { cells: cells(measure), verdict: verdict(measure, threshold), measure }
-    };
-    shown.map(row).collect()
+        let look = match measure.verdict {
+            PairedVerdict::Worse if measure.is_beyond_threshold => Look::Bad,
+            PairedVerdict::Worse => Look::Warning,
+            PairedVerdict::Better => Look::Good,
+            _ => Look::Plain,
+        };
+        let mut cells = row(cells(measure));
+        cells.push(vec![Span::new(look, verdict(measure, threshold))]);
+        cells
+    });
+    let times = |method| format!("  times: {}", details::method(method, case.reason.as_deref()));
+    let note = if is_verbose { case.method.map(times) } else { same(case) };
+    let name = row([printable(case.name.trim_end())]);
+    iter::once(name).chain(measures).chain(note.map(|note| row([note]))).collect()
 }
 
 fn cells(measure: &MeasureComparison) -> [String; 4] {
     let (name, unit) = (printable(&measure.measure), printable(&measure.unit));
     let has_unit = name.contains(&unit);
-    let name = if has_unit { name } else { format!("{name}, {unit}") };
+    let name = if has_unit { format!("  {name}") } else { format!("  {name}, {unit}") };
     let change = match measure.change {
         _ if matches!(
             measure.verdict,
@@ -130,65 +112,23 @@ fn value(measure: &MeasureComparison, number: f64) -> String {
 }
 
 /// Unchanged measures: `same: jited-size 312 bytes, …`.
-fn same(case: &CaseComparison, width: usize) -> Option<String> {
+fn same(case: &CaseComparison) -> Option<String> {
     let same = case.measures.iter().filter(|measure| measure.verdict == PairedVerdict::Same);
     let item = |measure: &MeasureComparison| {
         format!("{} {}", printable(&measure.measure), value(measure, measure.after))
     };
     let items: Vec<_> = same.map(item).collect();
-    let line = format!("{:INDENT$}same: {}", "", paragraph(&items.join(", "), 8, width));
-    (!items.is_empty()).then(|| line + "\n")
+    (!items.is_empty()).then(|| format!("  same: {}", items.join(", ")))
 }
 
-fn widths<'a>(rows: impl Iterator<Item = &'a ComparisonRow<'a>>) -> [usize; 4] {
-    rows.fold(HEADINGS.map(str::len), |widths, row| {
-        let mut cells = row.cells.iter();
-        widths.map(|width| cells.next().map_or(0, |cell| self::width(cell)).max(width))
-    })
-}
-
-fn figures(cells: &[String; 4], widths: &[usize; 4]) -> String {
-    let [measure, before, after, change] = cells;
-    let [measure_width, numbers @ ..] = widths;
-    let mut line = format!("{:INDENT$}{}", "", aligned(measure, *measure_width, false));
-    for (cell, width) in [before, after, change].into_iter().zip(numbers) {
-        line += &format!("{:GAP$}{}", "", aligned(cell, *width, true));
-    }
-    line
-}
-
-/// The figures with the verdict on the same line, or below if it does not fit.
-fn written(row: &ComparisonRow, widths: &[usize; 4], paint: Paint, width: usize) -> String {
-    let figures = figures(&row.cells, widths);
-    let above = figures.trim_end();
-    let paint = |line: &String| match row.measure.verdict {
-        PairedVerdict::Worse if row.measure.is_beyond_threshold => paint.bad(line),
-        PairedVerdict::Worse => paint.warning(line),
-        PairedVerdict::Better => paint.good(line),
-        _ => line.clone(),
-    };
-    let room = width.saturating_sub(self::width(&figures) + GAP);
-    let indent = if room < VERDICT_MIN { 2 * INDENT } else { self::width(&figures) + GAP };
-    let verdict = wrapped(&row.verdict, width.saturating_sub(indent));
-    let verdict: Vec<_> = verdict.iter().map(paint).collect();
-    let gap = format!("\n{:indent$}", "");
-    match room < VERDICT_MIN {
-        true => format!("{above}{gap}{}\n", verdict.join(&gap)),
-        false => format!("{figures}{:GAP$}{}\n", "", verdict.join(&gap)),
-    }
-}
-
-fn unmatched(found: &Comparison, width: usize) -> Option<String> {
-    let line = |failure: &crate::result::Failure| {
-        let text = format!("{}: {}", printable(&failure.name), one_line(&failure.reason));
-        format!("  {}", paragraph(&text, 2 * INDENT, width.saturating_sub(INDENT)))
-    };
-    let lines: Vec<_> = found.unmatched.iter().map(line).collect();
-    (!lines.is_empty()).then(|| format!("not compared\n{}\n", lines.join("\n")))
+fn unmatched(found: &Comparison) -> Block {
+    let text = |it: &Failure| format!("{}: {}", printable(&it.name), one_line(&it.reason));
+    let lines = list(found.unmatched.iter().map(text));
+    Block::under("not compared", Block::Indented(vec![lines]))
 }
 
 /// The overall result.
-fn conclusion(found: &Comparison, paint: Paint, width: usize) -> String {
+fn conclusion(found: &Comparison, width: usize) -> Block {
     let limits = format!(
         "(by more than {} % of time, {} % of instructions or calls)",
         decimal(found.time_threshold * 100.0, places(found.time_threshold)),
@@ -215,8 +155,7 @@ fn conclusion(found: &Comparison, paint: Paint, width: usize) -> String {
             listed(&names, width)
         ),
     };
-    let text = paragraph(&text, INDENT, width);
-    if beyond > 0 { paint.bad(&text) + "\n" } else { text + "\n" }
+    Block::Paragraph(vec![Span::new(if beyond > 0 { Look::Bad } else { Look::Plain }, text)])
 }
 
 /// Decimals that a threshold needs, at most two.

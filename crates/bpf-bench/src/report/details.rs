@@ -1,6 +1,6 @@
 //! Details of each row for `-v`: number of samples, spread, outcome of the run.
 
-use wingbeat_text::{Paint, broken, decimal, grouped, or_dash, paragraph, plural, printable};
+use wingbeat_text::{Block, Span, decimal, grouped, line, or_dash, plural, printable};
 
 use super::{columns::Row, human::one_line};
 use crate::{
@@ -10,23 +10,14 @@ use crate::{
     },
 };
 
-/// Column at which the text of detail lines begins: `  outliers  `.
-const INDENT: usize = 12;
-
-/// Writes the details of all rows.
-pub(super) fn details(rows: &[Row], paint: Paint, width: usize) -> String {
-    let mut text = String::new();
-    for row in rows {
-        for piece in broken(&row.name(), width) {
-            text += &paint.bold(piece.trim_end());
-            text.push('\n');
-        }
-        for (head, line) in lines(*row) {
-            let line = paragraph(&line, INDENT, width);
-            text += &format!("  {head:<width$}{line}\n", width = INDENT - 2);
-        }
-    }
-    text
+/// The details of all rows.
+pub(super) fn details(rows: &[Row]) -> Block {
+    let of_row = |row: &Row| {
+        let lines = lines(*row).into_iter().map(|(label, text)| (Span::text(label), line(text)));
+        let name = Block::Heading(line(row.name()));
+        [name, Block::Indented(vec![Block::Labelled(lines.collect())])]
+    };
+    Block::Section(rows.iter().flat_map(of_row).collect())
 }
 
 fn lines(row: Row) -> Vec<(&'static str, String)> {

@@ -1,7 +1,8 @@
 //! A human-readable result: the table, then how to read it, then warnings.
 
 use wingbeat_text::{
-    Paint, Style, Table, decimal, duration, grouped, listed, paragraph, plural, printable,
+    Block, Line, Look, Span, Style, Table, decimal, duration, grouped, line, list, listed, plural,
+    printable,
 };
 
 use super::{
@@ -9,25 +10,22 @@ use super::{
     columns::{Row, columns, returned},
     details::details,
     ranking::{rankings, shown},
-    width_of,
+    wide_enough,
 };
-use crate::{
-    Warning,
-    result::{BenchReport, Case, Failure},
-};
+use crate::result::{BenchReport, Case, Failure};
 
 /// Writes a result as tables and notes.
 pub fn human(report: &BenchReport, style: Style) -> String {
-    let paint = style.paint();
-    let mut sections = vec![head(report, paint, width_of(style))];
-    sections.extend(figures(report, style));
-    sections.extend(troubles(report, style));
-    sections.extend(tally(report).map(|tally| tally + "\n"));
-    sections.join("\n")
+    let style = wide_enough(style);
+    let mut blocks = vec![head(report)];
+    blocks.extend(figures(report, style));
+    blocks.push(troubles(report));
+    blocks.extend(tally(report).map(|tally| Block::Paragraph(line(tally))));
+    wingbeat_text::human(&blocks, style)
 }
 
 /// What was measured, where, for how long.
-pub(super) fn head(report: &BenchReport, paint: Paint, width: usize) -> String {
+pub(super) fn head(report: &BenchReport) -> Block {
     let machine = &report.conditions.before;
     let kernel = machine.kernel_release.as_deref().map(|release| format!("Linux {release}"));
     let model = machine.cpu_model.clone();
@@ -45,37 +43,28 @@ pub(super) fn head(report: &BenchReport, paint: Paint, width: usize) -> String {
         (_, _) => format!("{cases}, {loaded} loaded only,"),
     };
     let end = if report.is_interrupted { ", then interrupted" } else { "" };
-    let object = printable(&report.object);
-    let text = format!("{object}: {done} on CPU {}{end}{place}", report.cpu);
-    let text = paragraph(&text, 2, width) + "\n";
-    match text.strip_prefix(&object) {
-        Some(rest) => paint.bold(&object) + rest,
-        None => text,
-    }
+    let text = format!(": {done} on CPU {}{end}{place}", report.cpu);
+    Block::Paragraph(vec![Span::strong(printable(&report.object)), Span::text(text)])
 }
 
 /// Tables, notes about them, and rankings. Empty without cases.
-pub(super) fn figures(report: &BenchReport, style: Style) -> Vec<String> {
+pub(super) fn figures(report: &BenchReport, style: Style) -> Vec<Block> {
     if report.cases.is_empty() && report.verified.is_empty() {
         return Vec::new();
     }
-    let (paint, width) = (style.paint(), width_of(style));
     let (cases, left_out) = shown(&report.cases, style.is_verbose);
-    let mut sections = vec![table(report, &cases, paint, width)];
-    let mut notes: Vec<String> = left_out.iter().map(|note| paragraph(note, 2, width)).collect();
-    notes.extend(legend(report, paint, width));
-    notes.extend(steady(&cases, width));
-    notes.extend(own_outputs(&cases, width));
+    let mut notes: Vec<Line> = left_out.iter().map(line).collect();
+    notes.extend(legend(report));
+    notes.extend(steady(&cases).map(line));
+    notes.extend(cases.iter().filter_map(|case| own_output(case)).map(line));
     let all: Vec<&Case> = report.cases.iter().collect();
-    notes.extend(unavailable(&rows(report, &all), width));
-    if !notes.is_empty() {
-        sections.push(notes.join("\n") + "\n");
-    }
+    notes.extend(unavailable(&rows(report, &all)).iter().map(line));
+    let mut blocks = vec![table(report, &cases), Block::List(notes)];
     if style.is_verbose {
-        sections.push(details(&rows(report, &cases), paint, width));
+        blocks.push(details(&rows(report, &cases)));
     }
-    sections.extend(rankings(&report.cases, style.is_verbose, paint, width));
-    sections
+    blocks.extend(rankings(&report.cases, style));
+    blocks
 }
 
 fn rows<'a>(report: &'a BenchReport, cases: &[&'a Case]) -> Vec<Row<'a>> {
@@ -85,56 +74,44 @@ fn rows<'a>(report: &'a BenchReport, cases: &[&'a Case]) -> Vec<Row<'a>> {
     baselines.chain(cases).chain(report.verified.iter().map(Row::Verified)).collect()
 }
 
-fn table(report: &BenchReport, cases: &[&Case], paint: Paint, width: usize) -> String {
+fn table(report: &BenchReport, cases: &[&Case]) -> Block {
     let rows = rows(report, cases);
-    let table = Table {
-        names_heading: "case",
-        names: rows.iter().map(|row| row.name()).collect(),
-        columns: columns(&rows),
-    };
     let dim_rows = if cases.is_empty() { 0 } else { report.baselines.len() };
-    table.write(width, paint, &|at, line| match at < dim_rows {
-        true => paint.dim(line),
-        false => line.to_owned(),
-    })
+    let table = Table::new("case", rows.iter().map(|row| row.name()), columns(&rows));
+    Block::Table(table.with_looks(vec![Look::Dim; dim_rows]))
 }
 
 /// Failures for stderr: programs that were not measured, or that returned an unexpected value.
 /// `None` if there are none.
 pub fn errors(report: &BenchReport, style: Style) -> Option<String> {
-    let (paint, width) = (style.paint(), width_of(style));
-    let mut lines = unmet(&report.cases, paint, width);
-    lines.extend(failures(report, paint, width));
-    (!lines.is_empty()).then(|| lines.join("\n"))
+    let unmet = report.cases.iter().filter_map(unmet).map(|text| Block::Paragraph(error(&text)));
+    let errors = unmet.chain(report.failures.iter().map(|it| failure(report, it))).collect();
+    let text = wingbeat_text::human(&[Block::Section(errors)], wide_enough(style));
+    (!text.is_empty()).then(|| text.trim_end().to_owned())
 }
 
 /// Skipped programs, and warnings.
-pub(super) fn troubles(report: &BenchReport, style: Style) -> Option<String> {
-    let (paint, width) = (style.paint(), width_of(style));
-    let mut lines = skipped(report, width);
-    lines.extend(warnings(&report.warnings, paint, width));
-    (!lines.is_empty()).then(|| lines.join("\n") + "\n")
+pub(super) fn troubles(report: &BenchReport) -> Block {
+    let warnings = report.warnings.iter().map(|it| line(one_line(&it.to_string())));
+    Block::Section(vec![list(skipped(report)), Block::Warning(warnings.collect())])
 }
-
-/// Indentation of continuation lines in a note.
-const INDENT: usize = 2;
 
 /// Maximum width of names in a note.
 const NAMES_WIDTH: usize = 50;
 
 /// One line on how to read the table.
-pub(super) fn legend(report: &BenchReport, paint: Paint, width: usize) -> Option<String> {
+fn legend(report: &BenchReport) -> Option<Line> {
     let has_times = report.cases.iter().any(|case| case.latency.measured().is_some());
     let has_singles = report.cases.iter().any(|case| case.distribution.measured().is_some());
     let net =
         has_times.then_some("floor: an undisturbed run; net: minus the time of an empty program");
     let single = has_singles.then_some("single runs: clock reads included");
     let parts: Vec<_> = net.into_iter().chain(single).collect();
-    (!parts.is_empty()).then(|| paint.dim(&paragraph(&parts.join("; "), INDENT, width)))
+    (!parts.is_empty()).then(|| vec![Span::new(Look::Dim, parts.join("; "))])
 }
 
 /// Cases whose runs influence each other, so that the counted run differs from the timed ones.
-pub(super) fn steady(cases: &[&Case], width: usize) -> Option<String> {
+fn steady(cases: &[&Case]) -> Option<String> {
     let later = |case: &&Case| {
         let instructions = case.counts.measured()?.steady_instructions?;
         Some(format!("{} ({})", grouped(instructions), printable(&case.name)))
@@ -144,14 +121,10 @@ pub(super) fn steady(cases: &[&Case], width: usize) -> Option<String> {
         "* in the first run; after thousands of runs, in which the times were taken: {}",
         listed(&later, NAMES_WIDTH)
     );
-    (!later.is_empty()).then(|| paragraph(&text, INDENT, width))
+    (!later.is_empty()).then_some(text)
 }
 
-/// Results of programs on their own output packet, if they differ from those on the requested packet.
-pub(super) fn own_outputs(cases: &[&Case], width: usize) -> Vec<String> {
-    cases.iter().filter_map(|case| Some(paragraph(&own_output(case)?, INDENT, width))).collect()
-}
-
+/// Results of a program on its own output packet, if they differ from those on the requested packet.
 fn own_output(case: &Case) -> Option<String> {
     let (own, latency) = (case.own_output.as_ref()?, case.latency.measured()?);
     let name = printable(&case.name);
@@ -190,7 +163,7 @@ fn own_output(case: &Case) -> Option<String> {
 }
 
 /// Reasons for missing figures, once per reason.
-pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
+fn unavailable(rows: &[Row]) -> Vec<String> {
     let found = by_key(rows.iter().flat_map(|row| {
         missing(*row).into_iter().map(|(reason, parts)| ((parts.join(", "), reason), row.name()))
     }));
@@ -199,7 +172,7 @@ pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
             true => "all".to_owned(),
             false => listed(&names, NAMES_WIDTH),
         };
-        paragraph(&format!("no {parts} of {of}: {}", one_line(reason)), INDENT, width)
+        format!("no {parts} of {of}: {}", one_line(reason))
     };
     found.into_iter().map(note).collect()
 }
@@ -236,70 +209,55 @@ fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
     by_key(parts.into_iter().filter_map(|(reason, part)| Some((reason?, part))))
 }
 
-/// Programs that did not meet `--expect`.
-pub(super) fn unmet(cases: &[Case], paint: Paint, width: usize) -> Vec<String> {
-    let note = |case: &Case| {
-        let expected = case.outcome.unmet_expectation?;
-        let expected = match &case.outcome.unmet_name {
-            Some(name) => format!("{name} ({expected})"),
-            None => expected.to_string(),
-        };
-        let number = case.outcome.return_value;
-        let answer = match &case.outcome.return_name {
-            Some(_) => format!("{} ({number})", returned(case)),
-            None => number.to_string(),
-        };
-        let text =
-            format!("{} returned {answer}, but {expected} was expected", printable(&case.name));
-        Some(headed("error", &paint.bad("error"), &text, width))
-    };
-    cases.iter().filter_map(note).collect()
+fn error(text: &str) -> Line {
+    vec![Span::new(Look::Bad, "error"), Span::text(format!(": {text}"))]
 }
 
-/// Failures. Reasons keep their line breaks: some contain verifier logs.
-pub(super) fn failures(report: &BenchReport, paint: Paint, width: usize) -> Vec<String> {
-    let note = |failure: &Failure| {
-        let mut lines = failure.reason.lines();
-        let first = lines.next().unwrap_or("the reason is unknown");
-        // A case that failed in the middle has earlier figures.
-        let what = match report.cases.iter().any(|case| case.name == failure.name) {
-            true => "was not measured to the end",
-            false => "was not measured",
-        };
-        let first = match failure.is_rejected {
-            // The reason already begins with the name.
-            true => printable(first),
-            false => format!("{} {what}: {}", printable(&failure.name), printable(first)),
-        };
-        let mut text = headed("error", &paint.bad("error"), &first, width);
-        for line in lines {
-            text += &format!("\n{:INDENT$}{}", "", printable(&line.replace('\t', "    ")));
-        }
-        text
+/// How a program did not meet `--expect`.
+fn unmet(case: &Case) -> Option<String> {
+    let expected = case.outcome.unmet_expectation?;
+    let expected = match &case.outcome.unmet_name {
+        Some(name) => format!("{name} ({expected})"),
+        None => expected.to_string(),
     };
-    report.failures.iter().map(note).collect()
+    let number = case.outcome.return_value;
+    let answer = match &case.outcome.return_name {
+        Some(_) => format!("{} ({number})", returned(case)),
+        None => number.to_string(),
+    };
+    Some(format!("{} returned {answer}, but {expected} was expected", printable(&case.name)))
+}
+
+/// A failure. Its reason keeps its line breaks: some contain verifier logs.
+fn failure(report: &BenchReport, failure: &Failure) -> Block {
+    let mut lines = failure.reason.lines();
+    let first = printable(lines.next().unwrap_or("the reason is unknown"));
+    // A case that failed in the middle has earlier figures.
+    let what = match report.cases.iter().any(|case| case.name == failure.name) {
+        true => "was not measured to the end",
+        false => "was not measured",
+    };
+    let first = match failure.is_rejected {
+        // The reason already begins with the name.
+        true => first,
+        false => format!("{} {what}: {first}", printable(&failure.name)),
+    };
+    let rest = lines.map(|line| printable(&line.replace('\t', "    ")) + "\n").collect();
+    let rest = Block::Indented(vec![Block::Verbatim(rest)]);
+    Block::Section(vec![Block::Paragraph(error(&first)), rest])
 }
 
 /// Programs that were not run, grouped by reason.
-pub(super) fn skipped(report: &BenchReport, width: usize) -> Vec<String> {
+fn skipped(report: &BenchReport) -> Vec<String> {
     let reasons = by_key(report.skipped.iter().map(|it| (&it.reason, printable(&it.name))));
     let note = |(reason, names): &(&String, Vec<String>)| {
-        let text = format!("not run: {}: {}", listed(names, NAMES_WIDTH), one_line(reason));
-        paragraph(&text, INDENT, width)
+        format!("not run: {}: {}", listed(names, NAMES_WIDTH), one_line(reason))
     };
     reasons.iter().map(note).collect()
 }
 
-pub(super) fn warnings(warnings: &[Warning], paint: Paint, width: usize) -> Vec<String> {
-    let note = |warning: &Warning| {
-        let text = one_line(&warning.to_string());
-        headed("warning", &paint.warning("warning"), &text, width)
-    };
-    warnings.iter().map(note).collect()
-}
-
 /// Number of programs that could not be measured, and of those that were.
-pub(super) fn tally(report: &BenchReport) -> Option<String> {
+fn tally(report: &BenchReport) -> Option<String> {
     match (report.cases.len(), report.failures.len()) {
         (0, 0) if !report.verified.is_empty() => {
             Some("nothing was run: programs were only loaded".to_owned())
@@ -311,13 +269,6 @@ pub(super) fn tally(report: &BenchReport) -> Option<String> {
     }
 }
 
-/// A paragraph after a head such as `error: `.
-fn headed(plain: &str, head: &str, text: &str, width: usize) -> String {
-    // The head may contain escape sequences, so the layout uses the plain one.
-    let paragraph = paragraph(&format!("{plain}: {text}"), INDENT, width);
-    paragraph.strip_prefix(plain).map_or_else(|| text.to_owned(), |rest| format!("{head}{rest}"))
-}
-
 /// Foreign text as part of a sentence.
 pub(super) fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
@@ -327,13 +278,6 @@ pub(super) fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_head_is_laid_out_by_its_looks() {
-        let paint = Paint { has_colours: true };
-        let text = headed("error", &paint.bad("error"), "one two three", 14);
-        assert_eq!(text, format!("{}: one\n  two three", paint.bad("error")));
-    }
 
     #[test]
     fn foreign_lines_become_one() {

@@ -3,14 +3,15 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
-    iter, ptr,
+    ptr,
 };
 
 use wingbeat_text::{
-    Paint, aligned, decimal, grouped, listed, paragraph, plural, printable, shortened,
+    Block, Line, Side, Style, decimal, grouped, line, list, listed, plural, printable, row,
+    shortened,
 };
 
-use super::by_key;
+use super::{by_key, columns::intervals};
 use crate::result::{Case, Latency, RunCounts};
 
 /// Default number of ranks shown.
@@ -47,19 +48,13 @@ pub(super) fn shown(cases: &[Case], is_verbose: bool) -> (Vec<&Case>, Vec<String
 }
 
 /// Rankings of all programs with several inputs.
-pub(super) fn rankings(
-    cases: &[Case],
-    is_verbose: bool,
-    paint: Paint,
-    width: usize,
-) -> Vec<String> {
-    let ranks_max = if is_verbose { usize::MAX } else { RANKS_MAX };
-    let sheet = Sheet { ranks_max, paint, width };
+pub(super) fn rankings(cases: &[Case], style: Style) -> Vec<Block> {
+    let ranks_max = if style.is_verbose { usize::MAX } else { RANKS_MAX };
     let programs = by_key(cases.iter().map(|case| (case.program.as_str(), case)));
     let several = programs.into_iter().filter(|(_, own)| own.len() > 1);
     let both = several.flat_map(|(program, own)| {
-        let program = shortened(&printable(program), width / 2);
-        [sheet.by_count(&program, &own), sheet.by_time(&program, own)]
+        let program = shortened(&printable(program), style.width / 2);
+        [by_count(&program, &own, ranks_max, style.width), by_time(&program, own, ranks_max)]
     });
     both.flatten().collect()
 }
@@ -72,95 +67,76 @@ fn slowest(mut cases: Vec<&Case>) -> Vec<&Case> {
     cases
 }
 
-/// Style of rankings.
-#[derive(Clone, Copy)]
-struct Sheet {
-    ranks_max: usize,
-    paint: Paint,
-    width: usize,
+/// Groups inputs with the same count: mostly they take the same path through the program.
+fn by_count(program: &str, cases: &[&Case], ranks_max: usize, width: usize) -> Option<Block> {
+    let mut counts: BTreeMap<Reverse<u64>, Vec<String>> = BTreeMap::new();
+    for case in cases {
+        if let Some(count) = case.counts.measured().and_then(RunCounts::exact) {
+            counts.entry(Reverse(count)).or_default().push(printable(&case.input));
+        }
+    }
+    let (Reverse(most), _) = counts.first_key_value()?;
+    let (Reverse(fewest), _) = counts.last_key_value()?;
+    let room = width.saturating_sub(grouped(*most).len() + 4);
+    let ranked = counts.iter().take(ranks_max);
+    let lines = ranked.map(|(Reverse(count), inputs)| [grouped(*count), listed(inputs, room)]);
+    let mut below = Vec::new();
+    let rest: Vec<_> = counts.values().skip(ranks_max).map(Vec::len).collect();
+    if !rest.is_empty() {
+        let counts = plural(rest.len(), "lower count");
+        let inputs = plural(rest.iter().sum::<usize>(), "input");
+        let fewest = grouped(*fewest);
+        below.push(format!("and {counts} of {inputs}, down to {fewest}"));
+    }
+    let without = cases.len() - counts.values().map(Vec::len).sum::<usize>();
+    if without > 0 {
+        below.push(format!("{} without an exact count", plural(without, "input")));
+    }
+    let heading = format!("inputs of {program} by executed instructions");
+    let columns = vec![("", Side::Right), ("", Side::Name)];
+    Some(ranking(heading, columns, lines.map(row).collect(), below))
 }
 
-impl Sheet {
-    /// Groups inputs with the same count: mostly they take the same path through the program.
-    fn by_count(self, program: &str, cases: &[&Case]) -> Option<String> {
-        let mut counts: BTreeMap<Reverse<u64>, Vec<&str>> = BTreeMap::new();
-        for case in cases {
-            if let Some(count) = case.counts.measured().and_then(RunCounts::exact) {
-                counts.entry(Reverse(count)).or_default().push(&case.input);
-            }
-        }
-        let (Reverse(most), _) = counts.first_key_value()?;
-        let (Reverse(fewest), _) = counts.last_key_value()?;
-        let mut lines = Vec::new();
-        let digits = grouped(*most).len();
-        for (Reverse(count), inputs) in counts.iter().take(self.ranks_max) {
-            let inputs: Vec<_> = inputs.iter().map(|input| printable(input)).collect();
-            let inputs = listed(&inputs, self.width.saturating_sub(digits + 4));
-            let line = format!("  {}  {inputs}", aligned(&grouped(*count), digits, true));
-            lines.push(line.trim_end().to_owned());
-        }
-        let mut below = Vec::new();
-        let rest: Vec<_> = counts.values().skip(self.ranks_max).map(Vec::len).collect();
-        if !rest.is_empty() {
-            let counts = plural(rest.len(), "lower count");
-            let inputs = plural(rest.iter().sum::<usize>(), "input");
-            let fewest = grouped(*fewest);
-            below.push(format!("and {counts} of {inputs}, down to {fewest}"));
-        }
-        let without = cases.len() - counts.values().map(Vec::len).sum::<usize>();
-        if without > 0 {
-            below.push(format!("{} without an exact count", plural(without, "input")));
-        }
-        let heading = format!("inputs of {program} by executed instructions");
-        Some(self.ranking(&heading, lines, &below))
+fn by_time(program: &str, cases: Vec<&Case>, ranks_max: usize) -> Option<Block> {
+    let count = cases.len();
+    let slowest = slowest(cases).into_iter();
+    let ranked: Vec<(&Latency, &Case)> =
+        slowest.filter_map(|case| Some((case.latency.measured()?, case))).collect();
+    let (fastest, _) = ranked.last()?;
+    let shown = &ranked[..ranks_max.min(ranked.len())];
+    let cells = |of: fn(&Latency) -> f64| -> Vec<String> {
+        shown.iter().map(|(time, _)| decimal(of(time), 1)).collect()
+    };
+    let ends = intervals(&cells(|time| time.lower_ns), &cells(|time| time.upper_ns));
+    let medians = cells(|time| time.median_ns).into_iter().zip(ends);
+    let lines = medians
+        .zip(shown)
+        .map(|((median, ends), (_, case))| row([median, ends, printable(&case.input)]));
+    let mut below = Vec::new();
+    let rest = ranked.len() - shown.len();
+    if rest > 0 {
+        let least = decimal(fastest.median_ns, 1);
+        below.push(format!("and {}, down to {least}", plural(rest, "faster one")));
     }
-
-    fn by_time(self, program: &str, cases: Vec<&Case>) -> Option<String> {
-        let count = cases.len();
-        let slowest = slowest(cases).into_iter();
-        let ranked: Vec<(&Latency, &Case)> =
-            slowest.filter_map(|case| Some((case.latency.measured()?, case))).collect();
-        let (fastest, _) = ranked.last()?;
-        let heading = format!(
-            "inputs of {program} by time of a run, ns; those with overlapping intervals may be in any \
+    let without = count - ranked.len();
+    if without > 0 {
+        below.push(format!("{} without a time", plural(without, "input")));
+    }
+    let heading = format!(
+        "inputs of {program} by time of a run, ns; those with overlapping intervals may be in any \
          order"
-        );
-        let mut lines = Vec::new();
-        let cells: Vec<[String; 3]> = ranked
-            .iter()
-            .take(self.ranks_max)
-            .map(|(time, _)| {
-                [time.median_ns, time.lower_ns, time.upper_ns].map(|ns| decimal(ns, 1))
-            })
-            .collect();
-        let digits = cells.iter().flatten().map(|cell| cell.chars().count()).max().unwrap_or(0);
-        for (cells, (_, case)) in cells.iter().zip(&ranked) {
-            let [median, lower, upper] = cells.each_ref().map(|cell| aligned(cell, digits, true));
-            let figures = format!("  {median}  {lower} … {upper}  ");
-            let room = self.width.saturating_sub(figures.chars().count());
-            let line = figures + &shortened(&printable(&case.input), room);
-            lines.push(line.trim_end().to_owned());
-        }
-        let mut below = Vec::new();
-        let rest = ranked.len().saturating_sub(self.ranks_max);
-        if rest > 0 {
-            let least = decimal(fastest.median_ns, 1);
-            below.push(format!("and {}, down to {least}", plural(rest, "faster one")));
-        }
-        let without = count - ranked.len();
-        if without > 0 {
-            below.push(format!("{} without a time", plural(without, "input")));
-        }
-        Some(self.ranking(&heading, lines, &below))
-    }
+    );
+    let columns = vec![("", Side::Right), ("", Side::Right), ("", Side::Name)];
+    Some(ranking(heading, columns, lines.collect(), below))
+}
 
-    /// A heading, lines, and notes on omitted lines.
-    fn ranking(self, heading: &str, lines: Vec<String>, below: &[String]) -> String {
-        let heading = self.paint.bold(&paragraph(heading, 2, self.width));
-        let below = below
-            .iter()
-            .map(|text| format!("  {}", paragraph(text, 4, self.width.saturating_sub(2))));
-        let lines: Vec<_> = iter::once(heading).chain(lines).chain(below).collect();
-        lines.join("\n") + "\n"
-    }
+/// A heading, ranks, and notes on omitted ones.
+fn ranking(
+    heading: String,
+    columns: Vec<(&'static str, Side)>,
+    ranks: Vec<Vec<Line>>,
+    below: Vec<String>,
+) -> Block {
+    let inside = Block::Indented(vec![Block::Rows(columns, ranks), list(below)]);
+    Block::Section(vec![Block::Heading(line(heading)), inside])
 }

@@ -68,6 +68,14 @@ fn absurd_counts_are_refused() {
 }
 
 #[test]
+fn other_files_show_their_beginning() {
+    let error = functions([("a.o", b"\x7fELF\x02\x01\x01\0\0\0"), ("b", b"a 1\n")]);
+    let expected = "cannot read a.o as a pprof profile: its content begins with \"\\x7fELF\\x02\\x01\\x01\\x00\"";
+    let error = error.expect_err("refused").to_string();
+    assert!(error.starts_with(expected), "{error}");
+}
+
+#[test]
 fn damaged_files_are_named() {
     check_error("a.pb.gz", b"\x1f\x8b", "a.pb.gz: cannot be decompressed: unexpected end of file");
 }

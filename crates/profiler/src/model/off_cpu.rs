@@ -36,7 +36,7 @@ impl Mode {
     }
 
     /// As on the command line.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::OnCpu => "on-cpu",
             Self::OffCpu => "off-cpu",

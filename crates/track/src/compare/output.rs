@@ -2,14 +2,12 @@
 //! of [`crate::output`].
 
 use wingbeat_text::{
-    Column, GivesWay, Scale, Style, Table, glued, grouped, paragraph, plural, share, unbroken,
+    Block, Column, GivesWay, Look, Scale, Span, Style, Table, glued, grouped, line, plural, share,
+    unbroken,
 };
 
 use super::result::{ComparedRow, Comparison, End, PairedVerdict, Revision};
-use crate::output::{
-    document::{Block, Heading, Line, Span},
-    write_markdown,
-};
+use crate::model::BenchmarkName;
 
 /// Length of a shortened hash.
 const HASH: usize = 10;
@@ -30,71 +28,28 @@ pub fn json(comparison: &Comparison) -> Result<String, serde_json::Error> {
 
 /// A table for people, with the remarks around it. There is one level of detail.
 pub fn human(comparison: &Comparison, style: Style) -> String {
-    let paint = style.paint();
-    let wrapped = |text: &str| paragraph(text, 2, style.width);
-    let mut blocks = vec![format!(
-        "{}\n{}\n",
-        paint.bold(&wrapped(&sides(comparison))),
-        wrapped(&course(comparison))
-    )];
-    if !comparison.rows.is_empty() {
-        let rows = &comparison.rows;
-        blocks.push(table(comparison).write(style.width, paint, &|at, line| match rows.get(at) {
-            Some(row) if row.is_beyond_threshold => paint.bad(line),
-            Some(row) => match row.verdict {
-                PairedVerdict::Better => paint.good(line),
-                PairedVerdict::Worse | PairedVerdict::Changed => line.to_owned(),
-                _ => paint.dim(line),
-            },
-            None => line.to_owned(),
-        }));
-    }
-    let remarks = remarks(comparison);
-    if !remarks.is_empty() {
-        let line = |(what, name, rest): &Remark| wrapped(&format!("{what} {name}{rest}")) + "\n";
-        blocks.push(remarks.iter().map(line).collect());
-    }
-    let conclusion = wrapped(&conclusion(comparison));
-    blocks.push(match comparison.is_worse() {
-        true => paint.bad(&conclusion),
-        false if comparison.is_undecided() => paint.warning(&conclusion),
-        false => paint.good(&conclusion),
-    });
-    blocks.join("\n") + "\n"
+    let look = match comparison.is_worse() {
+        true => Look::Bad,
+        false if comparison.is_undecided() => Look::Warning,
+        false => Look::Good,
+    };
+    let blocks = [
+        Block::List(vec![vec![Span::strong(sides(comparison))], line(course(comparison))]),
+        Block::Table(table(comparison)),
+        remarks(comparison),
+        Block::Paragraph(vec![Span::new(look, conclusion(comparison))]),
+    ];
+    wingbeat_text::human(&blocks, style)
 }
 
 /// The comparison in Markdown, the verdict first.
 pub fn markdown(comparison: &Comparison) -> String {
-    let mut blocks = vec![Block::Paragraph(vec![Span::Strong(conclusion(comparison))])];
-    if !comparison.rows.is_empty() {
-        let Table { names_heading, columns, .. } = table(comparison);
-        let mut head = Heading::row(&[names_heading]);
-        head.extend(columns.iter().map(|it| Heading::new(&it.heading, it.is_number)));
-        let cells = |(at, row): (usize, &ComparedRow)| {
-            let mut cells: Vec<Line> = vec![vec![Span::code(&row.benchmark)]];
-            cells.extend(columns.iter().map(|column| {
-                let text = column.cells.get(at).map(String::as_str).unwrap_or_default();
-                let text = if column.is_number { unbroken(text) } else { glued(text) };
-                vec![match row.is_beyond_threshold && column.heading == VERDICT {
-                    true => Span::Strong(text),
-                    false => Span::text(text),
-                }]
-            }));
-            cells
-        };
-        let rows = comparison.rows.iter().enumerate().map(cells).collect();
-        blocks.push(Block::Table { head, rows });
-    }
-    let text = format!("{}; {}", sides(comparison), course(comparison));
-    blocks.push(Block::Paragraph(vec![Span::text(text)]));
-    let remarks = remarks(comparison);
-    if !remarks.is_empty() {
-        let line = |(what, name, rest): Remark| {
-            vec![Span::text(what + " "), Span::code(name), Span::text(rest)]
-        };
-        blocks.push(Block::List(remarks.into_iter().map(line).collect()));
-    }
-    write_markdown(&blocks)
+    wingbeat_text::markdown(&[
+        Block::Paragraph(vec![Span::strong(conclusion(comparison))]),
+        Block::Table(table(comparison)),
+        Block::Paragraph(line(format!("{}; {}", sides(comparison), course(comparison)))),
+        remarks(comparison),
+    ])
 }
 
 /// `feature (1a2b3c4d5e) against main (0123456789)`.
@@ -128,8 +83,6 @@ fn course(comparison: &Comparison) -> String {
     format!("{} of runs, alternating, in {elapsed_s:.0} s, {end}", plural(*pairs, "pair"))
 }
 
-const VERDICT: &str = "verdict";
-
 fn table(comparison: &Comparison) -> Table {
     let rows = &comparison.rows;
     let confidence = rows.iter().find_map(|row| Some(row.interval?.confidence));
@@ -138,19 +91,30 @@ fn table(comparison: &Comparison) -> Table {
     let scales: Vec<Scale> =
         rows.iter().map(|row| row.measure.scale(row.base, Some(row.head))).collect();
     let values = |of: fn(&ComparedRow) -> f64| {
-        rows.iter().zip(&scales).map(|(row, scale)| scale.with_unit(of(row))).collect()
+        rows.iter().zip(&scales).map(|(row, scale)| unbroken(&scale.with_unit(of(row)))).collect()
     };
     let cells = |cell: fn(&ComparedRow) -> String| rows.iter().map(cell).collect();
     let columns = vec![
         Column::words("measure", cells(|row| row.measure.label().to_owned())),
         Column::numbers("base", values(|row| row.base)).giving_way(GivesWay::Last),
         Column::numbers("head", values(|row| row.head)),
-        Column::numbers("change", cells(|row| row.change.map_or_else(String::new, share::change))),
-        Column::numbers(interval, cells(interval_text)).giving_way(GivesWay::First),
-        Column::words(VERDICT, cells(verdict)),
+        Column::numbers("change", cells(change_text)),
+        Column::numbers(interval, cells(|row| unbroken(&interval_text(row))))
+            .giving_way(GivesWay::First),
+        Column::words("verdict", cells(|row| glued(&verdict(row)))),
     ];
-    let names = rows.iter().map(|row| row.benchmark.to_string()).collect();
-    Table { names_heading: "benchmark", names, columns }
+    let look = |row: &ComparedRow| match row.verdict {
+        _ if row.is_beyond_threshold => Look::Bad,
+        PairedVerdict::Better => Look::Good,
+        PairedVerdict::Worse | PairedVerdict::Changed => Look::Plain,
+        _ => Look::Dim,
+    };
+    Table::new("benchmark", rows.iter().map(|row| &row.benchmark), columns)
+        .with_looks(rows.iter().map(look).collect())
+}
+
+fn change_text(row: &ComparedRow) -> String {
+    row.change.map_or_else(String::new, |change| unbroken(&share::change(change)))
 }
 
 fn interval_text(row: &ComparedRow) -> String {
@@ -183,35 +147,28 @@ fn verdict(row: &ComparedRow) -> String {
     }
 }
 
-/// The text before a name, the name, and the text after it.
-type Remark = (String, String, String);
-
-fn remarks(comparison: &Comparison) -> Vec<Remark> {
-    let mut remarks = Vec::new();
-    for row in &comparison.rows {
-        if let Some(note) = &row.note {
-            let name = row.benchmark.to_string();
-            remarks.push(("note:".to_owned(), name, format!(" {}: {note}", row.measure.label())));
-        }
-    }
-    for it in &comparison.unmatched {
-        let measures = it.measures.join(", ");
-        let what = format!("only in {}:", it.side.name());
-        remarks.push((what, it.benchmark.to_string(), format!(" ({measures})")));
-    }
-    for it in &comparison.failures {
-        let what = format!("failed in {}:", it.side.name());
-        remarks.push((what, it.benchmark.to_string(), format!(": {}", it.reason)));
-    }
-    for row in comparison.rows.iter().filter(|row| row.pairs < comparison.pairs) {
-        let pairs = plural(row.pairs, "pair");
-        let why = format!(
-            " {}: not every run printed it, so it is judged by only {pairs}",
-            row.measure.label()
-        );
-        remarks.push(("note:".to_owned(), row.benchmark.to_string(), why));
-    }
-    remarks
+fn remarks(comparison: &Comparison) -> Block {
+    let remark = |what: String, name: &BenchmarkName, rest: String| {
+        vec![Span::text(what + " "), Span::code(name), Span::text(rest)]
+    };
+    let notes = comparison.rows.iter().filter_map(|row| {
+        let rest = format!(" {}: {}", row.measure.label(), row.note.as_ref()?);
+        Some(remark("note:".to_owned(), &row.benchmark, rest))
+    });
+    let unmatched = comparison.unmatched.iter().map(|it| {
+        let measures = format!(" ({})", it.measures.join(", "));
+        remark(format!("only in {}:", it.side.name()), &it.benchmark, measures)
+    });
+    let failures = comparison.failures.iter().map(|it| {
+        let reason = format!(": {}", it.reason);
+        remark(format!("failed in {}:", it.side.name()), &it.benchmark, reason)
+    });
+    let few = comparison.rows.iter().filter(|row| row.pairs < comparison.pairs).map(|row| {
+        let (measure, pairs) = (row.measure.label(), plural(row.pairs, "pair"));
+        let why = format!(" {measure}: not every run printed it, so it is judged by only {pairs}");
+        remark("note:".to_owned(), &row.benchmark, why)
+    });
+    Block::List(notes.chain(unmatched).chain(failures).chain(few).collect())
 }
 
 fn conclusion(comparison: &Comparison) -> String {

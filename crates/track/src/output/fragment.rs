@@ -1,13 +1,12 @@
 //! The report as a comment: important parts visible, all metrics collapsed, and a marker at the end.
 
-use wingbeat_text::{glued, plural, unbroken};
+use std::iter;
+
+use wingbeat_text::{self as text, Block, Line, Span, Table, escaped, glued, plural, unbroken};
 
 use super::{
     Page,
-    document::{Block, Heading, Line, Span},
-    html::{self as html_text, marker},
     lines::{self, verdict},
-    markdown as markdown_text,
     row::ReportRow,
     short_hash,
 };
@@ -26,12 +25,12 @@ const ROWS: &[usize] = &[usize::MAX, 500, 200, 100, 50, 20, 10, 5, 1, 0];
 /// The report as GitHub's and GitLab's Markdown, at most 65,536 bytes, with the [`marker`] at its end. `id` is the
 /// user's name for the comment (`--ci-id`).
 pub fn markdown(page: &Page<'_>, id: Option<&str>) -> String {
-    shortened(page, id, &markdown_text::write)
+    shortened(page, id, &text::markdown)
 }
 
 /// The comment as a self-contained fragment of HTML.
 pub fn html(page: &Page<'_>, id: Option<&str>) -> String {
-    shortened(page, id, &html_text::write)
+    shortened(page, id, &text::html)
 }
 
 fn shortened(page: &Page<'_>, id: Option<&str>, write: &dyn Fn(&[Block]) -> String) -> String {
@@ -48,8 +47,7 @@ pub(crate) fn fitting(
 ) -> String {
     let forms = ROWS.iter().map(|limit| write(&blocks(*limit)));
     // The shortest form exceeds the limit only with names of about a kilobyte.
-    let shortest =
-        || write(&[Block::Paragraph(vec![Span::text("the report is too long to show")])]);
+    let shortest = || write(&[Block::Paragraph(text::line("the report is too long to show"))]);
     let text = forms
         .into_iter()
         .find(|text| text.len() + marker.len() + 2 <= LENGTH_MAX)
@@ -61,56 +59,45 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) 
     let report = page.report;
     let mut blocks = vec![
         Block::Heading(vec![Span::text("wingbeat: "), Span::code(&report.project)]),
-        Block::Paragraph(vec![Span::Strong(glued(verdict))]),
+        Block::Paragraph(vec![Span::strong(glued(verdict))]),
         subject(report),
     ];
-    let warnings = warnings(page, rows);
-    if !warnings.is_empty() {
-        blocks.push(Block::Warning(limited(warnings, limit, "warning")));
-    }
+    blocks.push(Block::Warning(limited(warnings(page, rows), limit, "warning")));
     let alerts: Vec<_> = rows.iter().filter(|row| row.alert.is_some()).collect();
-    if !alerts.is_empty() {
-        let cells = alerts.iter().map(|row| alert(page, row)).collect();
-        let head = Heading::row(&["alert", "measure", "=value", "=baseline", "=change", "limit"]);
-        blocks.extend(table(head, cells, limit, "alert"));
-        // A column of sentences would leave no room for the figures.
-        let reasons: Vec<_> =
-            alerts.iter().take(limit).filter_map(|row| reason(page, row)).collect();
-        if !reasons.is_empty() {
-            blocks.push(Block::List(reasons));
-        }
-        blocks.extend(causes(page.explained, limit));
-    }
-    if !rows.is_empty() && limit > 0 {
+    let cells = alerts.iter().map(|row| alert(page, row)).collect();
+    let head = ["alert", "measure", "=value", "=baseline", "=change", "limit"];
+    blocks.extend(table(&head, cells, limit, "alert"));
+    // A column of sentences would leave no room for the figures.
+    let reasons = alerts.iter().take(limit).filter_map(|row| reason(page, row));
+    blocks.push(Block::List(reasons.collect()));
+    blocks.push(causes(page.explained, limit));
+    if limit > 0 {
         let cells = rows.iter().map(|row| metric(page, row)).collect();
-        let head =
-            Heading::row(&["benchmark", "measure", "=value", "=baseline", "=change", "verdict"]);
+        let head = ["benchmark", "measure", "=value", "=baseline", "=change", "verdict"];
         let summary = match rows.len() {
             1 => "The metric".to_owned(),
             count => format!("All {}", plural(count, "metric")),
         };
-        blocks.push(Block::Details { summary, blocks: table(head, cells, limit, "metric") });
+        blocks.push(Block::Details { summary, blocks: table(&head, cells, limit, "metric") });
     }
     let environment: Vec<_> = report
         .environment
         .lasting()
         .into_iter()
-        .map(|(name, value)| vec![vec![Span::text(name)], vec![Span::code(value)]])
+        .map(|(name, value)| vec![text::line(name), vec![Span::code(value)]])
         .collect();
-    if !environment.is_empty() {
-        let table = Block::Table { head: Heading::row(&["environment", ""]), rows: environment };
-        blocks.push(Block::Details { summary: "Environment".to_owned(), blocks: vec![table] });
-    }
+    let table = Block::Table(Table::of_rows(&["environment", ""], &environment));
+    blocks.push(Block::Details { summary: "Environment".to_owned(), blocks: vec![table] });
     blocks
 }
 
 /// The functions that explain alerts, for at most `limit` of them.
-pub(crate) fn causes(explained: &[Explained], limit: usize) -> Option<Block> {
+pub(crate) fn causes(explained: &[Explained], limit: usize) -> Block {
     let of_one = |it: &Explained| {
         let (benchmark, measure) = (it.benchmark.clone(), it.measure.clone());
         let line = move |(at, sentence): (usize, &String)| {
             let cause = vec![
-                Span::Strong("Cause".to_owned()),
+                Span::strong("Cause"),
                 Span::text(" of "),
                 Span::code(&benchmark),
                 Span::text(" "),
@@ -124,8 +111,7 @@ pub(crate) fn causes(explained: &[Explained], limit: usize) -> Option<Block> {
         };
         it.sentences.iter().enumerate().flat_map(line).collect::<Vec<Line>>()
     };
-    let lines: Vec<Line> = explained.iter().take(limit).flat_map(of_one).collect();
-    (!lines.is_empty()).then_some(Block::List(lines))
+    Block::List(explained.iter().take(limit).flat_map(of_one).collect())
 }
 
 /// The project, branch and testbed of the report.
@@ -134,13 +120,13 @@ pub(crate) fn subject(report: &Report) -> Block {
         let at = hash.as_ref().map(|hash| [Span::text(" at "), Span::code(short_hash(hash))]);
         [Span::code(branch)].into_iter().chain(at.into_iter().flatten()).collect()
     };
-    let mut head = Heading::row(&["branch", "testbed"]);
+    let mut head = vec!["branch", "testbed"];
     let mut cells = vec![cell(&report.branch, &report.hash), vec![Span::code(&report.testbed)]];
     if let Some(start) = &report.start_point {
-        head.push(Heading::new("compared with", false));
+        head.push("compared with");
         cells.push(cell(&start.branch, &start.hash));
     }
-    Block::Table { head, rows: vec![cells] }
+    Block::Table(Table::of_rows(&head, &[cells]))
 }
 
 fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
@@ -152,7 +138,7 @@ fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
     }
     if !rows.is_empty() && rows.iter().all(|row| row.threshold.is_none()) {
         let text = "No threshold judges any metric of this report, so nothing can raise an alert.";
-        warnings.push(vec![Span::text(text)]);
+        warnings.push(text::line(text));
     }
     let (doubtful, more) = ReportRow::doubtful(rows);
     for row in doubtful {
@@ -168,7 +154,7 @@ fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
     let notices = page.notices.iter().map(|it| it.text.to_string());
     let sentences =
         lines::more_noisy(more).into_iter().chain(notices).chain(page.remarks.iter().cloned());
-    warnings.extend(sentences.map(|text| vec![Span::text(glued(&text))]));
+    warnings.extend(sentences.map(|text| text::line(glued(&text))));
     warnings
 }
 
@@ -177,16 +163,16 @@ fn cells(page: &Page<'_>, row: &ReportRow<'_>, [change, end]: [Line; 2]) -> Vec<
     vec![
         vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
         vec![Span::code(row.measure.label())],
-        vec![Span::text(unbroken(&row.value_text()))],
-        vec![Span::text(unbroken(&row.baseline_text()))],
+        text::line(unbroken(&row.value_text())),
+        text::line(unbroken(&row.baseline_text())),
         change,
         end,
     ]
 }
 
 fn alert(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
-    let change = vec![Span::Strong(unbroken(&row.change_text())), Span::text(interval(row))];
-    cells(page, row, [change, vec![Span::text(unbroken(&row.limit_text()))]])
+    let change = vec![Span::strong(unbroken(&row.change_text())), Span::text(interval(row))];
+    cells(page, row, [change, text::line(unbroken(&row.limit_text()))])
 }
 
 /// Why there is an alert, and its status. `None` if there is nothing to add.
@@ -214,7 +200,7 @@ fn reason(page: &Page<'_>, row: &ReportRow<'_>) -> Option<Line> {
 
 fn metric(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
     let verdict = match row.is_active() {
-        true => Span::Strong(row.verdict_text()),
+        true => Span::strong(row.verdict_text()),
         false => Span::text(glued(&row.verdict_text())),
     };
     let change = Span::text(unbroken(&row.change_text()) + &interval(row));
@@ -230,35 +216,45 @@ fn interval(row: &ReportRow<'_>) -> String {
 
 /// A table with at most `limit` rows, and a line about the omitted ones.
 pub(crate) fn table(
-    head: Vec<Heading>,
+    head: &[&str],
     mut rows: Vec<Vec<Line>>,
     limit: usize,
     noun: &str,
 ) -> Vec<Block> {
     let missing = rows.len().saturating_sub(limit);
     rows.truncate(limit);
-    let mut blocks = Vec::new();
-    if !rows.is_empty() {
-        blocks.push(Block::Table { head, rows });
-    }
-    if missing > 0 {
-        blocks.push(Block::Paragraph(vec![Span::text(left_out(missing, noun))]));
-    }
-    blocks
+    let left_out = left_out(missing, noun).into_iter().map(Block::Paragraph);
+    iter::once(Block::Table(Table::of_rows(head, &rows))).chain(left_out).collect()
 }
 
 fn limited(mut lines: Vec<Line>, limit: usize, noun: &str) -> Vec<Line> {
     let missing = lines.len().saturating_sub(limit);
     lines.truncate(limit);
-    if missing > 0 {
-        lines.push(vec![Span::text(left_out(missing, noun))]);
-    }
+    lines.extend(left_out(missing, noun));
     lines
 }
 
-fn left_out(missing: usize, noun: &str) -> String {
-    format!(
-        "{} left out, since a comment is limited in length.",
-        plural(missing, &format!("more {noun}"))
-    )
+fn left_out(missing: usize, noun: &str) -> Option<Line> {
+    let what = plural(missing, &format!("more {noun}"));
+    let text = format!("{what} left out, since a comment is limited in length.");
+    (missing > 0).then(|| text::line(text))
+}
+
+/// The hidden element that identifies a comment. `id` replaces branch, testbed and adapter if given (`--ci-id`).
+pub fn marker(report: &Report, id: Option<&str>) -> String {
+    let project = whole(report.project.as_str());
+    let rest = match id {
+        Some(id) => format!("id/{}", whole(id)),
+        None => {
+            let testbed = whole(report.testbed.as_str());
+            format!("{}/{testbed}/{}", report.branch, report.adapter)
+        }
+    };
+    format!("<div id=\"{}\"></div>", escaped(&format!("wingbeat/{project}/{rest}")))
+}
+
+/// Percent-encodes slashes, so that different names never give the same path. Branches keep theirs: they are between
+/// parts without any.
+fn whole(part: &str) -> String {
+    part.replace('%', "%25").replace('/', "%2F")
 }

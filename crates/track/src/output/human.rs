@@ -1,6 +1,8 @@
 //! The report for a terminal: a table, the notable metrics, and a summary line.
 
-use wingbeat_text::{Column, GivesWay, Paint, Style, Table, cut, grouped, paragraph};
+use wingbeat_text::{
+    Block, Column, GivesWay, Line, Look, Span, Style, Table, cut, grouped, line, unbroken,
+};
 
 use super::{
     Page,
@@ -22,47 +24,41 @@ const LABEL: usize = 6;
 const QUIET_MIN: usize = 3;
 
 pub fn human(page: &Page<'_>, style: Style) -> String {
-    let paint = style.paint();
     let rows = ReportRow::by_weight(page.report, page.thresholds);
-    let mut blocks = vec![heading(page, paint, style.width)];
-    if !rows.is_empty() {
-        blocks.push(table(page, &rows, style));
-    }
-    let labelled = |label: String, text: &str| {
-        format!("{label}  {}\n", paragraph(text, LABEL + 2, style.width))
-    };
-    let mut told: Vec<(u8, String)> = Vec::new();
+    let mut blocks = vec![heading(page), table(page, &rows, style.is_verbose)];
+    let mut told: Vec<(u8, (Span, Line))> = Vec::new();
     for sentence in lines::sentences(page) {
-        told.push(match sentence {
-            Sentence::Failure(text) => (0, labelled(paint.bad("failed"), &text)),
-            Sentence::Notice(text) => (1, labelled(paint.warning("notice"), &text)),
-            Sentence::Alert(AlertStatus::Active, text) => (2, labelled(paint.bad("alert "), &text)),
-            Sentence::Cause(text) => (2, labelled(paint.bold("cause "), &text)),
+        let (order, look, label, text) = match sentence {
+            Sentence::Failure(text) => (0, Look::Bad, "failed", text),
+            Sentence::Notice(text) => (1, Look::Warning, "notice", text),
+            Sentence::Alert(AlertStatus::Active, text) => (2, Look::Bad, "alert ", text),
+            Sentence::Cause(text) => (2, Look::Strong, "cause ", text),
             Sentence::Source(what, text) => {
-                let line = cut(&format!("{what}: {text}"), style.width.saturating_sub(LABEL + 2));
-                (2, format!("{:indent$}{}\n", "", paint.dim(&line), indent = LABEL + 2))
+                told.push((2, source(&what, &text, LABEL, style.width)));
+                continue;
             }
             Sentence::Doubt(outcome, text) => {
-                let label = if outcome.is_suspect() { "spike?" } else { "noisy " };
-                (3, labelled(paint.warning(label), &text))
+                (3, Look::Warning, if outcome.is_suspect() { "spike?" } else { "noisy " }, text)
             }
-            Sentence::Alert(_, text) => (4, labelled(paint.dim("alert "), &text)),
-        });
+            Sentence::Alert(_, text) => (4, Look::Dim, "alert ", text),
+        };
+        told.push((order, (Span::new(look, label), line(text))));
     }
     told.sort_by_key(|(order, _)| *order);
-    let mut told: String = told.into_iter().map(|(_, line)| line).collect();
-    for remark in page.remarks {
-        told += &labelled(paint.bold("note  "), remark);
-    }
-    if !told.is_empty() {
-        blocks.push(told);
-    }
-    blocks.push(last_lines(page, &rows, paint, style.width));
-    blocks.join("\n")
+    let remarks = page.remarks.iter().map(|text| (Span::new(Look::Bad, "note  "), line(text)));
+    blocks.push(Block::Labelled(told.into_iter().map(|(_, line)| line).chain(remarks).collect()));
+    blocks.push(last_lines(page, &rows));
+    wingbeat_text::human(&blocks, style)
+}
+
+/// A line of source below its cause, cut to the width of the terminal rather than wrapped.
+pub fn source(what: &str, text: &str, label: usize, width: usize) -> (Span, Line) {
+    let text = cut(&format!("{what}: {text}"), width.saturating_sub(label + 2));
+    (Span::text(""), vec![Span::new(Look::Dim, unbroken(&text))])
 }
 
 /// `report of main at 1a2b3c4d5e on ci-runner`.
-fn heading(page: &Page<'_>, paint: Paint, width: usize) -> String {
+fn heading(page: &Page<'_>) -> Block {
     let report = page.report;
     let mut text = format!("{} on {}", subject(report), report.testbed);
     if let Some(start) = &report.start_point {
@@ -76,7 +72,7 @@ fn heading(page: &Page<'_>, paint: Paint, width: usize) -> String {
     if let Some(adapter) = report.iterations.iter().find_map(Results::chosen) {
         text += &format!(", read as {adapter}");
     }
-    paint.bold(&paragraph(&text, 2, width)) + "\n"
+    Block::Heading(line(text))
 }
 
 /// `project simple-profiler, branch main at 1a2b3c4d5e`.
@@ -86,11 +82,10 @@ pub(super) fn subject(report: &Report) -> String {
     format!("{}: {}{at}", report.project, report.branch)
 }
 
-fn table(page: &Page<'_>, rows: &[ReportRow<'_>], style: Style) -> String {
-    let paint = style.paint();
+fn table(page: &Page<'_>, rows: &[ReportRow<'_>], is_verbose: bool) -> Block {
     let noisy = rows.iter().filter(|row| row.is_noisy()).count().saturating_sub(NOISY_MAX);
     let loud = rows.iter().filter(|row| row.is_loud()).count() - noisy;
-    let shown = match style.is_verbose {
+    let shown = match is_verbose {
         true => rows.len(),
         false => rows.len().min(ROWS_MAX.max(loud + QUIET_MIN)),
     };
@@ -109,22 +104,22 @@ fn table(page: &Page<'_>, rows: &[ReportRow<'_>], style: Style) -> String {
         let number = cells(|row| (u64::from(row.iteration) + 1).to_string());
         columns.insert(1, Column::numbers("iteration", number));
     }
-    if style.is_verbose {
-        columns.iter_mut().for_each(|column| column.gives_way = GivesWay::Never);
+    if is_verbose {
+        columns = columns.into_iter().map(|it| it.giving_way(GivesWay::Never)).collect();
     }
-    let names = shown.iter().map(|row| row.benchmark.name.to_string()).collect();
-    let table = Table { names_heading: "benchmark", names, columns };
-    let mut text = table.write(style.width, paint, &|at, line| match shown.get(at) {
-        Some(row) if row.is_active() => paint.bad(line),
-        Some(row) if row.outcome() == Outcome::Better => paint.good(line),
-        Some(row) if !row.is_loud() => paint.dim(line),
-        _ => line.to_owned(),
-    });
+    let look = |row: &ReportRow<'_>| match row.outcome() {
+        _ if row.is_active() => Look::Bad,
+        Outcome::Better => Look::Good,
+        _ if !row.is_loud() => Look::Dim,
+        _ => Look::Plain,
+    };
+    let names = shown.iter().map(|row| &row.benchmark.name);
+    let table = Table::new("benchmark", names, columns);
+    let mut section = vec![Block::Table(table.with_looks(shown.iter().map(look).collect()))];
     if !hidden.is_empty() {
-        let line = paragraph(&hidden_line(hidden), 0, style.width);
-        text += &format!("{}\n", paint.dim(&line));
+        section.push(Block::Paragraph(vec![Span::new(Look::Dim, hidden_line(hidden))]));
     }
-    text
+    Block::Section(section)
 }
 
 /// `and 40 more: 38 no change, 2 too little history; --verbose shows them`.
@@ -140,24 +135,18 @@ fn hidden_line(hidden: &[ReportRow<'_>]) -> String {
     format!("and {} more: {}; --verbose shows them", grouped(hidden.len()), parts.join(", "))
 }
 
-fn last_lines(page: &Page<'_>, rows: &[ReportRow<'_>], paint: Paint, width: usize) -> String {
-    let mut text = String::new();
-    if let Some(store) = page.store {
+fn last_lines(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Block {
+    let stored = page.store.map(|store| {
         let version = page.version_number.map(|number| format!(", version {number}"));
-        let line = format!(
-            "stored in {} as {}{}",
-            store.display(),
-            short_id(page.report.uuid),
-            version.unwrap_or_default()
-        );
-        text += &format!("{}\n", paint.dim(&paragraph(&line, 2, width)));
-    }
-    let verdict = paragraph(&verdict(page), 2, width);
+        let (id, version) = (short_id(page.report.uuid), version.unwrap_or_default());
+        Span::new(Look::Dim, format!("stored in {} as {id}{version}", store.display()))
+    });
     let has_failures = page.report.failures().next().is_some();
-    text += &match rows.iter().any(ReportRow::is_active) {
-        true => paint.bad(&verdict),
-        false if rows.is_empty() || has_failures => paint.warning(&verdict),
-        false => paint.good(&verdict),
+    let look = match rows.iter().any(ReportRow::is_active) {
+        true => Look::Bad,
+        false if rows.is_empty() || has_failures => Look::Warning,
+        false => Look::Good,
     };
-    text + "\n"
+    let verdict = Span::new(look, verdict(page));
+    Block::List(stored.into_iter().chain([verdict]).map(|span| vec![span]).collect())
 }

@@ -4,7 +4,7 @@
 //! The page is a single file without external resources, which its content security policy also forbids.
 
 use std::fmt::Write as _;
-use wingbeat_text::{grouped, plural, share::change};
+use wingbeat_text::{escaped, grouped, plural, share::change};
 
 use super::{
     chart::{Chart, Panel, Rank},
@@ -12,7 +12,6 @@ use super::{
     page_data::Data,
     svg::{self, STYLE},
 };
-use crate::output::escaped;
 
 /// The scripts for drawing, searching and interaction.
 pub const SCRIPT: &str =

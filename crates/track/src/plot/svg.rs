@@ -4,14 +4,14 @@ mod frame;
 mod marks;
 
 use std::fmt::Write as _;
-use wingbeat_text::{grouped, plural};
+use wingbeat_text::{escaped, grouped, plural};
 
 use super::{
     axis::full_time,
     chart::{Chart, LAST_CHANGE, Stamp},
     layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH, fit, width},
 };
-use crate::{model::AlertStatus, output::escaped};
+use crate::model::AlertStatus;
 
 pub(super) use self::frame::{label, name};
 

@@ -1,68 +1,49 @@
 //! The server's response, for a terminal, and sentences about it for all outputs.
 
-use wingbeat_text::{Style, paragraph, plural, unbroken};
+use wingbeat_text::{self as text, Block, Line, Look, Span, Style, line, plural, unbroken};
 
 use super::{Answer, RemoteAlert};
 use crate::{
     model::{AlertStatus, Direction, FailedBenchmark, Limit, Measure, MeasureKind, Report},
-    output::{
-        self,
-        document::{Block, Heading, Line, Span},
-    },
+    output,
 };
 
 /// Links to the report and its alerts, for a terminal.
 pub fn links(answer: &Answer, style: Style) -> String {
-    let paint = style.paint();
-    let mut text = String::new();
-    if let Some(url) = &answer.report_url {
-        text += &format!("{}  {url}\n", paint.bold("report"));
+    let mut blocks = vec![address("report", answer.report_url.as_ref(), style)];
+    for alert in answer.alerts.iter().filter(|alert| alert.url.is_some()) {
+        let name = format!("{} {}", alert.benchmark, alert.measure);
+        blocks.push(Block::Labelled(vec![(Span::strong("alert "), line(name))]));
+        blocks.push(address("      ", alert.url.as_ref(), style));
     }
-    for alert in &answer.alerts {
-        if let Some(url) = &alert.url {
-            let name = format!("{} {}", alert.benchmark, alert.measure);
-            text += &format!(
-                "{}   {}\n        {url}\n",
-                paint.bold("alert"),
-                paragraph(&name, 8, style.width)
-            );
-        }
-    }
-    text
+    text::human(&[Block::Section(blocks)], style)
+}
+
+/// An address, which is not wrapped, so that it can be clicked.
+fn address(label: &str, url: Option<&String>, style: Style) -> Block {
+    let label = style.paint().bold(label);
+    Block::Verbatim(url.map_or_else(String::new, |url| format!("{label}  {url}\n")))
 }
 
 /// The server's response for a terminal: alerts, links, and a one-line verdict, without warnings.
 pub fn human(answer: &Answer, style: Style) -> String {
-    let paint = style.paint();
-    let mut text = String::new();
-    // Addresses are not wrapped, so that they can be clicked.
-    for (label, url) in [("report", &answer.report_url), ("claim this project", &answer.claim_url)]
-    {
-        if let Some(url) = url {
-            text += &format!("{}  {url}\n", paint.bold(label));
-        }
-    }
-    if style.is_verbose {
-        for (name, url) in &answer.plots {
-            text += &format!("plot  {}\n      {url}\n", paragraph(name, 6, style.width));
-        }
+    let mut blocks = vec![
+        address("report", answer.report_url.as_ref(), style),
+        address("claim this project", answer.claim_url.as_ref(), style),
+    ];
+    for (name, url) in answer.plots.iter().filter(|_| style.is_verbose) {
+        blocks.push(Block::Labelled(vec![(Span::text("plot"), line(name))]));
+        blocks.push(address("    ", Some(url), style));
     }
     for alert in &answer.alerts {
-        let label = match alert.status {
-            AlertStatus::Active => paint.bad("alert"),
-            _ => paint.dim("alert"),
-        };
-        text += &format!("{label}  {}\n", paragraph(&sentence(alert), 7, style.width));
-        if let Some(url) = &alert.url {
-            text += &format!("       {url}\n");
-        }
+        let is_active = alert.status == AlertStatus::Active;
+        let label = Span::new(if is_active { Look::Bad } else { Look::Dim }, "alert");
+        blocks.push(Block::Labelled(vec![(label, line(sentence(alert)))]));
+        blocks.push(address("     ", alert.url.as_ref(), style));
     }
-    let verdict = verdict(answer);
-    let verdict = match answer.alerts_total {
-        0 => paint.good(&verdict),
-        _ => paint.bad(&verdict),
-    };
-    text + &verdict + "\n"
+    let look = if answer.alerts_total == 0 { Look::Good } else { Look::Bad };
+    blocks.push(Block::Paragraph(vec![Span::new(look, verdict(answer))]));
+    text::human(&[Block::Section(blocks)], style)
 }
 
 /// The response in one line.
@@ -135,19 +116,19 @@ impl Figures {
 /// name for the comment (`--ci-id`).
 pub fn markdown(answer: &Answer, report: &Report, id: Option<&str>) -> String {
     let blocks = |limit| blocks(answer, report, limit);
-    output::fitting(&output::marker(report, id), &output::write_markdown, &blocks)
+    output::fitting(&output::marker(report, id), &text::markdown, &blocks)
 }
 
 /// The comment as a self-contained fragment of HTML.
 pub fn html(answer: &Answer, report: &Report, id: Option<&str>) -> String {
     let blocks = |limit| blocks(answer, report, limit);
-    output::fitting(&output::marker(report, id), &output::write_html, &blocks)
+    output::fitting(&output::marker(report, id), &text::html, &blocks)
 }
 
 fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
     let mut blocks = vec![
         Block::Heading(vec![Span::text("wingbeat: "), Span::code(&report.project)]),
-        Block::Paragraph(vec![Span::Strong(verdict(answer))]),
+        Block::Paragraph(vec![Span::strong(verdict(answer))]),
         output::subject(report),
     ];
     let links: Vec<Line> = [
@@ -155,33 +136,30 @@ fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
         ("This project is unclaimed: claim it", &answer.claim_url),
     ]
     .into_iter()
-    .filter_map(|(text, url)| Some(vec![link(text, url.as_ref()?)]))
+    .filter_map(|(text, url)| Some(vec![Span::link(text, url.as_ref()?)]))
     .collect();
     blocks.extend(links.into_iter().map(Block::Paragraph));
     let failure = |(_, it): (u32, &FailedBenchmark)| {
         vec![Span::code(&it.name), Span::text(format!(" failed: {}", it.reason))]
     };
     let mut warnings: Vec<Line> = report.failures().map(failure).collect();
-    warnings.extend(answer.notices.iter().map(|notice| vec![Span::text(notice.text.to_string())]));
-    warnings.extend(answer.warnings.iter().map(|text| vec![Span::text(text)]));
+    warnings.extend(answer.notices.iter().map(|notice| line(&notice.text)));
+    warnings.extend(answer.warnings.iter().map(line));
     if answer.judged == 0 && answer.metrics > 0 {
         let text = "No threshold of the server judges any metric of this report, so nothing can raise an \
                     alert.";
-        warnings.push(vec![Span::text(text)]);
+        warnings.push(line(text));
     }
     warnings.truncate(limit);
-    if !warnings.is_empty() {
-        blocks.push(Block::Warning(warnings));
-    }
-    if !answer.alerts.is_empty() {
-        let head = Heading::row(&["alert", "measure", "=value", "=baseline", "limit"]);
-        let rows = answer.alerts.iter().map(alert_row).collect();
-        blocks.extend(output::limited_table(head, rows, limit, "alert"));
-    }
-    blocks.extend(output::causes(&answer.explained, limit));
-    if !answer.plots.is_empty() && limit > 0 {
-        let rows = answer.plots.iter().map(|(name, url)| vec![vec![link(name, url)]]).collect();
-        let table = output::limited_table(Heading::row(&["plot"]), rows, limit, "plot");
+    blocks.push(Block::Warning(warnings));
+    let head = ["alert", "measure", "=value", "=baseline", "limit"];
+    let rows = answer.alerts.iter().map(alert_row).collect();
+    blocks.extend(output::limited_table(&head, rows, limit, "alert"));
+    blocks.push(output::causes(&answer.explained, limit));
+    if limit > 0 {
+        let rows =
+            answer.plots.iter().map(|(name, url)| vec![vec![Span::link(name, url)]]).collect();
+        let table = output::limited_table(&["plot"], rows, limit, "plot");
         blocks.push(Block::Details { summary: "All plots".to_owned(), blocks: table });
     }
     blocks
@@ -190,7 +168,7 @@ fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
 fn alert_row(alert: &RemoteAlert) -> Vec<Line> {
     let figures = Figures::of(alert);
     let name = match &alert.url {
-        Some(url) => link(&alert.benchmark, url),
+        Some(url) => Span::link(&alert.benchmark, url),
         None => Span::code(&alert.benchmark),
     };
     let status = match alert.status {
@@ -200,12 +178,8 @@ fn alert_row(alert: &RemoteAlert) -> Vec<Line> {
     vec![
         vec![name],
         vec![Span::code(&alert.measure)],
-        vec![Span::Strong(unbroken(&figures.value))],
-        vec![Span::text(unbroken(&figures.baseline.unwrap_or_default()))],
-        vec![Span::text(unbroken(&figures.limit) + &status)],
+        vec![Span::strong(unbroken(&figures.value))],
+        line(unbroken(&figures.baseline.unwrap_or_default())),
+        line(unbroken(&figures.limit) + &status),
     ]
-}
-
-fn link(text: &str, url: &str) -> Span {
-    Span::Link { text: text.to_owned(), url: url.to_owned() }
 }

@@ -10,7 +10,7 @@ use wingbeat_bpf_bench::{
 };
 use wingbeat_bpf_loader::spec::{GlobalSetting, SectionType};
 
-use crate::values::{FormatArgs, TableFormat, duration, share};
+use crate::values::{FormatArgs, duration, share};
 
 /// What programs are run on.
 #[derive(Debug, clap::Args)]
@@ -87,7 +87,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "PERCENT", value_parser = share, requires = "against")]
     pub(crate) threshold_exact: Option<f64>,
     #[command(flatten)]
-    pub(crate) format: FormatArgs<TableFormat>,
+    pub(crate) format: FormatArgs<Format>,
     /// Write the result to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -102,7 +102,7 @@ pub(crate) struct BenchArgs {
 
 impl BenchArgs {
     pub(super) fn format(&self) -> Format {
-        self.format.get().into()
+        self.format.get()
     }
 
     pub(super) fn thresholds(&self) -> Thresholds {

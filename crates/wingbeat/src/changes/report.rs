@@ -1,20 +1,18 @@
 //! Formats change points as a table or as JSON. Pure.
 
-use std::fmt::Write as _;
-
 use serde::{
     Serialize,
     ser::{SerializeMap as _, Serializer},
 };
 use wingbeat_stats::changes::{Change, POINTS_MIN};
-use wingbeat_text::{Paint, Side, exponential, grouped, or_dash, paragraph, rounded, rows, share};
+use wingbeat_text::{Block, Side, exponential, grouped, list, or_dash, rounded, row, share};
 
 use super::Found;
 use crate::shell::json_text;
 
-/// A table with one line per change, followed by the number of series without any. Shortens names to fit the width.
-pub(super) fn human(found: &[Found], labels: Option<&[String]>, width: usize) -> String {
-    let mut lines: Vec<Vec<String>> = Vec::new();
+/// A table with one line per change, and the number of series without any. Shortens names to fit the width.
+pub(super) fn blocks(found: &[Found], labels: Option<&[String]>) -> [Block; 2] {
+    let mut lines = Vec::new();
     for Found { series, changes } in found {
         for change in changes {
             let (before, after) = levels(change);
@@ -25,26 +23,19 @@ pub(super) fn human(found: &[Found], labels: Option<&[String]>, width: usize) ->
             );
             let relative = or_dash(change.relative(), share::change);
             line.extend([before, "→".to_owned(), after, relative, chance(change.p_value)]);
-            lines.push(line);
+            lines.push(row(line));
         }
     }
-    let mut text = String::new();
-    if !lines.is_empty() {
-        let mut head = vec![("series", Side::Name), ("index", Side::Right)];
-        head.extend(labels.map(|_| ("label", Side::Name)));
-        head.extend(["before", "", "after", "change", "p"].map(|heading| (heading, Side::Right)));
-        text.push_str(&rows(&head, &lines, width, Paint { has_colours: true }));
-    }
+    let mut head = vec![("series", Side::Name), ("index", Side::Right)];
+    head.extend(labels.map(|_| ("label", Side::Name)));
+    head.extend(["before", "", "after", "change", "p"].map(|heading| (heading, Side::Right)));
     let quiet = found.iter().filter(|found| found.changes.is_empty()).count();
-    if quiet > 0 {
+    let note = (quiet > 0).then(|| {
         let (quiet, all) = (grouped(quiet), grouped(found.len()));
-        let gap = if lines.is_empty() { "" } else { "\n" };
         let short = short(found).map_or_else(String::new, |short| format!("; {short}"));
-        let told = paragraph(&format!("no change in {quiet} of {all} series{short}"), 2, width);
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{gap}{told}");
-    }
-    text
+        format!("no change in {quiet} of {all} series{short}")
+    });
+    [Block::Rows(head, lines), list(note)]
 }
 
 /// Sentence about the number of series that are too short for a change.
@@ -125,6 +116,8 @@ impl Serialize for JsonSeries<'_> {
 
 #[cfg(test)]
 mod tests {
+    use wingbeat_text::Style;
+
     use super::{super::input::Series, *};
 
     fn found(name: &str, changes: &[(usize, f64, f64, f64)]) -> Found {
@@ -138,8 +131,8 @@ mod tests {
         Found { series, changes: changes.collect() }
     }
 
-    fn plain(text: &str) -> String {
-        anstream::adapter::strip_str(text).to_string()
+    fn human(found: &[Found], labels: Option<&[String]>, width: usize) -> String {
+        wingbeat_text::human(&blocks(found, labels), Style { width, ..Style::default() })
     }
 
     #[test]
@@ -157,7 +150,7 @@ größe        3       0  →  4,096       –  1.0e−4
 
 no change in 1 of 3 series
 ";
-        assert_eq!(plain(&human(&all, None, usize::MAX)), expected);
+        assert_eq!(human(&all, None, usize::MAX), expected);
     }
 
     #[test]
@@ -169,7 +162,7 @@ a           1  b2-long     2.0  →    3.0  +50.0 %  1.0e−4
 a           9              3.0  →    2.0  −33.3 %  1.0e−4
 ";
         let found = [found("a", &[(1, 2.0, 3.0, 1e-4), (9, 3.0, 2.0, 1e-4)])];
-        assert_eq!(plain(&human(&found, Some(&labels), usize::MAX)), expected);
+        assert_eq!(human(&found, Some(&labels), usize::MAX), expected);
     }
 
     #[test]
@@ -192,7 +185,7 @@ a           9              3.0  →    2.0  −33.3 %  1.0e−4
         let labels = vec![label; 10];
         let all = [found(&name, &[(3, 1.0, 2.0, 1e-4)]), found("b", &[])];
         for width in [60, 80, 100, usize::MAX] {
-            let text = plain(&human(&all, Some(&labels), width));
+            let text = human(&all, Some(&labels), width);
             assert!(text.lines().all(|line| wingbeat_text::width(line) <= width), "{text}");
             assert_eq!(text.contains(&name), width == usize::MAX, "{text}");
         }

@@ -1,12 +1,15 @@
 //! Functions that changed between two profiles, as a table and as data.
 
+use std::iter;
+
 use serde::Serialize;
-use wingbeat_text::{Column, Paint, Table, cut, or_dash, share};
-use wingbeat_track::explain::{
-    Change, Explained, Explanation, SourceExcerpt, sentences, signed_by, step,
+use wingbeat_text::{BLANK, Block, Column, Span, Table, line, or_dash, share};
+use wingbeat_track::{
+    explain::{Change, Explained, Explanation, SourceExcerpt, sentences, signed_by, step},
+    output::source,
 };
 
-use crate::shell::{print, print_json, row_width};
+use crate::shell::{print_blocks, print_json, row_width};
 
 /// Incremented when a field is renamed or removed.
 const SCHEMA_VERSION: u32 = 1;
@@ -73,14 +76,14 @@ impl FunctionChanges<'_> {
 
     pub(super) fn print_text(&self) -> anyhow::Result<()> {
         let Self { explanation, title, write, .. } = self;
-        let mut text = format!("{title}: {}\n", step(explanation.whole(), write));
+        let mut lines = vec![line(format!("{title}: {}", step(explanation.whole(), write)))];
         for (at, sentence) in self.sentences().iter().enumerate() {
-            text.push_str(&format!("{sentence}\n"));
+            lines.push(line(sentence));
             let sources = self.explained.iter().flat_map(|it| it.source_of(at));
-            for (what, source) in sources {
-                text.push_str(&cut(&format!("  {what}: {source}"), row_width()));
-                text.push('\n');
-            }
+            lines.extend(sources.map(|(what, text)| {
+                let (_, source) = source(&what, &text, 0, row_width());
+                iter::once(Span::text(BLANK.repeat(2))).chain(source).collect()
+            }));
         }
         let rows: Vec<_> = explanation.listed().take(FUNCTIONS_MAX).collect();
         let cells = |cell: &dyn Fn(Change, Option<f64>) -> String| {
@@ -92,15 +95,8 @@ impl FunctionChanges<'_> {
             Column::numbers("difference ± 2 sd", cells(&|change, _| signed_by(change, write))),
             Column::numbers("of the change", cells(&|_, part| or_dash(part, share::change))),
         ];
-        let names = rows.iter().map(|(name, ..)| wingbeat_text::printable(name)).collect();
-        let table = Table { names_heading: "function", names, columns };
-        let paint = Paint { has_colours: false };
-        if rows.is_empty() {
-            return print(&text);
-        }
-        text.push('\n');
-        text.push_str(&table.write(row_width(), paint, &|_, line| line.to_owned()));
-        print(&text)
+        let names = rows.iter().map(|(name, ..)| wingbeat_text::printable(name));
+        print_blocks(&[Block::List(lines), Block::Table(Table::new("function", names, columns))])
     }
 
     pub(super) fn print_json(&self) -> anyhow::Result<()> {

@@ -1,17 +1,18 @@
 //! The text after a recording: amounts allocated, amounts left, callers, and cost.
 
-use owo_colors::OwoColorize as _;
 use wingbeat_profiler::{
     heap::requester::{RequesterSum, Row, by_requester, rows, suspects},
     model::{Amount, Completeness, Profile},
-    session::{Finished, HeapAccounts, SAMPLE_NS},
+    session::{Finished, HeapAccounts, ProbedFile, SAMPLE_NS},
     summary::Output,
 };
-use wingbeat_text::{Warning, bytes, duration, grouped, plural, share, shortened};
+use wingbeat_text::{
+    Block, Line, Side, Warning, bytes, duration, grouped, line, plural, row, share, shortened,
+};
 
 use crate::{
-    output::print_written,
-    shell::{message, target_text, warning},
+    output::written,
+    shell::{recorded, target_text, tell, titled},
 };
 
 /// Rows of a table.
@@ -70,63 +71,66 @@ pub(super) fn print(
     if quiet {
         return;
     }
-    figures(profile, accounts, verbose);
     let requesters = by_requester(profile, &profile.sites);
     let (total, live) = Bound::of_all(accounts);
     let at_end = profile.heap_sum(|site| site.at_end);
-    if at_end.bytes() == accounts.peak.bytes() {
-        let title = "Most bytes live at the end, which is the peak";
-        table(title, "block", live, &rows(&requesters, |sum| sum.at_end));
-    } else {
-        table("Most bytes live at the end", "block", live, &rows(&requesters, |sum| sum.at_end));
-        table("Most bytes live at the peak", "block", live, &rows(&requesters, |sum| sum.at_peak));
+    let is_peak = at_end.bytes() == accounts.peak.bytes();
+    let end_title = match is_peak {
+        true => "Most bytes live at the end, which is the peak",
+        false => "Most bytes live at the end",
+    };
+    let mut blocks = vec![
+        figures(profile, accounts, verbose),
+        table(end_title, "block", live, &rows(&requesters, |sum| sum.at_end)),
+    ];
+    if !is_peak {
+        let at_peak = rows(&requesters, |sum| sum.at_peak);
+        blocks.push(table("Most bytes live at the peak", "block", live, &at_peak));
     }
-    table("Most bytes allocated", "block", total, &rows(&requesters, |sum| sum.total));
-    leaks(profile, live, &requesters);
-    message!("");
-    for text in warnings(recording, accounts) {
-        warning!("{text}");
-    }
-    print_written(outputs);
+    blocks.push(table("Most bytes allocated", "block", total, &rows(&requesters, |sum| sum.total)));
+    blocks.push(leaks(profile, live, &requesters));
+    let warnings = warnings(recording, accounts).into_iter().map(line).collect();
+    blocks.push(Block::Section(vec![Block::Warning(warnings), written(outputs)]));
+    tell(&blocks);
 }
 
-fn figures(profile: &Profile, accounts: &HeapAccounts, verbose: bool) {
+fn figures(profile: &Profile, accounts: &HeapAccounts, verbose: bool) -> Block {
     let meta = &profile.meta;
     let how = match accounts.sample_bytes {
         0 => "every allocation".to_owned(),
         sample_bytes => format!("a sample every {}", bytes(sample_bytes.into())),
     };
     let seconds = meta.duration_ns as f64 / 1e9;
-    message!("{} {} in {seconds:.2} s: {how}", "heap".bold(), target_text(&meta.target));
+    let head = format!("{} in {seconds:.2} s: {how}", target_text(&meta.target));
     // Requested sizes of failed calls are arbitrary.
     let (asked, failed) = match accounts.failed {
         0 => (format!(" of {}", bytes(accounts.allocated_bytes)), String::new()),
         failed => (String::new(), format!(", of which {} got no block", grouped(failed))),
     };
-    message!(
-        "  calls   {}{asked}, {}; {} taken{failed}",
+    let calls = format!(
+        "{}{asked}, {}; {} taken{failed}",
         plural(accounts.allocations, "allocation"),
         plural(accounts.frees, "free"),
         grouped(accounts.taken + accounts.failed),
     );
-    let line = |name: &str, bound: Bound, amount: Amount, more: &str| {
+    let text = |bound: Bound, amount: Amount| {
         let (words, amount) = bound.text(amount);
-        message!("  {name:<7} {words}{}{more}", amount_text(amount, "block"));
+        format!("{words}{}", amount_text(amount, "block"))
     };
     let (total, live) = Bound::of_all(accounts);
-    line("total", total, profile.heap_sum(|site| site.total), "");
-    line("peak", live, accounts.peak, &format!(", after {}", duration(accounts.peak_ns)));
-    line("at end", live, profile.heap_sum(|site| site.at_end), "");
-    stacks(profile);
-    message!(
-        "  cost    {} of CPU time in the target by the probes, as measured here",
-        duration(accounts.probes_ns)
-    );
-    if verbose {
-        for file in &accounts.files {
-            message!("  probed  {}: {}", file.path, file.functions.join(", "));
-        }
-    }
+    let probes = duration(accounts.probes_ns);
+    let mut facts = vec![
+        ("calls", calls),
+        ("total", text(total, profile.heap_sum(|site| site.total))),
+        ("peak", format!("{}, after {}", text(live, accounts.peak), duration(accounts.peak_ns))),
+        ("at end", text(live, profile.heap_sum(|site| site.at_end))),
+        ("stacks", stacks(profile)),
+        ("cost", format!("{probes} of CPU time in the target by the probes, as measured here")),
+    ];
+    let files = accounts.files.iter().filter(|_| verbose);
+    let probed = |file: &ProbedFile| format!("{}: {}", file.path, file.functions.join(", "));
+    facts.extend(files.map(|file| ("probed", probed(file))));
+    recorded("heap", &head, facts)
 }
 
 /// Why there is nothing to show.
@@ -150,7 +154,7 @@ pub(super) fn nothing(recording: &Finished, accounts: &HeapAccounts) -> String {
 }
 
 /// Completeness of the sampled blocks' stacks.
-fn stacks(profile: &Profile) {
+fn stacks(profile: &Profile) -> String {
     let (mut complete, mut all) = (0, 0);
     for site in &profile.sites {
         let stack = profile.stacks.get(site.stack as usize);
@@ -158,7 +162,7 @@ fn stacks(profile: &Profile) {
         all += site.total.samples;
         complete += if is_complete { site.total.samples } else { 0 };
     }
-    message!("  stacks  {} complete, {} not", grouped(complete), grouped(all - complete));
+    format!("{} complete, {} not", grouped(complete), grouped(all - complete))
 }
 
 /// Bytes with their interval, and blocks.
@@ -175,26 +179,21 @@ fn bytes_text(amount: Amount) -> String {
     }
 }
 
-pub(crate) fn table(title: &str, noun: &str, bound: Bound, rows: &[Row]) {
+pub(crate) fn table(title: &str, noun: &str, bound: Bound, rows: &[Row]) -> Block {
     let sum: u64 = rows.iter().map(|row| row.amount.bytes()).sum();
-    if rows.is_empty() {
-        return;
-    }
-    message!("");
-    message!("{}", title.bold());
-    let text = |row: &Row| bytes_text(bound.text(row.amount).1);
-    let shown = &rows[..rows.len().min(ROWS)];
-    let width = shown.iter().map(|row| wingbeat_text::width(&text(row))).max();
-    let width = width.unwrap_or_default();
-    for row in shown {
-        message!(
-            "  {:>6} {:>width$} {:>14}  {}",
-            share::part(row.amount.bytes(), sum),
-            text(row),
-            plural(row.amount.blocks(), noun),
-            requester_text(row),
-        );
-    }
+    let line = |row: &Row| figures_of(share::part(row.amount.bytes(), sum), noun, bound, row);
+    titled(title, &COLUMNS, rows.iter().take(ROWS).map(line).collect())
+}
+
+/// Columns without headings.
+const COLUMNS: [(&str, Side); 4] =
+    [("", Side::Right), ("", Side::Right), ("", Side::Right), ("", Side::Name)];
+
+/// A row of a table that begins with `first`.
+fn figures_of(first: String, noun: &str, bound: Bound, requester: &Row) -> Vec<Line> {
+    let amount = requester.amount;
+    let (bytes, blocks) = (bytes_text(bound.text(amount).1), plural(amount.blocks(), noun));
+    row([first, bytes, blocks, requester_text(requester)])
 }
 
 /// A requester as text: function, file and line, caller, and callees.
@@ -217,23 +216,14 @@ fn requester_text(Row { requester, others, .. }: &Row) -> String {
     text
 }
 
-fn leaks(profile: &Profile, bound: Bound, requesters: &[RequesterSum]) {
-    let suspects = suspects(requesters);
-    if suspects.is_empty() {
-        return;
-    }
+fn leaks(profile: &Profile, bound: Bound, requesters: &[RequesterSum]) -> Block {
     let seconds = (profile.meta.duration_ns as f64 / 1e9).max(1e-9);
-    message!("");
-    message!("{}", "Perhaps leaks: allocated again and again, and hardly ever freed".bold());
-    for row in suspects.iter().take(ROWS) {
-        message!(
-            "  {:>14}/s {:>20} {:>14}  {}",
-            bytes((row.amount.bytes / seconds) as u64),
-            bytes_text(bound.text(row.amount).1),
-            plural(row.amount.blocks(), "block"),
-            requester_text(row),
-        );
-    }
+    let line = |row: &Row| {
+        let rate = format!("{}/s", bytes((row.amount.bytes / seconds) as u64));
+        figures_of(rate, "block", bound, row)
+    };
+    let rows = suspects(requesters).iter().take(ROWS).map(line).collect();
+    titled("Perhaps leaks: allocated again and again, and hardly ever freed", &COLUMNS, rows)
 }
 
 /// With fewer samples, results per requester are unreliable. Suggests sampling every allocation if that costs at most this

@@ -1,35 +1,26 @@
 //! A whole report, as text.
 
-use owo_colors::OwoColorize as _;
-use wingbeat_text::{Column, GivesWay, Paint, Table, bytes, cut, grouped, paragraph};
+use wingbeat_text::{Block, Column, GivesWay, Line, Look, Span, Table, bytes, grouped, line};
 use wingbeat_track::{
     explain::Explained,
-    model::{Alert, AlertStatus, Outcome, ProfileInfo, Report},
-    output::{ReportRow, outcome_word},
+    model::{Alert, Outcome, ProfileInfo, Report},
+    output::{ReportRow, outcome_word, source},
 };
 
 use crate::store::{id::short, minute};
 
-/// The report, with tables limited to `width`.
-pub(super) fn text(
+/// The report, with sources cut to `width`.
+pub(super) fn blocks(
     report: &Report,
     profiles: &[ProfileInfo],
     explained: &[Explained],
     width: usize,
-) -> String {
-    let paint = Paint { has_colours: true };
+) -> Vec<Block> {
     let rows = ReportRow::all(report, &[]);
-    let mut blocks = vec![head(report, width), metrics(report, &rows, width)];
-    if !report.alerts.is_empty() {
-        blocks.push(alerts(report, width));
-    }
-    let labelled = |label: String, length: usize, text: &str| {
-        format!("{label}  {}\n", paragraph(text, length + 2, width))
-    };
-    let mut told = String::new();
+    let mut told: Vec<(Span, Line)> = Vec::new();
     for (_, failure) in report.failures() {
         let text = format!("{}: {}", failure.name, failure.reason);
-        told += &labelled(paint.bad("failed"), 6, &text);
+        told.push((Span::new(Look::Bad, "failed"), line(text)));
     }
     for row in rows.iter().filter(|row| is_loud(row.outcome())) {
         let iteration = match report.iterations.len() {
@@ -38,27 +29,27 @@ pub(super) fn text(
         };
         let (benchmark, measure) = (&row.benchmark.name, &row.measure.slug);
         let text = format!("{benchmark} {measure}{iteration}: {}", row.reason_text());
-        let word = outcome_word(row.outcome());
-        told += &labelled(paint.bold(word), word.len(), &text);
+        told.push((Span::strong(outcome_word(row.outcome())), line(text)));
     }
+    let indent = told.iter().map(|(label, _)| wingbeat_text::width(&label.text)).max();
+    let indent = indent.unwrap_or(0).max("cause".len());
     for found in explained {
         let Explained { benchmark, measure, sentences, .. } = found;
         for (at, sentence) in sentences.iter().enumerate() {
             let text = format!("{benchmark} {measure}: {sentence}");
-            told += &labelled(paint.bold("cause"), 5, &text);
-            for (what, text) in found.source_of(at) {
-                let line = cut(&format!("{what}: {text}"), width.saturating_sub(7));
-                told += &format!("{:7}{}\n", "", paint.dim(&line));
-            }
+            told.push((Span::strong("cause"), line(text)));
+            told.extend(
+                found.source_of(at).map(|(what, text)| source(&what, &text, indent, width)),
+            );
         }
     }
-    if !told.is_empty() {
-        blocks.push(told);
-    }
-    if !profiles.is_empty() {
-        blocks.push(self::profiles(profiles, width));
-    }
-    blocks.join("\n")
+    vec![
+        head(report),
+        metrics(report, &rows),
+        alerts(&report.alerts),
+        Block::Labelled(told),
+        self::profiles(profiles),
+    ]
 }
 
 /// Whether a verdict has details to show.
@@ -66,7 +57,7 @@ fn is_loud(outcome: Outcome) -> bool {
     !matches!(outcome, Outcome::NoChange | Outcome::TooLittleHistory | Outcome::NotJudged)
 }
 
-fn head(report: &Report, width: usize) -> String {
+fn head(report: &Report) -> Block {
     let environment = &report.environment;
     let mut rows = vec![
         ("report", report.uuid.to_string()),
@@ -103,18 +94,13 @@ fn head(report: &Report, width: usize) -> String {
     if let Some(other) = report.confirms {
         rows.push(("confirms", other.to_string()));
     }
-    let widest = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let line = |(name, value): (&str, String)| {
-        let fill = " ".repeat(widest - name.len());
-        let value = paragraph(&value, widest + 2, width);
-        format!("{}{fill}  {value}\n", name.dimmed())
-    };
-    rows.into_iter().map(line).collect()
+    let label = |name| Span::new(Look::Dim, name);
+    Block::Labelled(rows.into_iter().map(|(name, value)| (label(name), line(value))).collect())
 }
 
-fn metrics(report: &Report, rows: &[ReportRow<'_>], width: usize) -> String {
+fn metrics(report: &Report, rows: &[ReportRow<'_>]) -> Block {
     if rows.is_empty() {
-        return "no metrics\n".to_owned();
+        return Block::Paragraph(line("no metrics"));
     }
     let has_several = report.iterations.len() > 1;
     let cells = |cell: &dyn Fn(&ReportRow<'_>) -> String| rows.iter().map(cell).collect();
@@ -135,39 +121,30 @@ fn metrics(report: &Report, rows: &[ReportRow<'_>], width: usize) -> String {
         Column::numbers("change", cells(&|row| row.change_text())),
         Column::words("verdict", cells(&verdict)),
     ];
-    let names = cells(&|row| row.benchmark.name.to_string());
-    let paint = Paint { has_colours: true };
-    Table { names_heading: "benchmark", names, columns }.write(width, paint, &|at, line| match rows
-        [at]
-        .outcome()
-    {
-        Outcome::Worse => paint.bad(line),
-        Outcome::Better => paint.good(line),
-        Outcome::Changed => paint.warning(line),
-        _ => line.to_owned(),
-    })
+    let look = |row: &ReportRow<'_>| match row.outcome() {
+        Outcome::Worse => Look::Bad,
+        Outcome::Better => Look::Good,
+        Outcome::Changed => Look::Warning,
+        _ => Look::Plain,
+    };
+    let table = Table::new("benchmark", rows.iter().map(|row| &row.benchmark.name), columns);
+    Block::Table(table.with_looks(rows.iter().map(look).collect()))
 }
 
-fn profiles(all: &[ProfileInfo], width: usize) -> String {
+fn profiles(all: &[ProfileInfo]) -> Block {
     let cells = |cell: fn(&ProfileInfo) -> String| all.iter().map(cell).collect();
     let columns = vec![
         Column::words("kind", cells(|profile| profile.kind.to_string())),
         Column::numbers("samples", cells(|profile| grouped(profile.samples))),
         Column::numbers("size", cells(|profile| bytes(profile.bytes))),
     ];
-    let names = cells(|profile| {
-        profile
-            .benchmark
-            .as_ref()
-            .map_or_else(|| "the whole command".to_owned(), ToString::to_string)
-    });
-    let paint = Paint { has_colours: true };
-    let table = Table { names_heading: "profile of", names, columns };
-    table.write(width, paint, &|_, line| line.to_owned())
+    let name = |profile: &ProfileInfo| {
+        profile.benchmark.as_ref().map_or("the whole command".to_owned(), ToString::to_string)
+    };
+    Block::Table(Table::new("profile of", all.iter().map(name), columns))
 }
 
-fn alerts(report: &Report, width: usize) -> String {
-    let all = &report.alerts;
+fn alerts(all: &[Alert]) -> Block {
     let cells = |cell: fn(&Alert) -> String| all.iter().map(cell).collect();
     let columns = vec![
         Column::words("measure", cells(|alert| alert.measure.to_string())),
@@ -175,13 +152,6 @@ fn alerts(report: &Report, width: usize) -> String {
         Column::words("alert", cells(|alert| short(alert.uuid))),
         Column::words("status", cells(crate::alerts::status)),
     ];
-    let names = cells(|alert| alert.benchmark.to_string());
-    let paint = Paint { has_colours: true };
-    Table { names_heading: "alert of", names, columns }.write(width, paint, &|at, line| match all
-        [at]
-        .status
-    {
-        AlertStatus::Active => paint.bad(line),
-        _ => paint.dim(line),
-    })
+    let table = Table::new("alert of", all.iter().map(|alert| &alert.benchmark), columns);
+    Block::Table(table.with_looks(all.iter().map(crate::alerts::look).collect()))
 }

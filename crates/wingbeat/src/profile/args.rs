@@ -16,7 +16,7 @@ use wingbeat_profiler::{
 
 use crate::{
     receiver::ReceiverArgs,
-    values::{self, FormatArgs, duration, moment_or_ago, size_bytes},
+    values::{self, FormatArgs, Named, Values, duration, moment_or_ago, named, size_bytes},
 };
 
 /// Flags of `wingbeat profile`.
@@ -56,8 +56,8 @@ pub(crate) struct ProfileArgs {
     pub duration: Option<Duration>,
     /// What to measure: on-cpu samples running code, off-cpu measures how long threads sleep, wait or are
     /// preempted, wall does both, pages samples page faults and watches mmap and brk [default: on-cpu]
-    #[arg(long = "mode", value_enum, value_name = "MODE")]
-    pub given_mode: Option<ProfileMode>,
+    #[arg(long = "mode", value_parser = named::<Mode>(), value_name = "MODE")]
+    pub given_mode: Option<Mode>,
     /// Page faults for each sample (pages) [default: 64]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
@@ -85,8 +85,8 @@ pub(crate) struct ProfileArgs {
     #[arg(long)]
     pub fold_runtime: bool,
     /// How to walk user stacks
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub unwind: UnwindHow,
+    #[arg(long, value_parser = named::<Unwind>(), default_value = "auto", value_name = "HOW")]
+    pub unwind: Unwind,
     /// Kernel memory for unwind tables, 1M to 64M; when it is full, the one asked for longest ago makes room
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = unwind_bytes)]
     pub unwind_memory: u64,
@@ -136,34 +136,22 @@ const OF_RECORDINGS: [&str; 14] = [
 ];
 
 impl ProfileArgs {
-    pub(crate) fn mode(&self) -> ProfileMode {
-        self.given_mode.unwrap_or_default()
+    pub(crate) fn mode(&self) -> Mode {
+        self.given_mode.unwrap_or(Mode::OnCpu)
     }
 }
 
-/// What `wingbeat profile` measures.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProfileMode {
-    /// Samples of what runs
-    #[default]
-    OnCpu,
-    /// Time off the CPU: asleep, waiting, preempted
-    OffCpu,
-    /// Both, in nanoseconds
-    Wall,
-    /// Page faults, mmap and brk: where memory grows, in any program
-    Pages,
-}
-
-impl From<ProfileMode> for Mode {
-    fn from(mode: ProfileMode) -> Self {
-        match mode {
-            ProfileMode::OnCpu => Self::OnCpu,
-            ProfileMode::OffCpu => Self::OffCpu,
-            ProfileMode::Wall => Self::Wall,
-            ProfileMode::Pages => Self::Pages,
-        }
-    }
+impl Named for Mode {
+    const VALUES: Values<Self> = &[
+        (Self::OnCpu, Self::OnCpu.name(), "Samples of what runs"),
+        (Self::OffCpu, Self::OffCpu.name(), "Time off the CPU: asleep, waiting, preempted"),
+        (Self::Wall, Self::Wall.name(), "Both, in nanoseconds"),
+        (
+            Self::Pages,
+            Self::Pages.name(),
+            "Page faults, mmap and brk: where memory grows, in any program",
+        ),
+    ];
 }
 
 /// Memory of a recording of page faults.
@@ -178,26 +166,16 @@ pub(crate) enum Memory {
     Kept,
 }
 
-/// How `wingbeat profile` walks user stacks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum UnwindHow {
-    /// By the unwind tables of the files, by frame pointers where code has none
-    #[default]
-    Auto,
-    /// By frame pointers only
-    FramePointer,
-    /// By unwind tables only
-    Table,
-}
-
-impl From<UnwindHow> for Unwind {
-    fn from(how: UnwindHow) -> Self {
-        match how {
-            UnwindHow::Auto => Self::Auto,
-            UnwindHow::FramePointer => Self::FramePointer,
-            UnwindHow::Table => Self::Table,
-        }
-    }
+impl Named for Unwind {
+    const VALUES: Values<Self> = &[
+        (
+            Self::Auto,
+            Self::Auto.name(),
+            "By the unwind tables of the files, by frame pointers where code has none",
+        ),
+        (Self::FramePointer, Self::FramePointer.name(), "By frame pointers only"),
+        (Self::Table, Self::Table.name(), "By unwind tables only"),
+    ];
 }
 
 /// Halves of a stack.

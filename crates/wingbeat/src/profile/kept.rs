@@ -11,7 +11,6 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::error::ErrorKind;
-use owo_colors::OwoColorize as _;
 use time::{OffsetDateTime, macros::format_description};
 use wingbeat_agent::{Entry, Kind, Listing, WindowArchive};
 use wingbeat_profiler::{
@@ -25,16 +24,15 @@ use wingbeat_profiler::{
     model::{Mode, Profile},
     summary::Output,
 };
-use wingbeat_text::{bytes, duration, listed, plural, shortened};
+use wingbeat_text::{Block, Line, bytes, duration, list, listed, plural, row};
 
+use super::report::{SHARES, percent};
 use crate::{
-    output::{Written, print_written},
-    profile::{
-        Memory, ProfileArgs, ProfileMode, check_outputs, keep, pending_outputs, write, wrong_usage,
-    },
+    output::{Written, written},
+    profile::{Memory, ProfileArgs, check_outputs, keep, pending_outputs, write, wrong_usage},
     progress,
     receiver::Receiver,
-    shell::{message, warning},
+    shell::{message, recorded, tell, titled, warning},
 };
 
 /// Maximum files with a warning each; the rest are counted.
@@ -49,7 +47,7 @@ pub(super) fn run(
     receiver: &Receiver,
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
-    if args.mode() == ProfileMode::Wall {
+    if args.mode() == Mode::Wall {
         let text = "the agent keeps on-cpu, off-cpu and pages: --mode wall is for recordings";
         wrong_usage(ErrorKind::ArgumentConflict, text.to_owned());
     }
@@ -121,7 +119,7 @@ fn choose(args: &ProfileArgs, folder: &Path) -> anyhow::Result<Chosen> {
     }
     let kinds: Vec<Kind> =
         Kind::ALL.into_iter().filter(|kind| entries.iter().any(|it| it.kind == *kind)).collect();
-    let mode = args.given_mode.map(Mode::from);
+    let mode = args.given_mode;
     // In the order of `Kind::ALL`, on-CPU time is the first.
     let Some(mode) = mode.or_else(|| kinds.first().map(|kind| kind.mode())) else {
         bail!("there is no profile of that time");
@@ -269,8 +267,6 @@ fn shown(profile: &Profile, show: Memory) -> Profile {
 
 /// Rows of a table.
 const ROWS: usize = 10;
-/// Longer names are cut in the middle; the files have them whole.
-const NAME_WIDTH_MAX: usize = 90;
 
 fn print(profile: &Profile, covered: (usize, Duration), outputs: &[Output]) {
     let meta = &profile.meta;
@@ -283,44 +279,40 @@ fn print(profile: &Profile, covered: (usize, Duration), outputs: &[Output]) {
         Mode::OnCpu => format!(" at {} Hz", meta.frequency_hz),
         _ => String::new(),
     };
-    message!(
-        "{} {}: {} of {}{rate}",
-        "profile".bold(),
-        meta.target,
-        amount(meta.mode, total),
-        meta.mode.name()
-    );
+    let head =
+        format!("{}: {} of {}{rate}", meta.target, amount(meta.mode, total), meta.mode.name());
     let (windows, time) = covered;
-    message!(
-        "  {}, with profiles of {} in {}",
+    let windows = format!(
+        "{}, with profiles of {} in {}",
         plural(windows as u64, "window"),
         whole_seconds(time),
         whole_seconds(Duration::from_nanos(meta.duration_ns)),
     );
     let mut processes: Vec<(u32, u64)> = by_process.into_iter().collect();
     processes.sort_by_key(|(_, value)| std::cmp::Reverse(*value));
-    message!("\n{} ({})", "Most by service".bold(), processes.len());
-    for (id, value) in processes.into_iter().take(ROWS) {
-        let name = profile.processes.get(id as usize).map_or("", |it| it.name.as_str());
-        line(meta.mode, (value, total), name);
-    }
+    let name = |id: u32| profile.processes.get(id as usize).map_or("", |it| it.name.as_str());
+    let services = processes.iter().take(ROWS);
+    let services = services.map(|&(id, value)| share_row(meta.mode, (value, total), name(id)));
     let top = Top::of(profile, ROWS);
     // Tables convert samples to time, like those after a recording.
     let unit = if meta.mode == Mode::OnCpu { meta.period } else { 1 };
     let table = |title: &str, rows: &[Row], of: fn(&Row) -> u64| {
-        message!("\n{}", title.bold());
-        for row in rows {
-            line(
-                meta.mode,
-                (of(row).saturating_mul(unit), top.total.saturating_mul(unit)),
-                &row.name,
-            );
-        }
+        let whole = top.total.saturating_mul(unit);
+        let line =
+            |row: &Row| share_row(meta.mode, (of(row).saturating_mul(unit), whole), &row.name);
+        titled(title, &SHARES, rows.iter().map(line).collect())
     };
-    table("Most in the function itself", &top.by_self, |row| row.own);
-    table("Most in the function and what it called", &top.by_total, |row| row.total);
-    message!("");
-    print_written(outputs);
+    let title = format!("Most by service ({})", processes.len());
+    tell(&[
+        Block::Section(vec![
+            recorded("profile", &head, Vec::new()),
+            Block::Indented(vec![list([windows])]),
+        ]),
+        titled(title, &SHARES, services.collect()),
+        table("Most in the function itself", &top.by_self, |row| row.own),
+        table("Most in the function and what it called", &top.by_total, |row| row.total),
+        written(outputs),
+    ]);
 }
 
 fn whole_seconds(time: Duration) -> impl std::fmt::Display {
@@ -342,7 +334,6 @@ fn amount(mode: Mode, value: u64) -> String {
     }
 }
 
-fn line(mode: Mode, (value, total): (u64, u64), name: &str) {
-    let percent = 100.0 * value as f64 / total.max(1) as f64;
-    message!("  {percent:5.1} %  {:>9}  {}", amount(mode, value), shortened(name, NAME_WIDTH_MAX));
+fn share_row(mode: Mode, (value, total): (u64, u64), name: &str) -> Vec<Line> {
+    row([percent(value, total), amount(mode, value), name.to_owned()])
 }

@@ -3,7 +3,6 @@
 
 use std::process::ExitCode;
 
-use owo_colors::OwoColorize as _;
 use wingbeat_profiler::{
     debuginfod::DebugFiles,
     export::HeapFacts,
@@ -12,7 +11,7 @@ use wingbeat_profiler::{
     session::{Finished, Options, SpaceAccounts},
     symbolize::symbolize,
 };
-use wingbeat_text::{Warning, bytes, duration, grouped, plural};
+use wingbeat_text::{Block, Warning, bytes, duration, grouped, line, plural};
 
 use super::Memory;
 use crate::{
@@ -23,9 +22,9 @@ use crate::{
         report::{Bound, amount_text, table},
         write_outputs,
     },
-    output::{PendingFile, Written, print_written},
+    output::{self, PendingFile, Written},
     receiver::Receiver,
-    shell::{error, interruptible_by_socket, message, target_text, warning},
+    shell::{error, interruptible_by_socket, recorded, target_text, tell},
 };
 
 /// Records page faults and address space calls, and writes the files.
@@ -52,8 +51,13 @@ pub(super) fn run(
         write(&mut written, outputs, &profile, &shown, &facts);
     }
     if !quiet {
-        figures(&profile, &recording, options.faults);
-        print_written(&written.outputs);
+        let mut blocks = figures(&profile, &recording, options.faults);
+        let warnings = warnings(&recording).into_iter().map(line).collect();
+        blocks.push(Block::Section(vec![
+            Block::Warning(warnings),
+            output::written(&written.outputs),
+        ]));
+        tell(&blocks);
     }
     if is_nothing {
         error!("{}", nothing(show));
@@ -129,12 +133,11 @@ fn write(
     write_outputs(written, outputs, &HeapFiles { in_dhat, in_pprof: profile, drawn: shown, facts });
 }
 
-fn figures(profile: &Profile, recording: &Finished, faults: u64) {
+fn figures(profile: &Profile, recording: &Finished, faults: u64) -> Vec<Block> {
     let meta = &profile.meta;
     let seconds = meta.duration_ns as f64 / 1e9;
-    message!(
-        "{} {} in {seconds:.2} s: {}, of {}",
-        "pages".bold(),
+    let head = format!(
+        "{} in {seconds:.2} s: {}, of {}",
         target_text(&meta.target),
         match faults {
             1 => "every page fault".to_owned(),
@@ -142,42 +145,38 @@ fn figures(profile: &Profile, recording: &Finished, faults: u64) {
         },
         bytes(meta.period / faults.max(1)),
     );
-    message!("  touched {}", amount_text(profile.heap_sum(|site| site.total), "page fault"));
-    if let Some(space) = &recording.space {
-        mapped(profile, space);
-    }
+    let touched_text = amount_text(profile.heap_sum(|site| site.total), "page fault");
+    let mut facts = vec![("touched", touched_text)];
+    facts.extend(recording.space.iter().flat_map(|space| space_facts(profile, space)));
     let touched = by_requester(profile, &profile.sites);
     let mapped = by_requester(profile, profile.mapped_sites());
     let table = |title, noun, rows: &[Row]| table(title, noun, Bound::None, rows);
-    table("Most memory touched first", "fault", &rows(&touched, |requester| requester.total));
-    table("Most address space mapped", "mapping", &rows(&mapped, |requester| requester.total));
-    table(
-        "Most address space mapped and kept",
-        "mapping",
-        &rows(&mapped, |requester| requester.at_end),
-    );
-    message!("");
-    for text in warnings(recording) {
-        warning!("{text}");
-    }
+    let kept = rows(&mapped, |requester| requester.at_end);
+    vec![
+        recorded("pages", &head, facts),
+        table("Most memory touched first", "fault", &rows(&touched, |requester| requester.total)),
+        table("Most address space mapped", "mapping", &rows(&mapped, |requester| requester.total)),
+        table("Most address space mapped and kept", "mapping", &kept),
+    ]
 }
 
 /// The account of address space.
-fn mapped(profile: &Profile, space: &SpaceAccounts) {
+fn space_facts(profile: &Profile, space: &SpaceAccounts) -> [(&'static str, String); 2] {
     let sum = |of: fn(&Site) -> Amount| profile.mapped_sites().iter().map(of).sum::<Amount>();
-    message!(
-        "  mapped  {}; at most {} at once, after {}",
+    let mapped = format!(
+        "{}; at most {} at once, after {}",
         amount_text(sum(|site| site.total), "mapping"),
         bytes(space.peak.bytes()),
         duration(space.peak_ns)
     );
     let (calls, unmapped_bytes) = space.unmapped;
-    message!(
-        "  kept    {}; {} given back by {}",
+    let kept = format!(
+        "{}; {} given back by {}",
         bytes(sum(|site| site.at_end).bytes()),
         bytes(unmapped_bytes),
         plural(calls, "call")
     );
+    [("mapped", mapped), ("kept", kept)]
 }
 
 fn warnings(recording: &Finished) -> Vec<Warning> {

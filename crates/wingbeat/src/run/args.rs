@@ -2,10 +2,7 @@
 
 use std::{ffi::OsString, ops::Bound, path::PathBuf};
 
-use clap::{
-    Args, ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser},
-};
+use clap::{Args, ValueEnum};
 use wingbeat_stats::random::Random;
 use wingbeat_track::{
     adapter::Adapter,
@@ -16,7 +13,7 @@ use wingbeat_track::{
 
 use crate::{
     store::StoreArgs,
-    values::{FormatArgs, average, share_within, time_seed},
+    values::{FormatArgs, Named, Values, named, share_within, time_seed},
 };
 
 /// Flags of `wingbeat run`.
@@ -57,14 +54,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ADAPTER", help_heading = "Results")]
     pub adapter: Option<Adapter>,
     /// Use the mean or the median if the tool reports both
-    #[arg(long, value_parser = average(), value_name = "AVERAGE", help_heading = "Results")]
+    #[arg(long, value_parser = named::<Average>(), value_name = "AVERAGE", help_heading = "Results")]
     pub average: Option<Average>,
     /// Run the command N times
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Results")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub iter: u32,
     /// Combine the results of all iterations into one
-    #[arg(long, value_parser = fold(), value_name = "FOLD", help_heading = "Results")]
+    #[arg(long, value_parser = named::<Fold>(), value_name = "FOLD", help_heading = "Results")]
     pub fold: Option<Fold>,
     /// Accept runs of the command that fail: leave them out, or if all do, keep what they printed
     #[arg(long, help_heading = "Results")]
@@ -252,17 +249,21 @@ pub(crate) struct MockArgs {
 }
 
 /// Forms of the report.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// A table, alerts, one line of verdict
-    #[default]
     Human,
-    /// Bencher's `JsonReport`, with the reasons for each verdict
     Json,
-    /// For comments and summaries
     Markdown,
-    /// The same for pages
     Html,
+}
+
+impl Named for Format {
+    const VALUES: Values<Self> = &[
+        (Self::Human, "human", "A table, alerts, one line of verdict"),
+        (Self::Json, "json", "Bencher's `JsonReport`, with the reasons for each verdict"),
+        (Self::Markdown, "markdown", "For comments and summaries"),
+        (Self::Html, "html", "The same for pages"),
+    ];
 }
 
 /// What a profile counts.
@@ -281,13 +282,13 @@ pub(crate) enum ProfileArg {
 }
 
 /// How to combine several results into one.
-fn fold() -> impl TypedValueParser<Value = Fold> {
-    PossibleValuesParser::new(["min", "max", "mean", "median"]).map(|name| match &*name {
-        "min" => Fold::Min,
-        "max" => Fold::Max,
-        "mean" => Fold::Mean,
-        _ => Fold::Median,
-    })
+impl Named for Fold {
+    const VALUES: Values<Self> = &[
+        (Self::Min, "min", ""),
+        (Self::Max, "max", ""),
+        (Self::Mean, "mean", ""),
+        (Self::Median, "median", ""),
+    ];
 }
 
 impl MockArgs {

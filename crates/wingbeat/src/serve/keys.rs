@@ -7,11 +7,11 @@ use wingbeat_server::{
     access::{KeyKind, KeyText},
     registry::{Key, KeyOwner, NO_END, NewKey, NewProject, Registry, Visibility, key_name_fault},
 };
-use wingbeat_text::{Column, Paint, Table};
+use wingbeat_text::{Block, Column, Table};
 use wingbeat_track::model::ProjectName;
 
 use super::PlaceArgs;
-use crate::shell::{message, print, row_width};
+use crate::shell::{message, print, print_blocks};
 
 /// What is done to keys.
 #[derive(Debug, Args)]
@@ -156,8 +156,8 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
             cells(&|key| key.revoked.map(|at| at.date().to_string()).unwrap_or_default()),
         ),
     ];
-    let table = Table { names_heading: "name", names: cells(&|key| key.name.clone()), columns };
-    print(&table.write(row_width(), Paint { has_colours: false }, &|_, line| line.to_owned()))
+    let names = keys.iter().map(|key| &key.name);
+    print_blocks(&[Block::Table(Table::new("name", names, columns))])
 }
 
 fn revoke(args: &RevokeArgs, quiet: bool) -> anyhow::Result<()> {

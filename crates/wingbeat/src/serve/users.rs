@@ -1,16 +1,19 @@
 //! `wingbeat serve user`: manages users without a browser, for the first start and for emergencies.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use time::OffsetDateTime;
 use wingbeat_server::{
     access::{INVITE_LIFETIME, digest, random_text},
     registry::{NewUser, Registry, Role, User, user_fault},
     settings::Settings,
 };
-use wingbeat_text::{Column, Paint, Table};
+use wingbeat_text::{Block, Column, Table};
 
 use super::PlaceArgs;
-use crate::shell::{message, print, row_width};
+use crate::{
+    shell::{message, print, print_blocks},
+    values::{Named, Values, named},
+};
 
 /// What is done to users.
 #[derive(Debug, Args)]
@@ -35,14 +38,12 @@ enum UserAction {
     Reset(OneArgs),
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum RoleValue {
-    /// Reads all projects
-    Reader,
-    /// Also adds results, and changes what belongs to projects
-    Member,
-    /// Also manages users, and deletes projects
-    Admin,
+impl Named for Role {
+    const VALUES: Values<Self> = &[
+        (Self::Reader, "reader", "Reads all projects"),
+        (Self::Member, "member", "Also adds results, and changes what belongs to projects"),
+        (Self::Admin, "admin", "Also manages users, and deletes projects"),
+    ];
 }
 
 #[derive(Debug, Args)]
@@ -53,8 +54,8 @@ struct AddArgs {
     #[arg(long)]
     name: Option<String>,
     /// What the user may do
-    #[arg(long, value_enum, default_value = "member")]
-    role: RoleValue,
+    #[arg(long, value_parser = named::<Role>(), default_value = "member")]
+    role: Role,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -70,8 +71,8 @@ struct RoleArgs {
     /// User, by email address, slug or UUID
     user: String,
     /// What the user may do
-    #[arg(value_enum)]
-    role: RoleValue,
+    #[arg(value_parser = named::<Role>())]
+    role: Role,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -84,16 +85,6 @@ struct OneArgs {
     place: PlaceArgs,
 }
 
-impl From<RoleValue> for Role {
-    fn from(role: RoleValue) -> Self {
-        match role {
-            RoleValue::Reader => Self::Reader,
-            RoleValue::Member => Self::Member,
-            RoleValue::Admin => Self::Admin,
-        }
-    }
-}
-
 pub(super) fn run(args: &UserArgs, quiet: bool) -> anyhow::Result<()> {
     let now = OffsetDateTime::now_utc();
     let done = match &args.action {
@@ -103,8 +94,8 @@ pub(super) fn run(args: &UserArgs, quiet: bool) -> anyhow::Result<()> {
         UserAction::Role(args) => {
             let (_, registry) = args.place.registry()?;
             let user = one(&registry, &args.user)?;
-            let user = registry.set_role(user.id, args.role.into(), now)??;
-            note(&registry, format!("{} is {} now", user.email, word(user.role)))?
+            let user = registry.set_role(user.id, args.role, now)??;
+            note(&registry, format!("{} is {} now", user.email, user.role.word()))?
         }
         UserAction::Lock(args) => lock(args, true, now)?,
         UserAction::Unlock(args) => lock(args, false, now)?,
@@ -120,7 +111,7 @@ fn add(args: &AddArgs, quiet: bool) -> anyhow::Result<()> {
     let new = NewUser {
         name: args.name.clone().unwrap_or_else(|| beginning.to_owned()),
         email: args.email.clone(),
-        role: args.role.into(),
+        role: args.role,
     };
     if let Some(fault) = user_fault(&new) {
         anyhow::bail!(fault);
@@ -142,12 +133,12 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
     };
     let columns = vec![
         Column::words("name", cells(&|user| user.name.clone())),
-        Column::words("role", cells(&|user| word(user.role).to_owned())),
+        Column::words("role", cells(&|user| user.role.word().to_owned())),
         Column::words("made", cells(&|user| user.created.date().to_string())),
         Column::words("access", cells(&state)),
     ];
-    let table = Table { names_heading: "email", names: cells(&|user| user.email.clone()), columns };
-    print(&table.write(row_width(), Paint { has_colours: false }, &|_, line| line.to_owned()))
+    let names = users.iter().map(|user| &user.email);
+    print_blocks(&[Block::Table(Table::new("email", names, columns))])
 }
 
 fn lock(args: &OneArgs, is_locked: bool, now: OffsetDateTime) -> anyhow::Result<String> {
@@ -193,12 +184,4 @@ pub(super) fn unknown(id: &str) -> anyhow::Error {
 fn note(registry: &Registry, what: String) -> anyhow::Result<String> {
     registry.note("command line", &what, OffsetDateTime::now_utc())?;
     Ok(what)
-}
-
-fn word(role: Role) -> &'static str {
-    match role {
-        Role::Reader => "reader",
-        Role::Member => "member",
-        Role::Admin => "admin",
-    }
 }

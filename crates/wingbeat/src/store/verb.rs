@@ -21,7 +21,7 @@ use wingbeat_track::{
 use super::{StoreArgs, project};
 use crate::{
     shell::message,
-    values::{Format, FormatArgs},
+    values::{Format, FormatArgs, Named, Values, named},
 };
 
 /// Flags of `wingbeat store`.
@@ -164,8 +164,8 @@ fn summary(copied: &Copied, from: &Store, to: &Store) -> String {
 #[derive(Debug, clap::Args)]
 struct RenameArgs {
     /// What to rename
-    #[arg(value_name = "KIND")]
-    kind: Kind,
+    #[arg(value_name = "KIND", value_parser = named::<Renamable>())]
+    kind: Renamable,
     /// Its name now
     #[arg(value_name = "OLD")]
     old: String,
@@ -182,21 +182,22 @@ struct RenameArgs {
     store: StoreArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
-    Branch,
-    Testbed,
-    Benchmark,
+impl Named for Renamable {
+    const VALUES: Values<Self> = &[
+        (Self::Branch, "branch", ""),
+        (Self::Testbed, "testbed", ""),
+        (Self::Benchmark, "benchmark", ""),
+    ];
 }
 
 fn rename(args: &RenameArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let RenameArgs { kind, old, new, merge, .. } = args;
-    let (what, word, checked) = match kind {
-        Kind::Branch => (Renamable::Branch, "branch", BranchName::new(new).map(drop)),
-        Kind::Testbed => (Renamable::Testbed, "testbed", TestbedName::new(new).map(drop)),
-        Kind::Benchmark => (Renamable::Benchmark, "benchmark", BenchmarkName::new(new).map(drop)),
-    };
-    checked?;
+    match kind {
+        Renamable::Branch => BranchName::new(new).map(drop),
+        Renamable::Testbed => TestbedName::new(new).map(drop),
+        Renamable::Benchmark => BenchmarkName::new(new).map(drop),
+    }?;
+    let word = kind.word();
     let mut store = args.store.open()?;
     let path = store.path().display().to_string();
     if store.path().parent().is_some_and(is_of_server) {
@@ -206,7 +207,7 @@ fn rename(args: &RenameArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         );
     }
     let project = project(args.project.as_ref(), &store)?;
-    match store.rename(&project, what, (old, new), *merge)? {
+    match store.rename(&project, *kind, (old, new), *merge)? {
         Renamed::Done => {
             if !quiet {
                 message!("the {word} {old} of {project} is now {new}");
@@ -219,7 +220,7 @@ fn rename(args: &RenameArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             }
         }
         Renamed::Missing => bail!("{project} has no {word} {old} in the store {path}"),
-        Renamed::Taken if what == Renamable::Benchmark => bail!(
+        Renamed::Taken if *kind == Renamable::Benchmark => bail!(
             "{project} has a benchmark {new} already, and two benchmarks cannot become one series; name it otherwise"
         ),
         Renamed::Taken => bail!(

@@ -1,6 +1,10 @@
 //! A human-readable table, with explanations of its figures below.
 
-use wingbeat_text::{Paint, Side, decimal, duration, grouped, or_dash, plural, printable, rows};
+use std::iter;
+
+use wingbeat_text::{
+    Block, Side, Style, decimal, duration, grouped, human, list, or_dash, plural, printable, row,
+};
 
 use crate::live::{CounterReport, EmptyRuns, LiveReport, ProgramReport, SingleRuns};
 
@@ -25,33 +29,24 @@ pub(super) fn write(report: &LiveReport) -> String {
     if report.programs.is_empty() {
         return "no eBPF program is loaded\n".to_owned();
     }
-    let (mut text, notes) = match &report.empty {
+    let (mut blocks, mut notes) = match &report.empty {
         Some(empty) => (tables(report, empty), single_run_notes(report, empty)),
-        None => (table(report), notes(report)),
+        None => (vec![table(report)], notes(report)),
     };
-    text.push('\n');
-    for note in notes.into_iter().chain(ends(report)) {
-        text.push_str(&note);
-        text.push('\n');
-    }
-    text
+    notes.extend(ends(report));
+    blocks.push(list(notes));
+    // Scripts may cut lines into columns.
+    human(&blocks, Style { width: usize::MAX, ..Style::default() })
 }
 
-fn table(report: &LiveReport) -> String {
-    let shown = &report.programs;
-    let has_intervals = shown.iter().any(|program| program.time_per_run_interval.is_some());
-    let columns: Vec<&Column> =
-        COLUMNS.iter().filter(|column| has_intervals || column.0 != "± 95 %").collect();
-    let head: Vec<_> = columns.iter().map(|column| (column.0, column.1)).collect();
-    let row = |program| columns.iter().map(|column| (column.2)(program)).collect();
-    let mut lines: Vec<Vec<String>> = shown.iter().map(row).collect();
-    lines.push(columns.iter().map(|column| total_cell(report, column.0)).collect());
-    list(&head, &lines)
-}
-
-/// A list without width limit: scripts may cut its lines into columns.
-fn list(head: &[(&str, Side)], lines: &[Vec<String>]) -> String {
-    rows(head, lines, usize::MAX, Paint { has_colours: false })
+fn table(report: &LiveReport) -> Block {
+    let has_intervals = report.programs.iter().any(|one| one.time_per_run_interval.is_some());
+    let columns = COLUMNS.iter().filter(|column| has_intervals || column.0 != "± 95 %");
+    let columns: Vec<&Column> = columns.collect();
+    let head = columns.iter().map(|column| (column.0, column.1)).collect();
+    let cells = |program| row(columns.iter().map(|column| (column.2)(program)));
+    let total = row(columns.iter().map(|column| total_cell(report, column.0)));
+    Block::Rows(head, report.programs.iter().map(cells).chain([total]).collect())
 }
 
 fn total_cell(report: &LiveReport, heading: &str) -> String {
@@ -172,22 +167,16 @@ const COUNTERS: [(&str, Side); 5] = [
 const BEYOND: &str = ">4.29 s";
 
 /// The times, and below them the counters, if any.
-fn tables(report: &LiveReport, empty: &EmptyRuns) -> String {
-    let mut rows = vec![empty_row(empty)];
-    rows.extend(report.programs.iter().map(row));
-    let mut text = list(&TIMES, &rows);
-    if empty.counters.is_empty() {
-        return text;
-    }
-    let empty = empty.counters.iter().map(|counter| counter_row("(empty)", counter));
-    let mut rows: Vec<_> = empty.collect();
-    for program in &report.programs {
-        let counters = program.counters.iter();
-        rows.extend(counters.map(|counter| counter_row(&program.label(), counter)));
-    }
-    text.push('\n');
-    text.push_str(&list(&COUNTERS, &rows));
-    text
+fn tables(report: &LiveReport, empty: &EmptyRuns) -> Vec<Block> {
+    let times = report.programs.iter().map(times_row);
+    let times = iter::once(empty_row(empty)).chain(times).map(row).collect();
+    let of_empty = empty.counters.iter().map(|counter| counter_row("(empty)", counter));
+    let of_programs = report.programs.iter().flat_map(|program| {
+        let label = program.label();
+        program.counters.iter().map(move |counter| counter_row(&label, counter))
+    });
+    let counters = of_empty.chain(of_programs).map(row).collect();
+    vec![Block::Rows(TIMES.to_vec(), times), Block::Rows(COUNTERS.to_vec(), counters)]
 }
 
 fn empty_row(empty: &EmptyRuns) -> Vec<String> {
@@ -198,7 +187,7 @@ fn empty_row(empty: &EmptyRuns) -> Vec<String> {
     row
 }
 
-fn row(program: &ProgramReport) -> Vec<String> {
+fn times_row(program: &ProgramReport) -> Vec<String> {
     let mut row = vec![program.id.to_string(), program.r#type.clone(), printable(&program.name)];
     row.extend([or_dash(program.runs, grouped), rate(program.runs_per_s)]);
     row.extend(times(program.single_runs.as_ref()));

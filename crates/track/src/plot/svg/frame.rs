@@ -1,12 +1,11 @@
 //! A panel: title, axes, environment changes, lines, and their labels.
 
 use std::fmt::Write as _;
-use wingbeat_text::{grouped, share};
+use wingbeat_text::{escaped, grouped, share};
 
 use super::{Note, marks, px};
 use crate::{
     model::Direction,
-    output::escaped,
     plot::{
         axis::{places, time_text},
         chart::{Chart, LINES_MAX, Line, Panel},

@@ -1,13 +1,18 @@
 //! Converts a document to GitHub's and GitLab's Markdown. No text of a benchmark becomes markup, a mention or a
 //! reference.
 
-use wingbeat_text::in_order;
+use std::{iter, slice};
 
-use super::document::{Block, Heading, Line, Span};
+use super::{
+    Block, Line, Span, filled,
+    html::{self, link},
+};
+use crate::{lines::in_order, paint::Look, table::Column};
 
-pub(crate) fn write(blocks: &[Block]) -> String {
-    let blocks: Vec<String> = blocks.iter().map(block).collect();
-    blocks.join("\n")
+/// Writes blocks as GitHub's and GitLab's Markdown.
+#[must_use]
+pub fn write(blocks: &[Block]) -> String {
+    filled(blocks).map(block).collect::<Vec<_>>().join("\n")
 }
 
 fn block(block: &Block) -> String {
@@ -16,22 +21,23 @@ fn block(block: &Block) -> String {
         Block::Paragraph(spans) => format!("{}\n", line(spans)),
         Block::Warning(lines) => format!("> [!WARNING]\n{}", list("> - ", lines)),
         Block::List(lines) => list("- ", lines),
-        Block::Table { head, rows } => {
-            let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-            let rule = |heading: &Heading| if heading.is_number { "---:" } else { "---" };
-            let rule: Vec<_> = head.iter().map(|heading| rule(heading).to_owned()).collect();
-            let head: Vec<_> = head.iter().map(|heading| escaped(&heading.name)).collect();
-            let mut text = row(&head) + &row(&rule);
-            for cells in rows {
-                let cells: Vec<_> = cells.iter().map(line).collect();
-                text += &row(&cells);
-            }
-            text
+        Block::Table(table) => {
+            let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+            let rule = |column: &Column| if column.is_number { "---:" } else { "---" }.to_owned();
+            let head = row(table.columns().map(|column| escaped(&column.heading)).collect());
+            let head = head + &row(table.columns().map(rule).collect());
+            let rows = (0..table.len())
+                .map(|at| row(table.row(at).iter().map(|cell| line(cell)).collect()));
+            iter::once(head).chain(rows).collect()
         }
+        Block::Section(blocks) | Block::Indented(blocks) => write(blocks),
         Block::Details { summary, blocks } => {
-            let summary = super::html::escaped(summary);
+            let summary = html::escaped(summary);
             let inside = write(blocks);
             format!("<details><summary>{summary}</summary>\n\n{inside}\n</details>\n")
+        }
+        Block::Labelled(_) | Block::Rows(..) | Block::Verbatim(_) => {
+            html::write(slice::from_ref(block))
         }
     }
 }
@@ -40,14 +46,17 @@ fn list(sign: &str, lines: &[Line]) -> String {
     lines.iter().map(|spans| format!("{sign}{}\n", line(spans))).collect()
 }
 
-fn line(spans: &Line) -> String {
-    let span = |span: &Span| match span {
-        Span::Text(text) => unreferring(&escaped(text)),
-        Span::Strong(text) => format!("<strong>{}</strong>", unreferring(&escaped(text))),
-        // Not backticks: those cannot contain a bar in a table, nor backticks.
-        Span::Code(text) => format!("<code>{}</code>", escaped(text)),
-        // An address may contain characters that end a Markdown link.
-        Span::Link { text, url } => super::html::link(&unreferring(&escaped(text)), url),
+fn line(spans: &[Span]) -> String {
+    let span = |Span { text, look }: &Span| {
+        let text = escaped(text);
+        match look {
+            Look::Strong => format!("<strong>{}</strong>", unreferring(&text)),
+            // Not backticks: those cannot contain a bar in a table, nor backticks.
+            Look::Code => format!("<code>{text}</code>"),
+            // An address may contain characters that end a Markdown link.
+            Look::Link(url) => link(&unreferring(&text), url),
+            _ => unreferring(&text),
+        }
     };
     spans.iter().map(span).collect()
 }
@@ -81,7 +90,7 @@ mod tests {
 
     #[test]
     fn text_stays_text() {
-        let check = |span: Span, expected: &str| assert_eq!(line(&vec![span]), expected);
+        let check = |span: Span, expected: &str| assert_eq!(line(&[span]), expected);
         check(Span::text("a < b & c"), "a &lt; b &amp; c");
         check(Span::text("a\n| b"), "a &#124; b");
         check(Span::code("a\u{202e}b"), "<code>a&#92;u202eb</code>");
@@ -89,8 +98,8 @@ mod tests {
         check(Span::code("a|b`c*d_e"), "<code>a&#124;b&#96;c&#42;d&#95;e</code>");
         check(Span::code("</code><b>"), "<code>&lt;/code&gt;&lt;b&gt;</code>");
         check(Span::text("[x](y) ![z] $1$"), "&#91;x&#93;(y) &#33;&#91;z&#93; &#36;1&#36;");
-        check(Span::Strong("a*".to_owned()), "<strong>a&#42;</strong>");
-        let link = |url: &str| Span::Link { text: "a_b".to_owned(), url: url.to_owned() };
+        check(Span::strong("a*"), "<strong>a&#42;</strong>");
+        let link = |url: &str| Span::link("a_b", url);
         check(link("https://x/?a=1&b=\")"), "<a href=\"https://x/?a=1&amp;b=&quot;)\">a&#95;b</a>");
         check(link("javascript:alert(1)"), "a&#95;b");
     }

@@ -1,12 +1,17 @@
 //! Converts a document to a self-contained fragment of HTML.
 
-use wingbeat_text::in_order;
+use std::slice;
 
-use super::document::{Block, Heading, Line, Span};
-use crate::model::Report;
+use super::{Block, Line, Span, filled, human};
+use crate::{
+    lines::in_order,
+    paint::{Look, Style},
+};
 
-pub(crate) fn write(blocks: &[Block]) -> String {
-    blocks.iter().map(block).collect()
+/// Writes blocks as a self-contained fragment of HTML.
+#[must_use]
+pub fn write(blocks: &[Block]) -> String {
+    filled(blocks).map(block).collect()
 }
 
 fn block(block: &Block) -> String {
@@ -17,15 +22,32 @@ fn block(block: &Block) -> String {
             format!("<blockquote><strong>Warning</strong>{}</blockquote>\n", list(lines))
         }
         Block::List(lines) => list(lines) + "\n",
-        Block::Table { head, rows } => {
-            let rows: String = rows.iter().map(|cells| row(head, cells)).collect();
-            let head: String =
-                head.iter().map(|heading| cell("th", heading, &escaped(&heading.name))).collect();
+        Block::Table(table) => {
+            let row = |tag: &str, texts: Vec<String>| -> String {
+                let cells = table.columns().zip(texts);
+                cells.map(|(column, text)| cell(tag, column.is_number, &text)).collect()
+            };
+            let head = row("th", table.columns().map(|column| escaped(&column.heading)).collect());
+            let rows = (0..table.len())
+                .map(|at| row("td", table.row(at).iter().map(|cell| line(cell)).collect()));
+            let rows: String = rows.map(|cells| format!("<tr>{cells}</tr>\n")).collect();
             format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
         }
+        Block::Section(blocks) | Block::Indented(blocks) => write(blocks),
         Block::Details { summary, blocks } => {
             let (summary, inside) = (escaped(summary), write(blocks));
             format!("<details><summary>{summary}</summary>\n{inside}</details>\n")
+        }
+        // Shown as on a terminal.
+        Block::Labelled(_) | Block::Rows(..) | Block::Verbatim(_) => {
+            format!(
+                "<pre>{}</pre>\n",
+                human(slice::from_ref(block), Style::default())
+                    .lines()
+                    .map(escaped)
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            )
         }
     }
 }
@@ -35,24 +57,21 @@ fn list(lines: &[Line]) -> String {
     format!("<ul>{items}</ul>")
 }
 
-fn row(head: &[Heading], cells: &[Line]) -> String {
-    let cells: String =
-        head.iter().zip(cells).map(|(heading, spans)| cell("td", heading, &line(spans))).collect();
-    format!("<tr>{cells}</tr>\n")
-}
-
 /// Uses an attribute rather than a style: styles are stripped from comments.
-fn cell(tag: &str, heading: &Heading, text: &str) -> String {
-    let align = if heading.is_number { " align=\"right\"" } else { "" };
+fn cell(tag: &str, is_number: bool, text: &str) -> String {
+    let align = if is_number { " align=\"right\"" } else { "" };
     format!("<{tag}{align}>{text}</{tag}>")
 }
 
-fn line(spans: &Line) -> String {
-    let span = |span: &Span| match span {
-        Span::Text(text) => escaped(text),
-        Span::Strong(text) => format!("<strong>{}</strong>", escaped(text)),
-        Span::Code(text) => format!("<code>{}</code>", escaped(text)),
-        Span::Link { text, url } => link(&escaped(text), url),
+fn line(spans: &[Span]) -> String {
+    let span = |Span { text, look }: &Span| {
+        let text = escaped(text);
+        match look {
+            Look::Strong => format!("<strong>{text}</strong>"),
+            Look::Code => format!("<code>{text}</code>"),
+            Look::Link(url) => link(&text, url),
+            _ => text,
+        }
     };
     spans.iter().map(span).collect()
 }
@@ -66,7 +85,8 @@ pub(super) fn link(inside: &str, url: &str) -> String {
 }
 
 /// Escapes text for elements and attributes of HTML and XML. Invalid characters are replaced.
-pub(crate) fn escaped(text: &str) -> String {
+#[must_use]
+pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in in_order(text).chars() {
         match c {
@@ -81,25 +101,6 @@ pub(crate) fn escaped(text: &str) -> String {
         }
     }
     escaped
-}
-
-/// The hidden element that identifies a comment. `id` replaces branch, testbed and adapter if given (`--ci-id`).
-pub fn marker(report: &Report, id: Option<&str>) -> String {
-    let project = whole(report.project.as_str());
-    let rest = match id {
-        Some(id) => format!("id/{}", whole(id)),
-        None => {
-            let testbed = whole(report.testbed.as_str());
-            format!("{}/{testbed}/{}", report.branch, report.adapter)
-        }
-    };
-    format!("<div id=\"{}\"></div>", escaped(&format!("wingbeat/{project}/{rest}")))
-}
-
-/// Percent-encodes slashes, so that different names never give the same path. Branches keep theirs: they are between
-/// parts without any.
-fn whole(part: &str) -> String {
-    part.replace('%', "%25").replace('/', "%2F")
 }
 
 #[cfg(test)]
