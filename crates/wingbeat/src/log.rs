@@ -96,7 +96,7 @@ fn list(store: &Store, args: &LogArgs, quiet: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let is_cut = entries.len() > most;
-    print_blocks(&[list(&entries[..entries.len().min(most)], row_width())])?;
+    print_blocks(&[table(&entries[..entries.len().min(most)], row_width())])?;
     if is_cut {
         message!("older reports are not shown; -n {} shows more", most.saturating_mul(5));
     }
@@ -155,7 +155,7 @@ const HASH_LENGTH: usize = 10;
 const WIDE: usize = 120;
 
 /// The reports, with start points beside branches if `width` permits.
-fn list(entries: &[Entry], width: usize) -> Block {
+fn table(entries: &[Entry], width: usize) -> Block {
     let is_wide = width >= WIDE;
     let head = [
         ("time, UTC", Side::Left),
@@ -312,7 +312,7 @@ mod tests {
         ];
         for width in [80, 100, 120, 160, usize::MAX] {
             let style = Style { width, ..Style::default() };
-            let text = human(&[list(&entries, width)], style);
+            let text = human(&[table(&entries, width)], style);
             assert!(text.lines().all(|line| line.width() <= width), "{width}:\n{text}");
             assert!(text.contains("from release/2026-11") || width == 120, "{width}:\n{text}");
             assert_eq!(text.contains(branch), width >= 160, "{width}:\n{text}");
