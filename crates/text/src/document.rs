@@ -205,8 +205,8 @@ a heading
 one two
   three
 
-warning: four
-  five
+warning:
+  four five
 
 bad    six
        seven

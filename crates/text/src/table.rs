@@ -672,7 +672,7 @@ ame
         };
         check(usize::MAX, "name  notes\na     kernel 6.12 → 6.18\nb\n");
         check(24, "name  notes\na     kernel 6.12 → 6.18\nb\n");
-        check(16, "name\na\n    kernel 6.12\n    → 6.18\nb\n");
+        check(16, "name\n    notes\na\n    kernel 6.12\n    → 6.18\nb\n");
         let long = [row(["a", "one two three four five six"])];
         let expected = "name  notes\na     one two three four\n      five six\n";
         assert_eq!(rows(&head, &long, 26, PLAIN), expected);
