@@ -75,6 +75,9 @@ impl Asked {
 
 type Script = dyn Fn(&str, usize) -> Reply + Send + Sync;
 
+/// Names in lower case, with values.
+type Headers = Vec<(String, String)>;
+
 /// A server on a port of its own, until the test program ends.
 #[derive(Debug)]
 pub struct Server {
@@ -166,7 +169,7 @@ fn serve(
 }
 
 /// Reads request line and headers. `None` at the end of the connection.
-fn head(reader: &mut impl io::BufRead) -> io::Result<Option<(String, Vec<(String, String)>)>> {
+fn head(reader: &mut impl io::BufRead) -> io::Result<Option<(String, Headers)>> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();

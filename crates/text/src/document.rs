@@ -1,5 +1,5 @@
-//! The document model of all reports: blocks of lines of spans. [`human`] writes them for a terminal, [`markdown`] and
-//! [`html`] for comments and pages.
+//! The document model of all reports: blocks of lines of spans. [`human`] writes them for a terminal, [`markdown()`] and
+//! [`html()`] for comments and pages.
 
 mod html;
 mod markdown;

@@ -117,7 +117,7 @@ impl PlaceArgs {
             None => Given::default(),
         };
         let given = flags.or(Given::from_variables(variable)?).or(file);
-        Ok(Settings::from_given(given, variable)?)
+        Settings::from_given(given, variable)
     }
 
     /// The same for an administration command, whose links lead to the running server.

@@ -144,7 +144,7 @@ impl Store {
         let filter = ReportFilter {
             branch: Some(branch.clone()),
             testbed: testbed.cloned(),
-            ..ReportFilter::of(&project)
+            ..ReportFilter::of(project)
         };
         self.doing("looking for the newest report", || {
             let conditions = filter.conditions(&self.connection)?;

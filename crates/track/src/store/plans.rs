@@ -78,13 +78,13 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     let history = store.history(&next, HistoryLimits::NONE).expect("a history");
     assert_eq!(history.reports.len(), 1);
     let (project, branch, testbed) = (&main.project, &main.branch, &main.testbed);
-    let of_project = || ReportFilter::of(&project);
+    let of_project = || ReportFilter::of(project);
     let some = ReportFilter {
         branch: Some(branch.clone()),
         testbed: Some(testbed.clone()),
         since: Some(main.start_time),
         until: Some(main.start_time),
-        ..ReportFilter::of(&project)
+        ..ReportFilter::of(project)
     };
     let of_uuid = ReportFilter { uuid: Some(main.uuid), ..of_project() };
     let of_commit = ReportFilter { hash_prefix: Some("abc".to_owned()), ..of_project() };

@@ -170,7 +170,7 @@ impl<'c> Names<'c> {
     }
 
     pub(super) fn benchmark(&mut self, row: i64) -> SqlResult<&BenchmarkName> {
-        let name = |row: &Row<'_>| Ok(row.get(0)?);
+        let name = |row: &Row<'_>| row.get(0);
         find(&mut self.known_benchmarks, &mut self.benchmarks, row, name)
     }
 

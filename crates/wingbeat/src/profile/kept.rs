@@ -195,7 +195,7 @@ fn read(chosen: &Chosen, has_timeline: bool, quiet: bool) -> (Merge, Skipped) {
     for (done, entry) in chosen.entries.iter().enumerate() {
         bar.show(done, chosen.entries.len());
         let part = Part { process: &process(entry), start: entry.start, duration: entry.duration };
-        let added = read_part(&entry.path).and_then(|bytes| Ok(merge.add(&bytes, &part)?));
+        let added = read_part(&entry.path).and_then(|bytes| merge.add(&bytes, &part));
         if let Err(error) = added {
             skipped.push(format!("{}: {error:#}", entry.path.display()));
         }

@@ -90,7 +90,7 @@ fn meant(
     project: &ProjectName,
     text: &str,
 ) -> Result<Vec<ReportSummary>, StoreError> {
-    let all = ReportFilter::of(&project);
+    let all = ReportFilter::of(project);
     if let Ok(uuid) = Uuid::try_parse(text) {
         let found = results.reports(&ReportFilter { uuid: Some(uuid), ..all.clone() }, 1)?;
         // 32 digits may also be a commit's.
