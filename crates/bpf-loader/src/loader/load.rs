@@ -196,8 +196,8 @@ impl Loader {
         LoadedMaps::create_with(&specs, self.typed(), unwritten, is_needed)
     }
 
-    /// Numbers of maps that this code uses and that take long to reset, if it is known
-    /// whether the code writes to them: it is not for kernel-managed fields in values.
+    /// Numbers of maps that this code uses and that take long to reset, if the kernel can tell
+    /// whether it writes to them: it cannot for kernel-managed fields in values.
     pub fn large_maps(&self, codes: &[&Code]) -> Vec<usize> {
         if self.types.have_managed_fields() {
             return Vec::new();
