@@ -83,22 +83,15 @@ const TOO_LONG: &[(&str, &str)] = &[
     // A million instructions through the verifier, with its log.
     ("bpf-loader/loader", "verifier::instructions_over_all_paths"),
     // The kernel-dependent part is the tracing of calls, which every test in `exact` covers.
-    ("wingbeat/heap", "failures::"),
-    ("wingbeat/heap", "odd_targets::"),
     ("wingbeat/heap", "pages::a_"),
     ("wingbeat/heap", "pages::memory_"),
     ("wingbeat/heap", "pages::the_"),
     ("wingbeat/heap", "running::"),
-    ("wingbeat/heap", "text::"),
     ("wingbeat/heap", "viewer::"),
     // Flags, files and downloads are the same on every kernel.
     ("wingbeat/bench", "bad_input::"),
     // Guests have no clang.
     ("wingbeat/bench", "against::figures_that"),
-    ("wingbeat/live", "once::wrong_usage"),
-    ("wingbeat/live", "screen::colours"),
-    ("wingbeat/live", "screen::every_way"),
-    ("wingbeat/live", "screen::it_shows"),
     ("wingbeat/off_cpu", "failures::one_file"),
     ("wingbeat/off_cpu", "files::"),
     ("wingbeat/profile", "debuginfod::"),
