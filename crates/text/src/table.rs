@@ -385,7 +385,7 @@ pub(crate) fn rows(head: &[(&str, Side)], rows: &[Vec<Line>], room: usize, paint
     for (&place, share) in names.iter().zip(shared(&wanted, room.saturating_sub(others))) {
         widths[place] = share;
     }
-    let line = |cell: &dyn Fn(usize) -> String| {
+    let line = |cell: &dyn Fn(usize) -> String, is_beside: bool| {
         let cells = used.iter().zip(&widths).map(|(&at, &width)| match head[at].1 {
             Side::Name => aligned(&shortened(&cell(at), width), width, false),
             side => aligned(&cell(at), width, side == Side::Right),
@@ -405,7 +405,8 @@ pub(crate) fn rows(head: &[(&str, Side)], rows: &[Vec<Line>], room: usize, paint
     };
     let mut text = String::new();
     if used.iter().any(|&at| !head[at].0.is_empty()) {
-        text += &(paint.bold(&line(&|at| head[at].0.to_owned())) + "\n");
+        let fits = prose.is_some_and(|at| beside + width(head[at].0) <= room);
+        text += &(paint.bold(&line(&|at| head[at].0.to_owned(), is_beside || fits)) + "\n");
     }
     for row in &rows {
         let line = match row.as_slice() {
@@ -417,7 +418,7 @@ pub(crate) fn rows(head: &[(&str, Side)], rows: &[Vec<Line>], room: usize, paint
                     .collect::<Vec<_>>()
                     .join("\n")
             }
-            _ => line(&|at| cell(row, at)),
+            _ => line(&|at| cell(row, at), is_beside),
         };
         text += &(line + "\n");
     }
@@ -672,7 +673,7 @@ ame
         };
         check(usize::MAX, "name  notes\na     kernel 6.12 → 6.18\nb\n");
         check(24, "name  notes\na     kernel 6.12 → 6.18\nb\n");
-        check(16, "name\n    notes\na\n    kernel 6.12\n    → 6.18\nb\n");
+        check(16, "name  notes\na\n    kernel 6.12\n    → 6.18\nb\n");
         let long = [row(["a", "one two three four five six"])];
         let expected = "name  notes\na     one two three four\n      five six\n";
         assert_eq!(rows(&head, &long, 26, PLAIN), expected);
