@@ -1,11 +1,7 @@
 //! Tests for aarch64 on another machine: runs the tests of crates that need no kernel in an emulator, and compiles the
 //! kernel half for aarch64 registers.
 
-use std::{
-    env,
-    path::Path,
-    process::{Command, ExitCode},
-};
+use std::{env, path::Path, process::Command};
 
 use anyhow::bail;
 
@@ -23,7 +19,7 @@ const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
 /// Runs the tests. Builds the standard library from the sources of the eBPF toolchain.
-pub(crate) fn run() -> anyhow::Result<ExitCode> {
+pub(crate) fn run() -> anyhow::Result<()> {
     check_for(&[LINKER, EMULATOR])?;
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::run())?;
@@ -40,7 +36,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     kernel_half.args(["--target", "bpfel-unknown-none", "--target-dir"]).arg(&target_dir);
     steps.run(kernel_half.env("RUSTFLAGS", flags).env("AYA_BPF_TARGET_ARCH", "aarch64"))?;
     steps.report();
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A cargo command that builds for aarch64 into a folder. The linker's compiler driver compiles C programs.
