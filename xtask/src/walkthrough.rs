@@ -106,14 +106,12 @@ fn take(session: &mut Session, step: &Step, clone: &Path) -> anyhow::Result<Stri
             .fold(output, |output, folder| output.replace(&format!("{}/", folder.display()), ""));
     }
     for check in &step.checks {
-        let fault = match &check.file {
-            None => check.fault(&last),
-            Some(file) => {
-                let bytes = fs::read(clone.join(file)).with_context(|| format!("no {file}"))?;
-                check.fault(&String::from_utf8_lossy(&bytes))
-            }
+        let text = match &check.file {
+            None => &last,
+            Some(file) => &fs::read_to_string(clone.join(file))
+                .with_context(|| format!("cannot read {file}"))?,
         };
-        if let Some(fault) = fault {
+        if let Some(fault) = check.fault(text) {
             bail!("{fault}\n{last}");
         }
     }
