@@ -3,7 +3,7 @@
 
 use std::{env, path::Path, process::Command};
 
-use anyhow::bail;
+use anyhow::ensure;
 
 use wingbeat_bpf_build::Toolchain;
 use xtask::command::{Steps, find_program, repository, without_package};
@@ -65,14 +65,15 @@ fn cargo(toolchain: &Toolchain) -> Command {
 
 /// Fails with installation instructions unless these programs and the libraries exist.
 fn check_for(programs: &[&str]) -> anyhow::Result<()> {
-    if env::consts::ARCH == "aarch64" {
-        bail!("this machine is one: `cargo xtask test` and `cargo xtask vm` run its tests");
-    }
-    let missing = programs.iter().find(|program| find_program(program).is_none());
-    let missing = missing.or_else(|| (!Path::new(LIBRARIES).is_dir()).then_some(&LIBRARIES));
-    let Some(missing) = missing else { return Ok(()) };
-    bail!(
-        "{missing} is missing: install gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and \
-         qemu-user-static (Debian)"
-    )
+    let is_one = env::consts::ARCH == "aarch64";
+    ensure!(!is_one, "this machine is one: `cargo xtask test` and `cargo xtask vm` run its tests");
+    let is_there = |it: &&str| find_program(it).is_some() || Path::new(it).is_dir();
+    let missing: Vec<_> =
+        [programs, &[LIBRARIES]].concat().into_iter().filter(|it| !is_there(it)).collect();
+    ensure!(
+        missing.is_empty(),
+        "missing: {}; install gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static (Debian)",
+        missing.join(", ")
+    );
+    Ok(())
 }
