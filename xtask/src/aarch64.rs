@@ -1,13 +1,9 @@
 //! Tests for aarch64 on another machine: runs the tests of crates that need no kernel in an emulator, and compiles the
 //! kernel half for aarch64 registers.
 
-use std::{
-    env,
-    path::Path,
-    process::{Command, ExitCode},
-};
+use std::{env, path::Path, process::Command};
 
-use anyhow::bail;
+use anyhow::ensure;
 
 use wingbeat_bpf_build::Toolchain;
 use xtask::command::{Steps, find_program, repository, without_package};
@@ -23,7 +19,7 @@ const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
 /// Runs the tests. Builds the standard library from the sources of the eBPF toolchain.
-pub(crate) fn run() -> anyhow::Result<ExitCode> {
+pub(crate) fn run() -> anyhow::Result<()> {
     check_for(&[LINKER, EMULATOR])?;
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::run())?;
@@ -40,7 +36,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     kernel_half.args(["--target", "bpfel-unknown-none", "--target-dir"]).arg(&target_dir);
     steps.run(kernel_half.env("RUSTFLAGS", flags).env("AYA_BPF_TARGET_ARCH", "aarch64"))?;
     steps.report();
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A cargo command that builds for aarch64 into a folder. The linker's compiler driver compiles C programs.
@@ -69,14 +65,15 @@ fn cargo(toolchain: &Toolchain) -> Command {
 
 /// Fails with installation instructions unless these programs and the libraries exist.
 fn check_for(programs: &[&str]) -> anyhow::Result<()> {
-    if env::consts::ARCH == "aarch64" {
-        bail!("this machine is one: `cargo xtask test` and `cargo xtask vm` run its tests");
-    }
-    let missing = programs.iter().find(|program| find_program(program).is_none());
-    let missing = missing.or_else(|| (!Path::new(LIBRARIES).is_dir()).then_some(&LIBRARIES));
-    let Some(missing) = missing else { return Ok(()) };
-    bail!(
-        "{missing} is missing: install gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and \
-         qemu-user-static (Debian)"
-    )
+    let is_one = env::consts::ARCH == "aarch64";
+    ensure!(!is_one, "this machine is one: `cargo xtask test` and `cargo xtask vm` run its tests");
+    let is_there = |it: &&str| find_program(it).is_some() || Path::new(it).is_dir();
+    let missing: Vec<_> =
+        [programs, &[LIBRARIES]].concat().into_iter().filter(|it| !is_there(it)).collect();
+    ensure!(
+        missing.is_empty(),
+        "missing: {}; install gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static (Debian)",
+        missing.join(", ")
+    );
+    Ok(())
 }

@@ -7,7 +7,7 @@ use std::{
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -30,21 +30,23 @@ pub fn display(command: &Command) -> String {
     variables.chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a command with its output in a log file instead of the terminal. An error has the last lines.
+/// Runs a command with its output appended to a log file instead of the terminal: how it ended, and its output.
+pub fn logged(command: &mut Command, log: &Path) -> io::Result<(ExitStatus, String)> {
+    let mut file = OpenOptions::new().create(true).append(true).read(true).open(log)?;
+    writeln!(file, "$ {}", display(command))?;
+    let start = file.stream_position()?;
+    let streams = (file.try_clone()?, file.try_clone()?);
+    let status = command.stdin(Stdio::null()).stdout(streams.0).stderr(streams.1).status()?;
+    let mut output = Vec::new();
+    file.seek(SeekFrom::Start(start))?;
+    file.read_to_end(&mut output)?;
+    Ok((status, String::from_utf8_lossy(&output).into_owned()))
+}
+
+/// The same; an error, also if the command fails, has the last lines.
 pub fn run_logged(command: &mut Command, log: &Path) -> anyhow::Result<()> {
     let line = display(command);
-    let mut run = || -> io::Result<_> {
-        let mut file = OpenOptions::new().create(true).append(true).read(true).open(log)?;
-        writeln!(file, "$ {line}")?;
-        let start = file.stream_position()?;
-        let streams = (file.try_clone()?, file.try_clone()?);
-        let status = command.stdin(Stdio::null()).stdout(streams.0).stderr(streams.1).status()?;
-        let mut output = Vec::new();
-        file.seek(SeekFrom::Start(start))?;
-        file.read_to_end(&mut output)?;
-        Ok((status, String::from_utf8_lossy(&output).into_owned()))
-    };
-    let (status, output) = run().with_context(|| format!("cannot run `{line}`"))?;
+    let (status, output) = logged(command, log).with_context(|| format!("cannot run `{line}`"))?;
     let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
     let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n    ");
     ensure!(status.success(), "`{line}` failed ({status})\n    {tail}");

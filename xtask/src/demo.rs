@@ -1,6 +1,6 @@
 //! `cargo xtask demo`: from a fresh clone to a flame graph.
 
-use std::{ffi::OsStr, fs, process::ExitCode};
+use std::{ffi::OsStr, fs};
 
 use anyhow::{Context as _, bail};
 use xtask::command::{Rights, Steps, cargo, display, repository};
@@ -10,7 +10,7 @@ const OUT: &str = "target/demo";
 
 /// Builds, and profiles `examples/amicable`. Needs no installation: the repository has the compiled kernel half. Omits
 /// the server, which is half of the build.
-pub(crate) fn run() -> anyhow::Result<ExitCode> {
+pub(crate) fn run() -> anyhow::Result<()> {
     let mut steps = Steps::default();
     let build = ["build", "--profile", "quick", "--no-default-features", "-p", "wingbeat", "-p"];
     steps.run(cargo().env("CARGO_INCREMENTAL", "0").args(build).arg("amicable"))?;
@@ -38,5 +38,5 @@ The folded stacks: {root}/{folded}
 Next, profile a process of your own for ten seconds:
   sudo {WINGBEAT} profile --pid PID -d 10s -o mine.svg"
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -6,7 +6,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::Command,
     thread,
 };
 
@@ -18,7 +18,7 @@ use wingbeat_bpf_build::{
     llvm_major,
 };
 use xtask::{
-    command::{find_program, output_of, repository},
+    command::{captured, find_program, repository},
     folders,
 };
 
@@ -39,7 +39,7 @@ const TARGET: &str = "target/kernel-half";
 const COMPILER: &str = "compiler";
 
 /// Writes the objects; with `check` only compares them.
-pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     setup::toolchain()?;
     let toolchain = Toolchain::recorded()?;
     let root = repository().join(CRATE);
@@ -55,9 +55,8 @@ pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
     if check && !same(COMPILER, &compiler) {
         let before = fs::read_to_string(folder.join(COMPILER)).unwrap_or_default();
         eprintln!("note        not compared: compiled by\n{before}and here is\n{compiler}");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     eprintln!("compiling   the kernel half for {}", ARCHES.join(" and "));
     let compile = |arch| compile(&toolchain, &root, arch);
     let built = thread::scope(|scope| {
@@ -68,38 +67,32 @@ pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
     for (arch, built) in built {
         let built = built?;
         let kept = folder.join(object_name(HALF.binary, arch));
-        if fs::read(&kept).is_ok_and(|kept| fs::read(&built).is_ok_and(|built| built == kept)) {
-            continue;
-        }
-        differ.push(kept.display().to_string());
         if !check {
             fs::copy(&built, &kept).with_context(|| format!("cannot write {}", kept.display()))?;
+        } else if fs::read(&kept).ok() != fs::read(&built).ok() {
+            differ.push(kept.display().to_string());
         }
     }
     // Half a gigabyte each, never reused.
     let _ = fs::remove_dir_all(repository().join(TARGET));
-    if check && !differ.is_empty() {
-        bail!("{} is not what its sources give; {REMEDY}", differ.join(" and "));
-    }
+    ensure!(differ.is_empty(), "{} is not what its sources give; {REMEDY}", differ.join(" and "));
     if !check {
         for (name, text) in [(DIGEST, &digest), (COMPILER, &compiler)] {
             fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
         }
-        eprintln!("wrote       {}: {} new", folder.display(), differ.len());
+        eprintln!("wrote       {}", folder.display());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 const REMEDY: &str = "run `cargo xtask kernel` and commit what it writes";
 
 /// The versions in the toolchain that determine the output, without paths.
 fn compiler(toolchain: &Toolchain) -> anyhow::Result<String> {
-    let rustc =
-        output_of(Command::new(&toolchain.rustc).arg("-vV")).context("rustc does not run")?;
+    let rustc = captured(Command::new(&toolchain.rustc).arg("-vV"))?;
     let is_fixed = |line: &&str| !line.starts_with("host") && !line.starts_with("binary");
     let rustc: Vec<_> = rustc.lines().filter(is_fixed).collect();
-    let linker =
-        output_of(Command::new(&toolchain.linker).arg("-V")).context("bpf-linker does not run")?;
+    let linker = captured(Command::new(&toolchain.linker).arg("-V"))?;
     Ok(format!("{}\n{}\n", rustc.join("\n"), linker.trim()))
 }
 
@@ -120,12 +113,7 @@ fn compile(toolchain: &Toolchain, root: &Path, arch: &str) -> anyhow::Result<Pat
     let major = llvm_major(&toolchain.rustc).context("rustc has no LLVM")?;
     let objcopy = find_program(&format!("llvm-objcopy-{major}"))
         .or_else(|| find_program("llvm-objcopy"))
-        .with_context(|| {
-            format!("llvm-objcopy is not installed: install the package llvm-{major}")
-        })?;
-    let mut strip = Command::new(&objcopy);
-    let status = strip.arg("--strip-debug").args([&built.object, &stripped]).status();
-    let status = status.with_context(|| format!("cannot run {}", objcopy.display()))?;
-    ensure!(status.success(), "{} failed ({status})", objcopy.display());
+        .with_context(|| format!("no llvm-objcopy: install the package llvm-{major}"))?;
+    captured(Command::new(objcopy).arg("--strip-debug").args([&built.object, &stripped]))?;
     Ok(stripped)
 }

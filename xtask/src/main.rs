@@ -75,8 +75,8 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    let code = match Task::parse() {
-        Task::Setup => setup::run().map(|()| ExitCode::SUCCESS),
+    let outcome = match Task::parse() {
+        Task::Setup => setup::run(),
         Task::Demo => demo::run(),
         Task::DemoServe { arguments } => {
             run(&["--profile", "quick", "-p", "wingbeat-server", "--example", "demo"], &arguments)
@@ -90,14 +90,13 @@ fn main() -> ExitCode {
         Task::Test { filter } => test::run(filter.as_deref()),
         Task::Vm(args) => vm::run(&args),
     };
-    code.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    let Err(error) = outcome else { return ExitCode::SUCCESS };
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
 }
 
 /// Execs a program of another crate, so that other subcommands need not build its dependencies.
-fn run(target: &[&str], arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+fn run(target: &[&str], arguments: &[OsString]) -> anyhow::Result<()> {
     Err(cargo().arg("run").args(target).arg("--").args(arguments).exec())
         .context("cannot run cargo")
 }

@@ -4,6 +4,7 @@
 use std::{fs, ops::Range, path::Path};
 
 use anyhow::Context as _;
+use regex_lite::{Regex, escape};
 
 /// The two marks of a named part.
 pub fn marks(name: &str) -> [String; 2] {
@@ -45,18 +46,9 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
 }
 
 fn range(text: &str, name: &str) -> Option<Range<usize>> {
-    let [begin, end] = marks(name);
-    let start = line_of(text, &begin)? + begin.len();
-    Some(start..start + line_of(&text[start..], &end)?)
-}
-
-/// Start of the line that consists of a mark only.
-fn line_of(text: &str, mark: &str) -> Option<usize> {
-    let is_line = |at: &usize| {
-        text[..*at].chars().next_back().is_none_or(|it| it == '\n')
-            && text[at + mark.len()..].lines().next().is_none_or(|rest| rest.trim_end().is_empty())
-    };
-    text.match_indices(mark).map(|(at, _)| at).find(is_line)
+    let [begin, end] = marks(name).map(|mark| format!(r"(?m:^{}\s*?$)", escape(&mark)));
+    let part = Regex::new(&format!("{begin}((?s:.*?)){end}")).ok()?;
+    Some(part.captures(text)?.get(1)?.range())
 }
 
 #[cfg(test)]

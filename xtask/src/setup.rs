@@ -91,15 +91,10 @@ struct Here {
 }
 
 impl Here {
-    /// Takes the lock and opens the log, a new one or the last.
-    fn begin(new_log: bool) -> anyhow::Result<Self> {
+    fn begin() -> anyhow::Result<Self> {
         let cache = Toolchain::cache_dir();
-        let (log, lock) = (cache.join("setup.log"), cache.join("setup.lock"));
-        let open = || {
-            fs::create_dir_all(&cache)?;
-            File::options().create(true).write(true).truncate(new_log).open(&log)?;
-            File::create(lock)
-        };
+        let open =
+            || fs::create_dir_all(&cache).and_then(|()| File::create(cache.join("setup.lock")));
         let lock = open().with_context(|| {
             let cache = cache.display();
             format!("cannot write in {cache}; set XDG_CACHE_HOME to a folder that you may write to")
@@ -108,7 +103,7 @@ impl Here {
             say("waiting", "for another `cargo xtask setup`");
             flock(&lock, FlockOperation::LockExclusive).context("cannot lock the cache")?;
         }
-        Ok(Self { log, _lock: lock })
+        Ok(Self { log: cache.join("setup.log"), _lock: lock })
     }
 
     /// Runs a command that installs something; prints that and the outcome.
@@ -124,14 +119,9 @@ impl Here {
     }
 
     fn apt_get(&self, what: &str, arguments: &[&str]) -> anyhow::Result<()> {
-        ensure!(
-            find_program("apt-get").is_some(),
-            "there is no apt-get to get {what}, and no other package manager is known"
-        );
+        ensure!(find_program("apt-get").is_some(), "there is no apt-get to get {what}");
         let rights = Rights::now();
-        if rights == Rights::None {
-            bail!("needs root; as root, run `apt-get install {what}`, then this again");
-        }
+        ensure!(rights != Rights::None, "as root, run `apt-get install {what}`, then this again");
         let mut command = rights.command("env".as_ref());
         command.args(["DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "apt-get"]);
         self.run(format_args!("{what} (apt-get {})", arguments[0]), command.args(arguments))
@@ -175,14 +165,12 @@ impl Here {
     }
 
     fn nightly(&self, name: &str) -> anyhow::Result<Compiler> {
-        ensure!(find_program("rustup").is_some(), "rustup is not installed");
         let mut rustup = Command::new("rustup");
         rustup.args(["toolchain", "install", name, "--profile", "minimal"]);
         rustup.args(["--component", "rust-src", "--no-self-update"]);
         self.run(format_args!("Rust {name} with the sources of core"), &mut rustup)?;
-        let mut compilers = compilers().into_iter();
-        let installed = compilers.find(|it| it.rustc.to_string_lossy().contains(name));
-        installed.context("what was installed for it does not run")
+        let found = compilers().into_iter().find(|it| it.rustc.to_string_lossy().contains(name));
+        found.context("what was installed for it does not run")
     }
 
     /// Installs bpf-linker for the LLVM of a compiler, if it is missing.
@@ -191,11 +179,8 @@ impl Here {
         if runs(&linker) {
             return Ok(compiler);
         }
-        // The compiler prints a path if it finds the file, otherwise the bare name.
-        let cxx = output_of(Command::new("cc").arg("-print-file-name=libstdc++.so"));
-        let has_cxx = cxx.is_some_and(|path| Path::new(path.trim()).is_absolute());
         let llvm_dev = (!llvm_prefixes().contains_key(&llvm)).then(|| format!("llvm-{llvm}-dev"));
-        let cxx = (!has_cxx).then(|| "g++".to_owned());
+        let cxx = find_program("g++").is_none().then(|| "g++".to_owned());
         self.packages(&llvm_dev.into_iter().chain(cxx).collect::<Vec<_>>())?;
         let prefix = llvm_prefixes().remove(&llvm);
         let prefix = prefix.with_context(|| format!("llvm-{llvm}-dev has no llvm-config"))?;
@@ -211,9 +196,7 @@ impl Here {
     fn tools(&self, needed: &[Tool]) {
         // Looks again: another setup may have held the lock until now.
         let packages: Vec<_> = missing(needed).iter().map(|it| it.package.to_owned()).collect();
-        if Rights::now() != Rights::None {
-            let _ = self.packages(&packages);
-        }
+        let _ = self.packages(&packages);
     }
 }
 
@@ -319,8 +302,8 @@ fn say_found(Compiler { cargo, rustc, release, llvm }: &Compiler) {
     say("found", format_args!("bpf-linker {LINKER_VERSION} for LLVM {llvm}: {linker}"));
 }
 
-/// Installs missing parts of the toolchain and records it. Returns whether anything was missing.
-pub(crate) fn toolchain() -> anyhow::Result<bool> {
+/// Installs missing parts of the toolchain and records it.
+pub(crate) fn toolchain() -> anyhow::Result<()> {
     if let Ok(Toolchain { cargo, rustc, linker: recorded }) = Toolchain::recorded()
         && let Some(compiler) = inspect(&cargo, &rustc)
         && recorded == linker(compiler.llvm)
@@ -328,16 +311,15 @@ pub(crate) fn toolchain() -> anyhow::Result<bool> {
         && runs(&cargo)
     {
         say_found(&compiler);
-        return Ok(false);
+        return Ok(());
     }
-    let here = Here::begin(true)?;
+    let here = Here::begin()?;
     let compiler = choose(&here)?;
     say_found(&compiler);
     let linker = linker(compiler.llvm);
     Toolchain { cargo: compiler.cargo, rustc: compiler.rustc, linker }
         .record()
-        .with_context(|| format!("cannot write {}", Toolchain::record_path().display()))?;
-    Ok(true)
+        .with_context(|| format!("cannot write {}", Toolchain::record_path().display()))
 }
 
 /// Gets a compiler with its linker: an installed one, the distribution's packages, or a pinned nightly from rustup,
@@ -380,7 +362,7 @@ fn loss(Tool { name, package, purpose }: &Tool) -> String {
 /// Installs missing programs of a single task; an error if one is unavailable.
 pub(crate) fn programs(needed: &[Tool]) -> anyhow::Result<()> {
     if !missing(needed).is_empty() {
-        Here::begin(true)?.tools(needed);
+        Here::begin()?.tools(needed);
     }
     let losses: Vec<_> = missing(needed).iter().map(loss).collect();
     ensure!(losses.is_empty(), "missing: {}", losses.join("\nmissing: "));
@@ -389,13 +371,13 @@ pub(crate) fn programs(needed: &[Tool]) -> anyhow::Result<()> {
 
 /// Updates the package lists; a failure is only printed.
 pub(crate) fn package_lists() -> anyhow::Result<()> {
-    let _ = Here::begin(true)?.package_lists();
+    let _ = Here::begin()?.package_lists();
     Ok(())
 }
 
 /// Installs everything missing; prints what it finds or installs.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let has_begun = toolchain()?;
+    toolchain()?;
     let stale = || {
         FETCHED.into_iter().filter(|[_, folder, list, installed, _]| {
             let read = |file: &str| fs::read(repository().join(folder).join(file)).ok();
@@ -404,7 +386,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     };
     let runner = runner();
     if !missing(&TOOLS).is_empty() || stale().next().is_some() || !runs(&runner) {
-        let here = Here::begin(!has_begun)?;
+        let here = Here::begin()?;
         here.tools(&TOOLS);
         // Failures are printed, and the losses below.
         for [program, folder, .., script] in stale() {

@@ -5,17 +5,18 @@
 //! alone, and the report names those that passed only then. Other tests are not retried.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
-    process::{ExitCode, Stdio},
     sync::{Mutex, PoisonError},
     thread,
     time::Instant,
 };
 
-use anyhow::Context as _;
+use anyhow::ensure;
 use serde_json::Value;
-use xtask::command::{Rights, Steps, captured, cargo, display, repository};
+use xtask::{
+    command::{Rights, Steps, captured, cargo, display, logged, repository},
+    folders,
+};
 
 use crate::{setup, vm::kernel_programs};
 
@@ -38,7 +39,7 @@ const BUILDS: [(&str, &[&str]); 2] = [
 ];
 
 /// Runs setup and the tests whose names contain `filter`.
-pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<()> {
     let rights = Rights::required()?;
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::run())?;
@@ -49,6 +50,7 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
         ["build", "--locked", "--manifest-path", "crates/server/tests/clients/rust/Cargo.toml"];
     steps.run(cargo().args(client).args(["--target-dir", "target"]))?;
 
+    folders::fresh(&repository().join(OUTPUT))?;
     let mut verdict = Verdict::default();
     for (name, arguments) in BUILDS {
         let programs = steps.time(&format!("build {name}"), |_| {
@@ -57,7 +59,8 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
         })?;
         // Before the next build, which replaces a program that tests start.
         steps.time(&format!("run {name}: {} programs", programs.len()), |_| {
-            run_all(&programs, filter, rights, &mut verdict)
+            run_all(&programs, filter, rights, &mut verdict);
+            Ok(())
         })?;
     }
     let mut examples = cargo();
@@ -67,7 +70,8 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
     steps.report();
     eprintln!("{}", verdict.report());
     examples?;
-    Ok(if verdict.is_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    ensure!(!verdict.is_failure(), "not all tests passed");
+    Ok(())
 }
 
 /// A program built by cargo.
@@ -134,15 +138,8 @@ fn in_order(mut built: Vec<Artifact>, of_kernel: &[String]) -> Vec<Artifact> {
 
 /// Runs the tests whose names contain `filter`: one lane from the first program on, with the kernel tests, and one from
 /// the last.
-fn run_all(
-    programs: &[Artifact],
-    filter: Option<&str>,
-    rights: Rights,
-    verdict: &mut Verdict,
-) -> anyhow::Result<()> {
-    let output = repository().join(OUTPUT);
-    fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
-    let run = |program: &Artifact, words: &[&str]| run_program(program, words, rights, &output);
+fn run_all(programs: &[Artifact], filter: Option<&str>, rights: Rights, verdict: &mut Verdict) {
+    let run = |program: &Artifact, words: &[&str]| run_program(program, words, rights);
     let waiting = Mutex::new(programs.iter());
     let outcomes = Mutex::new(Vec::new());
     let lane = |from_end: bool| {
@@ -174,25 +171,22 @@ fn run_all(
             Outcome::read(&run(program, &["--exact", test])).failed.is_empty()
         });
     }
-    Ok(())
 }
 
-/// Combined stdout and stderr of a program with these harness arguments, through a file.
-fn run_program(program: &Artifact, words: &[&str], rights: Rights, output: &Path) -> String {
+/// Combined stdout and stderr of a program with these harness arguments.
+fn run_program(program: &Artifact, words: &[&str], rights: Rights) -> String {
     let mut command = rights.command(program.program.as_os_str());
-    command.args(words).current_dir(&program.folder).stdin(Stdio::null());
+    command.args(words).current_dir(&program.folder);
     // Variables that cargo sets for a test.
     command.env("CARGO_MANIFEST_DIR", &program.folder);
     let client = repository().join("target/debug/wingbeat-rust-client");
     command.env("WINGBEAT_RUST_CLIENT", client);
-    let mut run = || {
-        let path = output.join(format!("{}.log", program.name().replace('/', "-")));
-        let file = fs::File::create(&path)?;
-        let status = command.stdout(file.try_clone()?).stderr(file).status()?;
-        let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
-        Ok(if status.success() { text } else { format!("{text}\n{ENDED}{status}\n") })
-    };
-    run().unwrap_or_else(|error: std::io::Error| format!("{ENDED}no start: {error}\n"))
+    let log = format!("{OUTPUT}/{}.log", program.name().replace('/', "-"));
+    match logged(&mut command, &repository().join(log)) {
+        Ok((status, text)) if status.success() => text,
+        Ok((status, text)) => format!("{text}\n{ENDED}{status}\n"),
+        Err(error) => format!("{ENDED}no start: {error}\n"),
+    }
 }
 
 /// What a program's output says.

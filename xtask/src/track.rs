@@ -1,13 +1,9 @@
 //! `cargo xtask track`: tracks the repository's own benchmarks, with `wingbeat run`, by `xtask/track.sh`. CI calls this
 //! command, so its results can be reproduced locally.
 
-use std::{
-    path::PathBuf,
-    process::{Command, ExitCode},
-};
+use std::{path::PathBuf, process::Command};
 
-use anyhow::Context as _;
-use xtask::command::{Rights, Steps, cargo, repository, without_package};
+use xtask::command::{Rights, Steps, cargo, without_package};
 
 use crate::setup;
 
@@ -34,7 +30,7 @@ pub(crate) struct TrackArgs {
 }
 
 /// Runs setup, builds, measures, and reports regressions: exit code 1 for an exact one.
-pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<()> {
     Rights::required()?;
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::run())?;
@@ -45,7 +41,7 @@ pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
         steps.run(Command::new(WINGBEAT).arg("import").arg(history))?;
     }
     let mut track = Command::new("bash");
-    track.arg("xtask/track.sh").current_dir(repository());
+    track.arg("xtask/track.sh");
     if let Some(branch) = args.branch.as_deref().or(args.candidate.then_some("candidate")) {
         track.args(["--branch", branch]);
     }
@@ -57,10 +53,11 @@ pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
     track
         .env("GUNGRAUN_RUNNER", setup::runner())
         .env("TIMES", if args.exact { "exact" } else { "" });
-    let status = steps.time("xtask/track.sh", |_| track.status().context("cannot run bash"))?;
+    // Its results are kept, whatever they are.
+    let outcome = steps.run(&mut track);
     if let Some(history) = history.filter(|_| !args.candidate) {
         steps.run(Command::new(WINGBEAT).arg("export").arg(history))?;
     }
     steps.report();
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    outcome
 }

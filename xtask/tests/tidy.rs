@@ -1,14 +1,10 @@
 //! Source rules that no compiler checks: prologues, `unsafe`, forbidden dependencies. CONTRIBUTING.md documents them;
 //! this test enforces them.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::LazyLock,
-};
+use std::{fs, process::Command, sync::LazyLock};
 
 use regex_lite::Regex;
+use xtask::command::{captured, repository as root};
 
 /// Where `unsafe` is allowed: the kernel interface.
 const UNSAFE_ALLOWED: &[&str] = &[
@@ -117,17 +113,11 @@ fn has_word(line: &str, word: &str) -> bool {
     line.contains(word) && pattern().is_match(&code_of(line))
 }
 
-fn root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().expect("xtask lies in the repository").into()
-}
-
 /// Every file of ours with this suffix, also those that are not committed yet.
 fn sources(suffix: &str) -> Vec<Source> {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard"]);
-    let listed = git.arg(format!("*{suffix}")).current_dir(root()).output().expect("git runs");
-    let listed = String::from_utf8(listed.stdout).expect("paths are UTF-8");
+    let listed = captured(git.arg(format!("*{suffix}"))).expect("git lists files");
     // Deleted files stay listed until that is committed.
     let read = |path: &str| {
         Some(Source { path: path.to_owned(), text: fs::read_to_string(root().join(path)).ok()? })

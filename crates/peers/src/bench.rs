@@ -14,38 +14,30 @@ pub(crate) enum Bench {
     /// Scatter of the reported time, with `bpftool prog run`; 8 minutes
     Spread(Common),
     /// Executed instructions of many loads, which have to be the same
-    Exact(ExactArgs),
+    Exact(Common),
     /// Other projects' programs, with libbpf (docs/objects.md)
     Objects(objects::ObjectsArgs),
 }
 
 impl Bench {
-    pub(crate) fn run(&self) -> Result<ExitCode> {
+    pub(crate) fn run(&self) -> Result<Results> {
         match self {
-            Self::Spread(args) => Ok(SPREAD.run(args, args)?.0),
+            Self::Spread(args) => SPREAD.run(args, args),
             Self::Exact(args) => {
-                let (code, results) = EXACT.run(args, &args.common)?;
+                let results = EXACT.run(args, args)?;
                 let is_exact = results.rows.iter().all(|run| is_exact(run) == Some(true));
-                Ok(if is_exact { code } else { ExitCode::FAILURE })
+                ensure!(is_exact, "not all counts are exact");
+                Ok(results)
             }
-            Self::Objects(args) => Ok(objects::COMPARISON.run(args, &args.common)?.0),
+            Self::Objects(args) => objects::COMPARISON.run(args, &args.common),
         }
     }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExactArgs {
-    /// A program of another object, such as that of the example
-    #[arg(long, value_name = "OBJECT:PROGRAM", value_parser = object_and_program)]
-    program: Vec<(PathBuf, String)>,
-    #[command(flatten)]
-    common: Common,
 }
 
 const SPREAD: Comparison<Common> =
     Comparison { name: "bench spread", measure: measure_spread, texts: spread_texts };
 
-const EXACT: Comparison<ExactArgs> =
+const EXACT: Comparison<Common> =
     Comparison { name: "bench exact", measure: measure_exact, texts: exact_texts };
 
 fn cpus() -> Result<Vec<usize>> {
@@ -179,20 +171,15 @@ fn spread_texts(results: &Results) -> Vec<String> {
     vec![results.page("", parts)]
 }
 
-fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
-    let packet = bed.write("packet.bin", &udp_packet())?;
+fn measure_exact(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
+    let packet = bed.write("packet.bin", &[0; 64])?;
     let input = |run: u32| format!("r{run}={}", packet.display());
-    let mut jobs = Vec::new();
     for instructions in [0, 50, 10_000] {
         let work = Work::of(instructions);
         let file = bed.write(&format!("{instructions}.o"), &work.object())?;
-        let name = format!("{} of {} instructions", object::PROGRAM, work.executed());
-        jobs.push((file, object::PROGRAM, name, Some(work.executed())));
-    }
-    jobs.extend(args.program.iter().map(|it| (it.0.clone(), it.1.as_str(), it.1.clone(), None)));
-    for (file, program, case, expected) in jobs {
+        let case = format!("{} of {} instructions", object::PROGRAM, work.executed());
         let annotate = |runs: u32| {
-            let others: [&dyn AsRef<OsStr>; 3] = [&bed.wingbeat, &file, &program];
+            let others: [&dyn AsRef<OsStr>; 3] = [&bed.wingbeat, &file, &object::PROGRAM];
             let mut command = command("{} --quiet annotate --json {} {}", &others);
             output(command.args((0..runs).flat_map(|run| ["--input".to_owned(), input(run)])))
         };
@@ -211,40 +198,22 @@ fn measure_exact(args: &ExactArgs, bed: &Bed<'_>, results: &mut Results) -> Resu
                 loads += 1.0;
                 different += f64::from(u8::from(sum != one * runs));
             }
-            let values = [("instructions", one), ("loads", loads), ("different", different)];
-            let mut run = Run::new((&case, WINGBEAT), 0, values);
-            run.values.extend(expected.map(|it| ("expected".to_owned(), it as f64)));
-            Ok(run)
+            let values = [
+                ("expected", work.executed() as f64),
+                ("instructions", one),
+                ("loads", loads),
+                ("different", different),
+            ];
+            Ok(Run::new((&case, WINGBEAT), 0, values))
         };
         results.add((&case, WINGBEAT), 0, count());
     }
     Ok(())
 }
 
-/// A UDP packet of 64 bytes without checksums, so that parsers do not give up at once: Ethernet, IPv4 from 10.0.0.1 to
-/// 10.0.0.2, ports and length.
-fn udp_packet() -> [u8; 64] {
-    let mut packet = [0; 64];
-    packet[12..14].copy_from_slice(&[0x08, 0x00]);
-    packet[14..34]
-        .copy_from_slice(&[0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    packet[34..40].copy_from_slice(&[0x30, 0x39, 0x30, 0x3a, 0, 30]);
-    packet
-}
-
-fn object_and_program(text: &str) -> Result<(PathBuf, String), String> {
-    match text.rsplit_once(':') {
-        Some((object, program)) if !object.is_empty() && !program.is_empty() => {
-            Ok((PathBuf::from(object), program.to_owned()))
-        }
-        _ => Err("expected an object and one of its programs, as in a.o:filter".to_owned()),
-    }
-}
-
 /// Whether all loads gave the same, and what was expected; `None` if nothing was counted.
 fn is_exact(run: &Run) -> Option<bool> {
-    let is_expected = run.get("expected").is_none_or(|it| Some(it) == run.get("instructions"));
-    Some(run.get("different")? == 0.0 && is_expected)
+    Some(run.get("different")? == 0.0 && run.get("instructions") == run.get("expected"))
 }
 
 fn exact_texts(results: &Results) -> Vec<String> {
@@ -278,9 +247,6 @@ mod tests {
     fn programs_fill_the_time() {
         assert_eq!((instructions(5.0, (10.0, 0.1)), instructions(50.0, (10.0, 0.1))), (0, 400));
         assert_eq!((repeat(3, 10.0), repeat(1, 1e6)), (300_000_000, USUAL_REPEAT));
-        let found = object_and_program("c:/a.o:filter");
-        assert_eq!(found, Ok((PathBuf::from("c:/a.o"), "filter".to_owned())));
-        assert!(["a.o", ":filter", "a.o:"].iter().all(|it| object_and_program(it).is_err()));
     }
 
     #[test]

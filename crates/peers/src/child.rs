@@ -4,7 +4,7 @@ use std::process::{Child, ChildStdin, ExitStatus};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
+    io::retry_on_intr,
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
 };
 use wait4::Wait4 as _;
@@ -86,14 +86,10 @@ impl Running {
 
     pub(crate) fn ends_within(&self, time: Duration) -> Result<bool> {
         let handle = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
-        let begin = Instant::now();
-        loop {
-            let left = Timespec::try_from(time.saturating_sub(begin.elapsed()))?;
-            match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left)) {
-                Err(Errno::INTR) => {}
-                ready => return Ok(ready? > 0),
-            }
-        }
+        let time = Timespec::try_from(time)?;
+        // Ctrl-C begins the time anew.
+        let poll = || poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&time));
+        Ok(retry_on_intr(poll)? > 0)
     }
 
     /// Waits until something is so, which has to be while it runs.
@@ -185,7 +181,6 @@ pub(crate) fn pipeline(commands: &mut [Command], output: File, messages: &Path) 
 
 pub(crate) fn both_outputs(command: &mut Command) -> Result<(String, String)> {
     let name = name_of(command);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let said = command.output().with_context(|| format!("cannot start {name}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&said.stdout), text(&said.stderr));
@@ -241,11 +236,11 @@ mod tests {
         let usage = usage.expect("it works");
         assert_eq!(text_of(&count).trim(), "500000");
         assert!(usage.cpu_ns > 0 && usage.rss_max_bytes > 0, "{usage:?}");
-        let mut command = shell("echo one >&2; echo two >&2; echo >&2; exit 4");
+        let fail = || shell("echo one >&2; echo two >&2; echo >&2; exit 4");
         let expected = "sh failed (exit status: 4): two";
-        let error = run(&mut command, Stdio::null(), &messages).expect_err("it exits with 4");
+        let error = run(&mut fail(), Stdio::null(), &messages).expect_err("it exits with 4");
         assert_eq!(error.to_string(), expected);
-        assert_eq!(output(&mut command).expect_err("it exits with 4").to_string(), expected);
+        assert_eq!(output(&mut fail()).expect_err("it exits with 4").to_string(), expected);
     }
 
     #[test]

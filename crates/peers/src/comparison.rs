@@ -98,24 +98,21 @@ pub(crate) struct Run {
 
 impl<A> Comparison<A> {
     /// Measures, or reads earlier results; prints the tables, and writes them into pages if asked to.
-    pub(crate) fn run(&self, args: &A, common: &Common) -> Result<(ExitCode, Results)> {
+    pub(crate) fn run(&self, args: &A, common: &Common) -> Result<Results> {
         let results = match &common.from {
             Some(file) => read_json(file)?,
             None => self.measured(args, common)?,
         };
         let texts = (self.texts)(&results);
         println!("{}", texts.join("\n"));
-        if is_stopped() {
-            eprintln!("stopped early: no page was written");
-            return Ok((ExitCode::FAILURE, results));
-        }
+        ensure!(!is_stopped(), "stopped early: no page was written");
         if common.update {
             for ((mark, page), text) in self.conditions()?.pages.iter().zip(&texts) {
                 marked::write(&repository().join(page), mark, text)?;
                 eprintln!("wrote the tables into {page}");
             }
         }
-        Ok((ExitCode::SUCCESS, results))
+        Ok(results)
     }
 
     fn conditions(&self) -> Result<&'static Conditions> {
@@ -197,7 +194,7 @@ impl Run {
 
 impl Results {
     fn now() -> Self {
-        let arguments: Vec<String> = env::args().skip(1).collect();
+        let words: Vec<String> = env::args().skip(1).filter(|word| word != "--update").collect();
         let load = text_of(Path::new("/proc/loadavg"));
         let load = load.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
         let load = load.filter(|load| *load > LOAD_MAX);
@@ -210,7 +207,7 @@ impl Results {
         Self {
             date: conditions::date(),
             machine: conditions::machine(),
-            command: format!("cargo xtask peers {}", measuring(&arguments).join(" ")),
+            command: format!("cargo xtask peers {}", words.join(" ")),
             notes: notes.into_iter().collect(),
             ..Self::default()
         }
@@ -273,22 +270,6 @@ impl Results {
     }
 }
 
-/// Without the arguments that say where files lie.
-fn measuring(arguments: &[String]) -> Vec<&str> {
-    const FILES: [&str; 2] = ["--out", "--programs"];
-    let mut rest = arguments.iter().map(String::as_str);
-    let mut kept = Vec::new();
-    while let Some(argument) = rest.next() {
-        let name = argument.split('=').next().unwrap_or(argument);
-        if FILES.contains(&name) {
-            rest.by_ref().take(usize::from(name == argument)).for_each(drop);
-        } else if argument != "--update" {
-            kept.push(argument);
-        }
-    }
-    kept
-}
-
 static STOPPED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Notices Ctrl-C and SIGTERM from now on, so that settings are put back and results are kept.
@@ -305,9 +286,8 @@ pub(crate) fn is_stopped() -> bool {
 }
 
 pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T> {
-    let text = fs::read_to_string(file);
-    let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-    parse_json(&text).with_context(|| format!("cannot read {}", file.display()))
+    let read = || parse_json(&fs::read_to_string(file)?);
+    read().with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// Parses JSON of a tool; an error shows its beginning.
@@ -352,14 +332,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn names_and_files_of_the_command_line() {
-        let check = |text: &str, expected: &str| {
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            assert_eq!(measuring(&words).join(" "), expected);
-        };
-        check("profile --update --out a.json --hz 99", "profile --hz 99");
-        check("profile --out=a.json --quick", "profile --quick");
-        check("serve --programs", "serve");
+    fn names_choose() {
         let chosen = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
             let found = chosen(&["a", "b", "c"], |name| name, &names);

@@ -69,16 +69,15 @@ enum Peers {
 
 fn main() -> ExitCode {
     let peers = Peers::parse();
-    let code = watch_signals().and_then(|()| match &peers {
-        Peers::Profile(args) => Ok(profile::COMPARISON.run(args, args)?.0),
-        Peers::Unwind(args) => Ok(unwind::COMPARISON.run(args, args)?.0),
-        Peers::Heap(args) => Ok(heap::COMPARISON.run(args, args)?.0),
+    let outcome = watch_signals().and_then(|()| match &peers {
+        Peers::Profile(args) => profile::COMPARISON.run(args, args),
+        Peers::Unwind(args) => unwind::COMPARISON.run(args, args),
+        Peers::Heap(args) => heap::COMPARISON.run(args, args),
         Peers::Bench(which) => which.run(),
-        Peers::Serve(args) => Ok(serve::COMPARISON.run(args, args)?.0),
-        Peers::Run(run::Runs::Aa(args)) => Ok(run::AA.run(args, args)?.0),
+        Peers::Serve(args) => serve::COMPARISON.run(args, args),
+        Peers::Run(run::Runs::Aa(args)) => run::AA.run(args, args),
     });
-    code.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    let Err(error) = outcome else { return ExitCode::SUCCESS };
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
 }

@@ -178,7 +178,7 @@ fn perf(job: &Job<'_>) -> Result<Sampled> {
         pipeline(&mut chain, create(&job.file("flamegraph.svg"))?, &messages)?
     };
     let mut values = Cost { usage: cost.usage.then(later), ..cost }.values(job.hz);
-    let (samples, lost) = perf_samples(&data, "cpu-clock")?;
+    let (samples, lost) = perf_samples(&data)?;
     let bytes = fs::metadata(&data).context("perf left no recording")?.len() as f64;
     values.extend([
         ("samples", samples),

@@ -82,7 +82,6 @@ fn figures(
     let more = [
         ("complete", run.complete.or(complete)),
         ("depth", depth),
-        ("slowdown", Some(of(&figures, "target_s") / of(&alone, "target_s") - 1.0)),
         ("own_s_per_10k", per_10k(own_s)),
         (RECORDING, per_10k(recording_s)),
     ];
@@ -134,7 +133,6 @@ mod tests {
         let run = figures(place, 0, &sampled, &values(103.0, 100.0), &mut Functions::default());
         let found = ["own_s_per_10k", RECORDING, "complete"].map(|it| run.get(it));
         assert_eq!(found, [Some(17.0), Some(13.0), Some(0.99)]);
-        assert!((run.get("slowdown").expect("a time") - 0.1).abs() < 1e-9);
         let mut found =
             results(&[("git", PERF, 0, &[("complete", 0.5)]), ("go", WINGBEAT, 0, &[])]);
         found.rows.push(run);

@@ -1,10 +1,7 @@
 //! Does it work on objects that nobody here wrote? Each is measured by `wingbeat bench`, and loaded by
 //! libbpf, with veristat, program by program.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use object::{
     Endianness,
@@ -197,9 +194,7 @@ fn objects(folders: &[Folder], carved: &Path) -> Result<Vec<Found>> {
             let is_object = file.extension().is_some_and(|it| it == "o");
             let images = if is_object { vec![&*bytes] } else { images(&bytes) };
             for (number, image) in (1..).zip(images) {
-                let mut hasher = DefaultHasher::new();
-                image.hash(&mut hasher);
-                if !known.insert((image.len(), hasher.finish())) {
+                if !known.insert(image.to_vec()) {
                     continue;
                 }
                 let name = file.strip_prefix(dir).unwrap_or(&file).display().to_string();

@@ -6,6 +6,7 @@ use std::{
     io::BufRead,
 };
 
+use gimli::{BaseAddresses, EhFrameHdr, LittleEndian};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _};
 
 use crate::prelude::*;
@@ -215,15 +216,11 @@ impl Code {
     }
 }
 
-/// The first addresses in a table as linkers make it: of pairs of distances from the table, in order.
+/// The starts of functions in a table at this address, in order.
 fn starts(address: u64, table: &[u8]) -> Option<Vec<u64>> {
-    let (header, pairs) = table.split_at_checked(12)?;
-    // Version 1, any pointer of four bytes, the count as a number, pairs of signed distances.
-    let [1, _, 0x03, 0x3b, ..] = header else { return None };
-    let count = u32::from_le_bytes(header[8..].try_into().ok()?) as usize;
-    let distance = |pair: &[u8]| Some(i32::from_le_bytes(pair[..4].try_into().ok()?));
-    let pairs = pairs.chunks_exact(8).take(count);
-    pairs.map(|pair| address.checked_add_signed(distance(pair)?.into())).collect()
+    let bases = BaseAddresses::default().set_eh_frame_hdr(address);
+    let header = EhFrameHdr::new(table, LittleEndian).parse(&bases, 8).ok()?;
+    header.table()?.iter(&bases).map(|entry| entry.ok()?.0.direct().ok()).collect()
 }
 
 #[cfg(test)]
