@@ -114,7 +114,7 @@ fn windows_of_a_time_add_up() {
         "600 ms of on-cpu at 20 Hz",
         "3 windows, with profiles of 45s in 30m 15s",
         "there is off-cpu of that time, too: --mode off-cpu",
-        "75.0 %     450 ms  web (run)",
+        "75.0 %  450 ms  web (run)",
     ]);
     let svg = fs::read_to_string(folder.path().join("out.svg")).expect("a picture");
     assert!(svg.contains("serve") && svg.contains("2026-11-27 23:00:00"), "{svg}");
