@@ -386,6 +386,19 @@ pub struct Comparison {
     pub exact_threshold: f64,
 }
 
+impl Comparison {
+    /// Makes failures of programs that only their event runs skipped, if the verifier's figures of
+    /// both objects are compared: even if requested by name, nothing about them failed.
+    pub fn skip_compared(&mut self) {
+        let BenchReport { verified, skipped, failures, .. } = &mut self.report;
+        let compared = |failure: &mut Failure| {
+            verified.iter().any(|program| program.name == failure.name)
+                && self.cases.iter().any(|case| case.name == failure.name)
+        };
+        skipped.extend(failures.extract_if(.., compared));
+    }
+}
+
 /// One case, compared.
 #[derive(Debug, Clone, Serialize)]
 pub struct CaseComparison {

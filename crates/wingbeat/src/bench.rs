@@ -121,7 +121,8 @@ struct Done {
     is_worse: bool,
 }
 
-fn compared(found: Comparison, format: report::Format, style: Style) -> anyhow::Result<Done> {
+fn compared(mut found: Comparison, format: report::Format, style: Style) -> anyhow::Result<Done> {
+    found.skip_compared();
     let text = report::write_comparison(format, &found, style)?;
     let mut measures = found.cases.iter().flat_map(|case| &case.measures);
     let is_worse = measures.any(|measure| measure.is_beyond_threshold);

@@ -124,7 +124,7 @@ struct owner {
     struct bpf_spin_lock lock;
     ROOT root __attribute__((btf_decl_tag("contains:wingbeat_node:link")));
 };
-MAP(owners, ARRAY, struct owner, 2);
+MAP(owners, ARRAY, struct owner, ENTRIES);
 
 #if defined(LIST)
 static _Bool take(ROOT *root, struct wingbeat_node **taken)

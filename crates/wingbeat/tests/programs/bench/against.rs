@@ -49,6 +49,10 @@ fn what_cannot_be_run_is_compared_as_the_verifier_sees_it() {
     let verified = measure(&report, "verified-instructions");
     assert_eq!((&verified["verdict"], &verified["after"]), (&"same".into(), &3.0.into()));
     assert_eq!(report["unmatched"], serde_json::json!([]));
+    // By name as well: nothing has failed.
+    folder.run(&["bench", "new.o", "on_event", "--against", "old.o", "--err"]).ended_with(0);
+    folder.run(&["bench", "new.o", "--format", "csv", "-o", "old.csv"]).ended_with(1);
+    folder.run(&["bench", "new.o", "on_event", "--against", "old.csv", "--err"]).ended_with(0);
 }
 
 #[test]
