@@ -12,7 +12,7 @@ use serde::Serialize;
 use uuid::Uuid;
 use wingbeat_track::store::StoreError;
 
-use crate::{registry::RegistryError, service::request_id, storage::StorageError};
+use crate::{service::request_id, storage::StorageError};
 
 /// Why a request was rejected or failed: a status, and a message for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,22 +101,8 @@ impl From<StorageError> for ApiError {
             StorageError::Busy | StorageError::Stopping => Self::busy(),
             StorageError::Lost => Self::database_lost(&error),
             StorageError::Store(error) => error.into(),
-            StorageError::Registry(error) => error.into(),
             other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
         }
-    }
-}
-
-impl From<RegistryError> for ApiError {
-    fn from(error: RegistryError) -> Self {
-        let status = match &error {
-            RegistryError::Lost { .. } => return Self::database_lost(&error),
-            RegistryError::Busy { .. } | RegistryError::Full { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Self::new(status, error.to_string())
     }
 }
 

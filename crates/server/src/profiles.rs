@@ -1,4 +1,4 @@
-//! Pushed profiles: pprof files next to the databases, by service and time.
+//! Pushed profiles: pprof files next to the database, by service and time.
 //!
 //! ```text
 //! push → intake (checked, divided) → files + index → merge (ten minutes, hours) → retain
@@ -6,7 +6,7 @@
 //!                              read (a service, a time) → one profile
 //! ```
 //!
-//! With several servers, profiles stay on the server that received them: they are not in the databases.
+//! With several servers, profiles stay on the server that received them: they are not in the database.
 
 mod files;
 mod index;

@@ -15,8 +15,8 @@ use wingbeat_track::{
     store::{Plot, PlotQuery, PlotSeries, ReportFilter, Store, StoreError, Stretch},
 };
 
-pub use crate::registry::{LastChange, Newest, SeriesRow};
-use crate::{ApiError, App, registry::Project, storage::Databases};
+pub use crate::database::{LastChange, Newest, SeriesRow};
+use crate::{ApiError, App, database::Database, database::Project};
 
 /// Maximum values in a sparkline.
 const SPARK_MAX: usize = 60;
@@ -70,7 +70,7 @@ pub(crate) async fn look_after(app: App) {
 
 /// Schedules all projects: their results may have been replaced.
 async fn touch_all(app: &App) {
-    let list = |databases: &Databases| Ok::<_, ApiError>(databases.registry.projects()?);
+    let list = |database: &Database| Ok::<_, ApiError>(database.projects()?);
     match app.storage.read(list).await {
         Ok(projects) => projects.iter().for_each(|project| touch(app, project.id)),
         Err(error) => tracing::warn!("cannot list projects to update the series table: {error}"),
@@ -103,13 +103,13 @@ async fn work(app: App) {
 
 /// Rebuilds the rows of a project whose reports have changed.
 pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
-    let find = move |databases: &Databases| {
-        let projects = databases.registry.projects()?;
+    let find = move |database: &Database| {
+        let projects = database.projects()?;
         let Some(project) = projects.into_iter().find(|known| known.id == project) else {
             return Ok(None);
         };
-        let stretches = databases.results.stretches(&project.stored)?;
-        let states = databases.registry.series_states(project.id)?;
+        let stretches = database.results.stretches(&project.stored)?;
+        let states = database.series_states(project.id)?;
         Ok::<_, ApiError>(Some((project, stretches, states)))
     };
     let Some((project, stretches, states)) = app.storage.read(find).await? else { return Ok(()) };
@@ -121,18 +121,18 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
             continue;
         }
         let stored = project.stored.clone();
-        let read = move |databases: &Databases| {
-            let plot = newest(&databases.results, stored, &stretch)?;
+        let read = move |database: &Database| {
+            let plot = newest(&database.results, stored, &stretch)?;
             let rows: Vec<_> = plot.series.iter().filter_map(|one| row(&plot, one)).collect();
             Ok::<_, ApiError>((stretch, rows))
         };
         let (stretch, rows) = app.storage.read(read).await?;
         let stored = project.stored.clone();
-        let save = move |databases: &mut Databases| {
+        let save = move |database: &mut Database| {
             // Another server of the database may have stored rows of newer reports in the meantime.
-            let is_latest = databases.results.stretches(&stored)?.contains(&stretch);
+            let is_latest = database.results.stretches(&stored)?.contains(&stretch);
             if is_latest {
-                databases.registry.set_series(project.id, &stretch, &rows)?;
+                database.set_series(project.id, &stretch, &rows)?;
             }
             Ok::<_, ApiError>(is_latest)
         };
@@ -143,8 +143,8 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
     // The rest has no reports any more.
     for ((branch, testbed), _) in states {
         let gone = Stretch { branch, testbed, state: String::new() };
-        let save = move |databases: &mut Databases| {
-            Ok::<_, ApiError>(databases.registry.set_series(project.id, &gone, &[])?)
+        let save = move |database: &mut Database| {
+            Ok::<_, ApiError>(database.set_series(project.id, &gone, &[])?)
         };
         app.storage.write(save).await?;
     }
@@ -170,16 +170,16 @@ fn newest(results: &Store, project: ProjectName, stretch: &Stretch) -> Result<Pl
 
 /// The stored rows of a project on one of these branches. `None` if not built yet.
 pub(crate) fn kept(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     branches: &[BranchName],
 ) -> Result<Option<Vec<SeriesRow>>, ApiError> {
-    let states = databases.registry.series_states(project.id)?;
+    let states = database.series_states(project.id)?;
     let is_chosen = |branch: &BranchName| branches.is_empty() || branches.contains(branch);
     if !states.iter().any(|state| is_chosen(&state.branch)) {
         return Ok(None);
     }
-    let mut rows = databases.registry.series(project.id, branches)?;
+    let mut rows = database.series(project.id, branches)?;
     rows.sort_by(|a, b| a.key().cmp(&b.key()));
     Ok(Some(rows))
 }
@@ -252,7 +252,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        registry::{NewProject, Visibility},
+        database::{NewProject, Visibility},
         settings::Settings,
     };
 
@@ -280,17 +280,17 @@ mod tests {
     fn app() -> (tempfile::TempDir, App, Project) {
         let folder = tempfile::tempdir().expect("a folder");
         let app = App::open(Settings::of(folder.path())).expect("opened");
-        let registry = crate::storage::open_registry(&app.settings.location).expect("opened");
+        let database = crate::storage::open(&app.settings.location).expect("opened");
         let name = ProjectName::new("project").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
-        let project = registry.create_project(&new, OffsetDateTime::now_utc()).expect("made");
+        let project = database.create_project(&new, OffsetDateTime::now_utc()).expect("made");
         (folder, app, project)
     }
 
     async fn insert(app: &App, report: &Report) {
         let report = report.clone();
-        let store = move |databases: &mut Databases| {
-            databases.results.insert(&report)?;
+        let store = move |database: &mut Database| {
+            database.results.insert(&report)?;
             Ok::<_, ApiError>(())
         };
         app.storage.write(store).await.expect("stored");
@@ -300,9 +300,9 @@ mod tests {
     async fn both(app: &App, project: &Project) -> (Vec<SeriesRow>, Vec<SeriesRow>) {
         refresh(app, project.id).await.expect("refreshed");
         let project = project.clone();
-        let read = move |databases: &Databases| {
-            let kept = kept(databases, &project, &[])?.unwrap_or_default();
-            let plot = databases.results.plot(&PlotQuery::of(project.stored.clone()))?;
+        let read = move |database: &Database| {
+            let kept = kept(database, &project, &[])?.unwrap_or_default();
+            let plot = database.results.plot(&PlotQuery::of(project.stored.clone()))?;
             let made = plot.series.iter().filter_map(|one| row(&plot, one)).collect();
             Ok::<_, ApiError>((kept, made))
         };
@@ -336,8 +336,8 @@ mod tests {
         assert!(main.last_change_point.as_ref().is_some_and(|change| change.is_recent), "{main:?}");
         // A withdrawn report is in no row, and a branch without reports has none.
         for uuid in [last.uuid, kept[0].newest.report] {
-            let withdraw = move |databases: &mut Databases| {
-                databases.results.withdraw(uuid, None)?;
+            let withdraw = move |database: &mut Database| {
+                database.results.withdraw(uuid, None)?;
                 Ok::<_, ApiError>(())
             };
             app.storage.write(withdraw).await.expect("withdrawn");
@@ -356,7 +356,7 @@ mod tests {
         for _ in 0..100 {
             tokio::time::sleep(PAUSE / 4).await;
             let project = project.clone();
-            let read = move |databases: &Databases| kept(databases, &project, &[]);
+            let read = move |database: &Database| kept(database, &project, &[]);
             if app.storage.read(read).await.expect("read").is_some_and(|rows| rows.len() == 2) {
                 return;
             }

@@ -34,9 +34,9 @@ pub(crate) use crate::api::push::PATH as PUSH_PATH;
 use crate::{
     ApiError, App,
     access::{Right, Route},
-    api, console, error, profiles,
-    registry::Registry,
-    series,
+    api, console,
+    database::Database,
+    error, profiles, series,
 };
 
 /// Time limit of in-flight requests at shutdown.
@@ -142,7 +142,7 @@ async fn tidy_profiles(app: App) {
 
 /// Whether the databases are readable.
 async fn health(State(app): State<App>) -> Result<&'static str, ApiError> {
-    app.storage.registry(Registry::projects).await?;
+    app.storage.ask(Database::projects).await?;
     Ok("ok\n")
 }
 

@@ -39,7 +39,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Location of the data.
     pub location: DataLocation,
-    /// Folder of files outside the databases: pushed profiles.
+    /// Folder of files outside the database: pushed profiles.
     pub files: PathBuf,
     /// Public URL without a trailing slash, the base of all links.
     pub public_url: String,

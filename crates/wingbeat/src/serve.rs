@@ -7,10 +7,10 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use wingbeat_server::{
-    registry::Registry,
+    database::Database,
     service,
     settings::{DataLocation, DatabaseUrl, Given, Settings, VARIABLES},
-    storage::{self, open_existing_registry, open_registry, served_at},
+    storage::{self, open, open_existing, served_at},
 };
 
 use self::{keys::KeyArgs, users::UserArgs};
@@ -41,7 +41,7 @@ pub(crate) struct ServeArgs {
 /// Which server it is.
 #[derive(Debug, Args)]
 struct PlaceArgs {
-    /// Folder of the server's databases
+    /// Folder of the server's database
     #[arg(long, value_name = "DIR", conflicts_with = "database")]
     data: Option<PathBuf>,
     /// Database of PostgreSQL 15 or newer instead of a folder, as postgres://user@host/database. Others of the
@@ -63,7 +63,7 @@ enum Action {
     Key(KeyArgs),
     /// Invite and list users, change their roles, lock them out, and send new links
     User(UserArgs),
-    /// Copy both databases to a new folder, also while the server runs
+    /// Copy the database to a new file, also while the server runs
     Backup(BackupArgs),
 }
 
@@ -131,26 +131,26 @@ impl PlaceArgs {
         Ok(settings)
     }
 
-    /// The registry of an existing server.
-    fn registry(&self) -> anyhow::Result<(Settings, Registry)> {
+    /// The database of an existing server.
+    fn database(&self) -> anyhow::Result<(Settings, Database)> {
         let settings = self.settings_beside()?;
-        let registry = open_existing_registry(&settings.location)?;
-        Ok((settings, registry))
+        let database = open_existing(&settings.location)?;
+        Ok((settings, database))
     }
 
-    /// The registry of a server that may not have been started yet.
-    fn new_registry(&self) -> anyhow::Result<(Settings, Registry)> {
+    /// The database of a server that may not have been started yet.
+    fn new_database(&self) -> anyhow::Result<(Settings, Database)> {
         let settings = self.settings_beside()?;
-        let registry = open_registry(&settings.location)?;
-        Ok((settings, registry))
+        let database = open(&settings.location)?;
+        Ok((settings, database))
     }
 }
 
 /// Flags of `wingbeat serve backup`.
 #[derive(Debug, clap::Args)]
 struct BackupArgs {
-    /// Folder to write, which must not exist; it appears when it is complete
-    #[arg(value_name = "DIR")]
+    /// File to write, which must not exist; it appears when it is complete
+    #[arg(value_name = "FILE")]
     to: PathBuf,
     #[command(flatten)]
     place: PlaceArgs,
@@ -168,7 +168,10 @@ fn back_up(args: &BackupArgs, quiet: bool) -> anyhow::Result<()> {
     let bytes = storage::back_up(data, &args.to)?;
     if !quiet {
         let size = wingbeat_text::bytes(bytes);
-        message!("{} has {size}; `wingbeat serve --data` can serve it", args.to.display());
+        message!(
+            "{} has {size}; `wingbeat serve` serves it as DIR/server.db, with --data DIR",
+            args.to.display()
+        );
     }
     Ok(())
 }

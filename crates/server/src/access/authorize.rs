@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     ApiError, App,
-    registry::Project,
-    storage::{Databases, Position, StorageError, of_replica},
+    database::{Database, Project},
+    storage::{Position, StorageError, of_replica},
 };
 
 /// State of the check.
@@ -118,8 +118,8 @@ async fn run(
     next: Next,
 ) -> Response {
     let Some((hash, expires)) = renewal else { return next.run(request).await };
-    let extend = move |databases: &mut Databases| {
-        databases.registry.extend_session(&hash, expires).map_err(StorageError::from)
+    let extend = move |database: &mut Database| {
+        database.extend_session(&hash, expires).map_err(StorageError::from)
     };
     if let Err(error) = check.app.storage.write(extend).await {
         tracing::warn!("a session was not extended: {error}");
@@ -161,10 +161,10 @@ async fn look_up(
 ) -> Result<(Resolved, Named), ApiError> {
     let name = name.cloned();
     let now = OffsetDateTime::now_utc();
-    let found = check.app.storage.read(move |databases| {
-        let resolved = presented.resolve(&databases.registry, now)?;
+    let found = check.app.storage.read(move |database| {
+        let resolved = presented.resolve(&database, now)?;
         let project = match &name {
-            Some(name) => Some(databases.registry.project(name)?),
+            Some(name) => Some(database.project(name)?),
             None => None,
         };
         Ok::<_, ApiError>((resolved, name, project))

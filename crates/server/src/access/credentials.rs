@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use super::{Caller, Digest, KeyText, Means, secrets::digest};
 use crate::{
     ApiError,
-    registry::{KeyHolder, Registry, Session},
+    database::{Database, KeyHolder, Session},
 };
 
 /// Idle timeout of a session.
@@ -65,14 +65,14 @@ impl Presented {
     /// anonymous: the browser is sent to sign in.
     pub(super) fn resolve(
         self,
-        registry: &Registry,
+        database: &Database,
         now: OffsetDateTime,
     ) -> Result<Resolved, ApiError> {
         match self {
             Self::Nothing => Ok(Resolved { caller: Caller::Anonymous, renewal: None }),
             Self::Bearer(key) => {
                 let holder = match key {
-                    Some(key) => registry.key_holder(&key.digest(), now)?,
+                    Some(key) => database.key_holder(&key.digest(), now)?,
                     None => None,
                 };
                 let caller = match holder {
@@ -84,7 +84,7 @@ impl Presented {
                 };
                 Ok(Resolved { caller, renewal: None })
             }
-            Self::Session(hash) => Ok(match registry.session(&hash, now)? {
+            Self::Session(hash) => Ok(match database.session(&hash, now)? {
                 None => Resolved { caller: Caller::Anonymous, renewal: None },
                 Some(session) => {
                     let renewal = renewal(&session, now).map(|expires| (hash, expires));
@@ -165,7 +165,7 @@ impl Cookies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{access::Role, registry::User};
+    use crate::{access::Role, database::User};
 
     #[test]
     fn sessions_last_while_they_are_used_but_not_for_ever() {

@@ -6,7 +6,7 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
-use crate::registry::Digest;
+use crate::database::Digest;
 
 /// Key kinds, which the `bencher` client recognizes by prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

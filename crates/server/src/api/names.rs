@@ -8,12 +8,12 @@ use wingbeat_track::model::{
 
 use crate::{
     ApiError,
-    registry::{Conflict, Entity, EntityChange, Kind, NewEntity, Registry},
+    database::{Conflict, Database, Entity, EntityChange, Kind, NewEntity},
 };
 
 /// Finds an entity by UUID, slug or name; 404 if absent.
 pub(super) fn find(
-    registry: &Registry,
+    database: &Database,
     project: i64,
     kind: Kind,
     id: &str,
@@ -24,59 +24,59 @@ pub(super) fn find(
             "this project has no {word} with the UUID, slug or name {id:?}"
         ))
     };
-    registry.entity(project, kind, id)?.ok_or_else(missing)
+    database.entity(project, kind, id)?.ok_or_else(missing)
 }
 
 /// Finds an entity, or creates it by name. An unknown UUID is an error. Unarchives an archived entity.
 pub(super) fn find_or_make(
-    registry: &Registry,
+    database: &Database,
     project: i64,
     kind: Kind,
     id: &str,
     now: OffsetDateTime,
 ) -> Result<Entity, ApiError> {
-    match registry.entity(project, kind, id)? {
-        Some(known) => unarchived(registry, known, now),
-        None if Uuid::try_parse(id).is_ok() => find(registry, project, kind, id),
+    match database.entity(project, kind, id)? {
+        Some(known) => unarchived(database, known, now),
+        None if Uuid::try_parse(id).is_ok() => find(database, project, kind, id),
         None => {
             check_name(kind, id)?;
-            make(registry, project, kind, &NewEntity { name: id, slug: None, units: None }, now)
+            make(database, project, kind, &NewEntity { name: id, slug: None, units: None }, now)
         }
     }
 }
 
 /// Finds or creates the entity of an adapter's measure.
 pub(super) fn measure_entity(
-    registry: &Registry,
+    database: &Database,
     project: i64,
     measure: &Measure,
     now: OffsetDateTime,
 ) -> Result<Entity, ApiError> {
-    if let Some(known) = known_measure(registry, project, measure)? {
+    if let Some(known) = known_measure(database, project, measure)? {
         return Ok(known);
     }
     let name = &*measure.name;
     if Uuid::try_parse(name).is_ok() {
-        return find(registry, project, Kind::Measure, name);
+        return find(database, project, Kind::Measure, name);
     }
     check_name(Kind::Measure, name)?;
-    let is_taken = registry.entity(project, Kind::Measure, measure.slug.as_str())?.is_some();
+    let is_taken = database.entity(project, Kind::Measure, measure.slug.as_str())?.is_some();
     let slug = if is_taken { Slug::with_tail(name) } else { measure.slug.clone() };
     let new = NewEntity { name, slug: Some(slug), units: Some(&*measure.units) };
-    make(registry, project, Kind::Measure, &new, now)
+    make(database, project, Kind::Measure, &new, now)
 }
 
 /// Finds the entity of an adapter's measure by name; a renamed one also by its slug in the results.
 pub(super) fn known_measure(
-    registry: &Registry,
+    database: &Database,
     project: i64,
     measure: &Measure,
 ) -> Result<Option<Entity>, ApiError> {
-    let stored = |slug: &Slug| registry.entity_stored(project, Kind::Measure, slug.as_str());
-    let entity = |id: &str| registry.entity(project, Kind::Measure, id);
+    let stored = |slug: &Slug| database.entity_stored(project, Kind::Measure, slug.as_str());
+    let entity = |id: &str| database.entity(project, Kind::Measure, id);
     let name = &*measure.name;
     if !measure.is_known() {
-        if let Some(known) = registry.entity_named(project, Kind::Measure, name)? {
+        if let Some(known) = database.entity_named(project, Kind::Measure, name)? {
             return Ok(Some(known));
         }
         if let Some(known) = stored(&Slug::with_tail(name))? {
@@ -105,18 +105,18 @@ pub(super) fn is_another(entity: &Entity, measure: &Measure) -> bool {
 
 /// Creates an entity; 409 if its name or slug is taken.
 pub(super) fn make(
-    registry: &Registry,
+    database: &Database,
     project: i64,
     kind: Kind,
     new: &NewEntity<'_>,
     now: OffsetDateTime,
 ) -> Result<Entity, ApiError> {
-    let made = registry.create_entity(project, kind, new, now)?;
+    let made = database.create_entity(project, kind, new, now)?;
     made.map_err(|conflict| refusal(kind, new.name, conflict))
 }
 
 pub(super) fn unarchived(
-    registry: &Registry,
+    database: &Database,
     entity: Entity,
     now: OffsetDateTime,
 ) -> Result<Entity, ApiError> {
@@ -124,7 +124,7 @@ pub(super) fn unarchived(
         return Ok(entity);
     }
     let change = EntityChange { is_archived: Some(false), ..EntityChange::default() };
-    let changed = registry.change_entity(entity.id, &change, now)?;
+    let changed = database.change_entity(entity.id, &change, now)?;
     Ok(changed.and_then(Result::ok).unwrap_or(entity))
 }
 

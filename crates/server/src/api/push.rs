@@ -19,9 +19,9 @@ use super::run::project_named;
 use crate::{
     ApiError, App,
     access::{Caller, Right, Route},
+    database::Database,
+    database::Project,
     profiles::{ProfilesError, Push, intake, now_ns},
-    registry::Project,
-    storage::Databases,
 };
 
 /// Path that clients push to.
@@ -81,8 +81,8 @@ async fn project(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Proj
     let tenant = tenant.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
     if let (Caller::ProjectKey { project }, None) = (caller, &tenant) {
         let row = *project;
-        let find = move |databases: &Databases| {
-            let all = databases.registry.projects()?;
+        let find = move |database: &Database| {
+            let all = database.projects()?;
             Ok::<_, ApiError>(all.into_iter().find(|project| project.id == row))
         };
         let found = app.storage.read(find).await?;

@@ -9,9 +9,9 @@ use wingbeat_track::{
 use crate::{
     ApiError,
     console::{components::shortened, links::Params},
+    database::Database,
+    database::{Kind, Project},
     names::Names,
-    registry::{Kind, Project},
-    storage::Databases,
 };
 
 /// Common main branches, in order of preference.
@@ -43,12 +43,12 @@ pub(crate) struct Choice {
 
 impl Choice {
     pub(crate) fn of(
-        databases: &Databases,
+        database: &Database,
         project: &Project,
         params: &Params,
         names: &Names,
     ) -> Result<Self, ApiError> {
-        let known = databases.results.known(&project.stored)?;
+        let known = database.results.known(&project.stored)?;
         let asked = |name: &str| params.all(name).map(str::to_owned).collect::<Vec<_>>();
         let (branches, globs) = (asked("branch"), asked("benchmark"));
         let (testbeds, measures) = (asked("testbed"), asked("measure"));
@@ -78,10 +78,10 @@ impl Choice {
             Some((kind, asked.clone()))
         });
         // Measures differ between projects.
-        let measures = databases.registry.series_measures(project.id)?;
+        let measures = database.series_measures(project.id)?;
         choice.known.measures.retain(|slug| measures.is_empty() || measures.contains(slug));
         if branches.is_empty() {
-            choice.branches = main_branch(databases, project, &choice.known)?.into_iter().collect();
+            choice.branches = main_branch(database, project, &choice.known)?.into_iter().collect();
         }
         Ok(choice)
     }
@@ -105,7 +105,7 @@ impl Choice {
 
 /// The default branch.
 pub(crate) fn main_branch(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     known: &Known,
 ) -> Result<Option<BranchName>, ApiError> {
@@ -115,7 +115,7 @@ pub(crate) fn main_branch(
         }
     }
     let filter = ReportFilter::of(&project.stored);
-    let newest = databases.results.reports(&filter, 1)?.pop();
+    let newest = database.results.reports(&filter, 1)?.pop();
     Ok(newest.map(|report| report.branch))
 }
 
@@ -148,7 +148,7 @@ fn of<T: Clone>(
 
 /// The query with readable names, if it is a client's query with lists of UUIDs.
 pub(crate) fn readable(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     params: &Params,
 ) -> Result<Option<Params>, ApiError> {
@@ -161,7 +161,7 @@ pub(crate) fn readable(
         let ids = params.all(plural).flat_map(|list| list.split(',')).map(str::trim);
         for id in ids.filter(|id| !id.is_empty()) {
             let stored = match Uuid::try_parse(id) {
-                Ok(uuid) => stored_name(databases, project, kind, uuid)?,
+                Ok(uuid) => stored_name(database, project, kind, uuid)?,
                 Err(_) => None,
             };
             readable = readable.and(kind.word(), stored.unwrap_or_else(|| id.to_owned()));
@@ -181,12 +181,12 @@ pub(crate) fn readable(
 
 /// Name in the results of the entity with this UUID.
 fn stored_name(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     kind: Kind,
     uuid: Uuid,
 ) -> Result<Option<String>, ApiError> {
-    let found = databases.registry.entity(project.id, kind, &uuid.to_string());
+    let found = database.entity(project.id, kind, &uuid.to_string());
     Ok(found?.map(|entity| entity.stored))
 }
 

@@ -22,10 +22,10 @@ use super::{
 };
 use crate::{
     ApiError,
+    database::Database,
+    database::{Kind, Project, SeriesRow},
     names::Names,
-    registry::{Kind, Project, SeriesRow},
     series,
-    storage::Databases,
 };
 
 /// Rows per page.
@@ -35,14 +35,14 @@ const ROWS: usize = 200;
 pub(super) async fn show(context: PageContext, params: Params) -> Result<Response, ApiError> {
     let asked = params.clone();
     let names = context.names.clone();
-    let read = context.read(move |databases, project| {
-        if let Some(readable) = readable(databases, project, &asked)? {
+    let read = context.read(move |database, project| {
+        if let Some(readable) = readable(database, project, &asked)? {
             return Ok(Err(readable));
         }
-        let choice = Choice::of(databases, project, &asked, &names)?;
-        let rows = rows(databases, project, &choice)?;
-        let alerts = Alerts::read(databases, project)?;
-        Ok(Ok((choice, rows, alerts, pins::first(databases, project)?)))
+        let choice = Choice::of(database, project, &asked, &names)?;
+        let rows = rows(database, project, &choice)?;
+        let alerts = Alerts::read(database, project)?;
+        Ok(Ok((choice, rows, alerts, pins::first(database, project)?)))
     });
     let (choice, mut rows, alerts, pinned) = match read.await? {
         Ok(found) => found,
@@ -204,14 +204,14 @@ const REPORTS_MAX: usize = 1000;
 
 /// All series of a selection.
 pub(super) fn rows(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     choice: &Choice,
 ) -> Result<Vec<SeriesRow>, ApiError> {
     if choice.missing.is_some() {
         return Ok(Vec::new());
     }
-    if let Some(mut rows) = series::kept(databases, project, &choice.branches)? {
+    if let Some(mut rows) = series::kept(database, project, &choice.branches)? {
         let benchmarks: HashSet<_> = choice.benchmarks.iter().collect();
         rows.retain(|row| {
             (choice.testbeds.is_empty() || choice.testbeds.contains(&row.testbed))
@@ -229,7 +229,7 @@ pub(super) fn rows(
         reports_max: REPORTS_MAX,
         ..PlotQuery::of(project.stored.clone())
     };
-    let plot = databases.results.plot(&query)?;
+    let plot = database.results.plot(&query)?;
     Ok(plot.series.iter().filter_map(|one| series::row(&plot, one)).collect())
 }
 
@@ -241,11 +241,11 @@ pub(super) struct Alerts(HashMap<(BranchName, TestbedName, BenchmarkName, Slug),
 const ALERTS_MAX: usize = 1000;
 
 impl Alerts {
-    pub(super) fn read(databases: &Databases, project: &Project) -> Result<Self, ApiError> {
+    pub(super) fn read(database: &Database, project: &Project) -> Result<Self, ApiError> {
         let reports = ReportFilter::of(&project.stored);
         let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
         // Newest first, and the last insertion wins.
-        let alerts = databases.results.alerts(&active, ALERTS_MAX)?.into_iter().rev();
+        let alerts = database.results.alerts(&active, ALERTS_MAX)?.into_iter().rev();
         let by_series = alerts.map(|it| {
             ((it.branch, it.testbed, it.alert.benchmark, it.measure.slug), it.alert.uuid)
         });

@@ -16,8 +16,7 @@ use crate::{
         names::check_hash,
         shapes::{JsonNewReport, JsonNewRun, JsonReportSettings},
     },
-    registry::{NewProject, Project, Visibility},
-    storage::Databases,
+    database::{Database, NewProject, Project, Visibility},
 };
 
 /// Languages of the client's former adapters. They mean: detect.
@@ -143,9 +142,7 @@ pub(in crate::api) async fn project_named(
 ) -> Result<Project, ApiError> {
     let known = {
         let id = id.clone();
-        app.storage
-            .read(move |databases| Ok::<_, ApiError>(databases.registry.project(&id)?))
-            .await?
+        app.storage.read(move |database| Ok::<_, ApiError>(database.project(&id)?)).await?
     };
     let allows_anonymous = app.settings.allow_anonymous_runs;
     if let Some(project) = known {
@@ -164,12 +161,12 @@ pub(in crate::api) async fn project_named(
     let name = name.map_err(|error| ApiError::bad_request(error.to_string()))?;
     let visibility = visibility_of_new(caller);
     let new = NewProject { name, slug: Some(slug), url: None, visibility };
-    let make = move |databases: &mut Databases| {
+    let make = move |database: &mut Database| {
         // Another run may have created it in the meantime.
-        let known = databases.registry.project(&id)?;
+        let known = database.project(&id)?;
         match known {
             Some(known) => Ok::<_, ApiError>(known),
-            None => Ok(databases.registry.create_project(&new, OffsetDateTime::now_utc())?),
+            None => Ok(database.create_project(&new, OffsetDateTime::now_utc())?),
         }
     };
     app.storage.write(make).await

@@ -11,7 +11,7 @@ use crate::{
     ApiError, App,
     access::{Caller, PASSWORD_BYTES_MIN, Role, SESSION_IDLE, digest, password_fault, random_text},
     console::layout::page,
-    registry::User,
+    database::User,
     storage::StorageError,
 };
 
@@ -70,11 +70,11 @@ pub(super) async fn begin_session(
 ) -> Result<Response, ApiError> {
     let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
     let hash = digest(&secret);
-    let write = app.storage.write(move |databases| {
+    let write = app.storage.write(move |database| {
         if let Some(former) = former {
-            databases.registry.end_session(&former)?;
+            database.end_session(&former)?;
         }
-        databases.registry.create_session(&hash, user, now, now + SESSION_IDLE)?;
+        database.create_session(&hash, user, now, now + SESSION_IDLE)?;
         Ok::<_, StorageError>(())
     });
     write.await?;
@@ -87,7 +87,7 @@ pub(super) async fn begin_session(
 /// The calling user. Pages that need one require the right for it.
 pub(super) async fn user_of(app: &App, caller: &Caller) -> Result<User, ApiError> {
     let user = match caller.user() {
-        Some(id) => app.storage.registry(move |registry| registry.user_of(id)).await?,
+        Some(id) => app.storage.ask(move |database| database.user_of(id)).await?,
         None => None,
     };
     user.ok_or_else(|| ApiError::forbidden("this page is for users, not for keys of projects"))

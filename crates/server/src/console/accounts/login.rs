@@ -62,14 +62,14 @@ pub(super) async fn sign_in(
         return Ok(response);
     }
     let wanted = email.clone();
-    let read = app.storage.read(move |databases| {
+    let read = app.storage.read(move |database| {
         // Slugs are not valid for sign-in.
         let user = match wanted.contains('@') {
-            true => databases.registry.user(&wanted)?.filter(|user| !user.is_locked),
+            true => database.user(&wanted)?.filter(|user| !user.is_locked),
             false => None,
         };
         let hash = match &user {
-            Some(user) => databases.registry.password_hash(user.id)?,
+            Some(user) => database.password_hash(user.id)?,
             None => None,
         };
         Ok::<_, StorageError>(user.zip(hash))
@@ -89,9 +89,9 @@ pub(super) async fn sign_out(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if let Some(session) = app.access.cookies.session(&headers) {
-        let end = app.storage.write(move |databases| {
-            databases.registry.end_session(&session).map_err(StorageError::from)
-        });
+        let end = app
+            .storage
+            .write(move |database| database.end_session(&session).map_err(StorageError::from));
         end.await?;
     }
     let mut response = Redirect::to("/").into_response();
@@ -151,15 +151,15 @@ pub(super) async fn change_password(
         return Ok(password_form(StatusCode::TOO_MANY_REQUESTS, Some(&message)));
     }
     let id = user.id;
-    let hash = app.storage.registry(move |registry| registry.password_hash(id)).await?;
+    let hash = app.storage.ask(move |database| database.password_hash(id)).await?;
     if !app.access.passwords.verify(sent.current, hash).await? {
         return Ok(password_form(StatusCode::UNAUTHORIZED, Some("wrong current password")));
     }
     app.access.limits.succeeded(address, &user.email, Instant::now());
     let (hash, now) = (app.access.passwords.hash(sent.new).await?, OffsetDateTime::now_utc());
-    let write = app.storage.write(move |databases| {
-        databases.registry.set_password(id, &hash, now)?;
-        databases.registry.note(&user.email, "changed the password", now)?;
+    let write = app.storage.write(move |database| {
+        database.set_password(id, &hash, now)?;
+        database.note(&user.email, "changed the password", now)?;
         Ok::<_, StorageError>(())
     });
     write.await?;

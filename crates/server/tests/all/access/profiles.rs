@@ -6,7 +6,7 @@ use prost::Message as _;
 use time::Duration;
 use wingbeat_pprof::proto::{Function, Label, Line, Location, Profile, Sample, ValueType};
 use wingbeat_pprof::pyroscope::{LabelPair, PushRequest, RawProfileSeries, RawSample};
-use wingbeat_server::registry::{KeyOwner, Role, Visibility};
+use wingbeat_server::database::{KeyOwner, Role, Visibility};
 
 use crate::support::{Answer, Ask, Server, now};
 

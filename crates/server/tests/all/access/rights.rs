@@ -4,7 +4,7 @@ use axum::{Router, http::StatusCode, routing::any};
 use time::Duration;
 use wingbeat_server::{
     access::{Right, Route},
-    registry::{KeyOwner, Role, Visibility},
+    database::{KeyOwner, Role, Visibility},
     service::routes,
 };
 
@@ -90,7 +90,7 @@ fn credentials(server: &Server, own: i64, other: i64) -> Vec<Credential> {
         let owner = KeyOwner::User(user.id);
         server
             .kept
-            .registry(|registry| registry.revoke_key(owner, uuid, crate::support::now()))
+            .database(|database| database.revoke_key(owner, uuid, crate::support::now()))
             .expect("revoked");
         add(Who::BadKey, "revoked key", bearer(key.as_str()));
     }
@@ -103,7 +103,7 @@ fn credentials(server: &Server, own: i64, other: i64) -> Vec<Credential> {
     );
     let lock = server
         .kept
-        .registry(|registry| registry.set_locked(locked.id, true, crate::support::now()));
+        .database(|database| database.set_locked(locked.id, true, crate::support::now()));
     lock.expect("written").expect("locked");
     add(Who::BadKey, "key of who is locked out", bearer(key.as_str()));
     for (who, project) in [(Who::OwnKey, own), (Who::OtherKey, other)] {

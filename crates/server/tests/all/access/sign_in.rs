@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use time::Duration;
 use wingbeat_server::{
     access::digest,
-    registry::{Role, User},
+    database::{Role, User},
 };
 
 use crate::support::{Answer, Ask, PASSWORD, Server, now};
@@ -61,7 +61,7 @@ async fn what_is_wrong_is_not_told() {
     let locked = server.user_with_password("locked", Role::Reader).await;
     server
         .kept
-        .registry(|registry| registry.set_locked(locked.id, true, now()))
+        .database(|database| database.set_locked(locked.id, true, now()))
         .expect("written")
         .expect("locked");
     server.user("invited", Role::Reader);
@@ -141,7 +141,7 @@ async fn a_session_that_is_used_lasts_longer() {
         let (_, secret) = cookie.split_once('=').expect("a pair");
         let session = server
             .kept
-            .registry(|registry| registry.session(&digest(secret), now()))
+            .database(|database| database.session(&digest(secret), now()))
             .expect("read")
             .expect("there");
         let is_longer = session.expires > now() + lifetime + Duration::hours(1);

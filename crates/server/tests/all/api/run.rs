@@ -9,7 +9,7 @@ use wingbeat_server::{
         JsonAlert, JsonBenchmark, JsonMeasure, JsonProject, JsonReport, JsonThreshold,
         JsonVisibility,
     },
-    registry::Visibility,
+    database::Visibility,
 };
 use wingbeat_track::model::{Outcome, ReasonKind};
 
