@@ -65,7 +65,7 @@ pub enum StorageError {
     #[error("the database cannot be reached; try again")]
     Lost,
     #[error(
-        "there is no database of a server at {}; name the server's folder with --data, or start `wingbeat serve` once",
+        "there is no database of a server at {}; name the server's folder with --data, its database with --database, or start `wingbeat serve` once",
         .0.display()
     )]
     NoServer(PathBuf),
