@@ -34,7 +34,7 @@ pub use self::{
     series::{LastChange, Newest, SeriesRow},
     sessions::{Invite, Session},
     thresholds::{Model, Threshold, ThresholdFilter},
-    users::{NewUser, Role, User, UserRefusal, user_fault},
+    users::{EMAIL_BYTES_MAX, NewUser, Role, User, UserRefusal, user_fault},
 };
 
 /// Suffix of the registry's schema, after the name of the results' schema.
