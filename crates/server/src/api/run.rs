@@ -25,7 +25,7 @@ use wingbeat_track::{
 use self::names::name_all;
 pub(super) use self::{
     names::{Named, clone_thresholds, set_thresholds, thresholds},
-    new_report::project_named,
+    new_report::{check_time, project_named},
 };
 use super::{
     request::{Body, Created},

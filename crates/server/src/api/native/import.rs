@@ -18,7 +18,7 @@ use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
     api::{
-        run::{Taken, project_named, take},
+        run::{Taken, check_time, project_named, take},
         shapes::JsonReport,
         view::View,
     },
@@ -170,6 +170,9 @@ async fn store(
     instructions: Instructions,
     is_single: bool,
 ) -> Result<(Outcome, Views), ApiError> {
+    if let Err(error) = check_time(report.start_time) {
+        return Ok((Outcome::Refused(error.message), Views::default()));
+    }
     let (uuid, of) = (report.uuid, project.clone());
     let name = move |registry: &Registry, (), now| {
         let named = resolve_names(registry, &of, &mut report, &instructions, now)?;

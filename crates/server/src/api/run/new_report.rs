@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
     adapter::{Adapter, AdapterError},
@@ -19,6 +19,9 @@ use crate::{
     registry::{NewProject, Project, Visibility},
     storage::Databases,
 };
+
+/// How much clocks may differ, as for pushed profiles.
+const AHEAD_MAX: Duration = Duration::minutes(10);
 
 /// Languages of the client's former adapters. They mean: detect.
 const LANGUAGES: [&str; 11] =
@@ -76,9 +79,23 @@ pub(super) fn check(new: &JsonNewReport) -> Result<Adapter, ApiError> {
     if new.results.is_empty() {
         return Err(ApiError::bad_request("the report has no results: send at least one output"));
     }
+    check_time(new.start_time)?;
     check_hash(new.hash.as_deref())?;
     check_hash(new.start_point.as_ref().and_then(|start| start.hash.as_deref()))?;
     adapter(new.settings.as_ref().and_then(|settings| settings.adapter.as_deref()))
+}
+
+/// Rejects a report of the future: it would stay the newest until then, and hide all that come meanwhile. Bencher takes
+/// them, but whoever sends one means another time: a clock is wrong, or milliseconds were taken for seconds.
+pub(in crate::api) fn check_time(start: OffsetDateTime) -> Result<(), ApiError> {
+    let now = OffsetDateTime::now_utc();
+    if start - now <= AHEAD_MAX {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "the report begins at {start}, but here it is {now}: set the clock of the machine that measured, or the time \
+         given for it (`--backdate`)"
+    )))
 }
 
 /// Parsed outputs: one per iteration, or one in total if folded.

@@ -262,6 +262,8 @@ async fn what_is_refused_and_why() {
     let model = json!({ "models": { "latency": { "test": "t_test", "upper_boundary": 2.0 } } });
     check(json!({ "thresholds": model }), bad, "upper_boundary").await;
     let unknown = json!({ "project": Uuid::now_v7() });
+    let future = "2999-01-01T00:00:00Z";
+    check(json!({ "start_time": future, "end_time": future }), bad, "set the clock").await;
     check(unknown, StatusCode::NOT_FOUND, "no project with the UUID").await;
     let (reports, _) = server.list::<serde_json::Value>("/v0/projects").await;
     assert!(reports.is_empty() || reports.len() == 1, "{reports:?}");
