@@ -8,8 +8,40 @@ use wingbeat_track::model::{
 
 use crate::{
     ApiError,
+    access::Caller,
     registry::{Conflict, Entity, EntityChange, Kind, NewEntity, Registry},
 };
+
+/// What storing a report may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Also thresholds, heads of branches and archived names of the project.
+    Project,
+    /// Nothing but the report and names that are new: anybody may have sent it.
+    Report,
+}
+
+impl Reach {
+    pub(super) fn of(caller: &Caller) -> Self {
+        match caller {
+            Caller::Anonymous => Self::Report,
+            Caller::User { .. } | Caller::ProjectKey { .. } => Self::Project,
+        }
+    }
+
+    /// Unarchives an entity that a report names.
+    pub(super) fn unarchived(
+        self,
+        registry: &Registry,
+        entity: Entity,
+        now: OffsetDateTime,
+    ) -> Result<Entity, ApiError> {
+        match self {
+            Self::Project => unarchived(registry, entity, now),
+            Self::Report => Ok(entity),
+        }
+    }
+}
 
 /// Finds an entity by UUID, slug or name; 404 if absent.
 pub(super) fn find(
@@ -33,10 +65,10 @@ pub(super) fn find_or_make(
     project: i64,
     kind: Kind,
     id: &str,
-    now: OffsetDateTime,
+    (reach, now): (Reach, OffsetDateTime),
 ) -> Result<Entity, ApiError> {
     match registry.entity(project, kind, id)? {
-        Some(known) => unarchived(registry, known, now),
+        Some(known) => reach.unarchived(registry, known, now),
         None if Uuid::try_parse(id).is_ok() => find(registry, project, kind, id),
         None => {
             check_name(kind, id)?;
@@ -115,7 +147,7 @@ pub(super) fn make(
     made.map_err(|conflict| refusal(kind, new.name, conflict))
 }
 
-pub(super) fn unarchived(
+fn unarchived(
     registry: &Registry,
     entity: Entity,
     now: OffsetDateTime,

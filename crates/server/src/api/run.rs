@@ -28,6 +28,7 @@ pub(super) use self::{
     new_report::{check_time, project_named},
 };
 use super::{
+    names::Reach,
     request::{Body, Created},
     shapes::{JsonNewReport, JsonNewRun, JsonReport},
     view::View,
@@ -68,11 +69,11 @@ async fn receive(
 ) -> Result<JsonReport, ApiError> {
     let adapter = new_report::check(&new)?;
     let uuid = new.idempotency_key.unwrap_or_else(Uuid::now_v7);
-    let of = project.clone();
+    let (of, reach) = (project.clone(), Reach::of(caller));
     let parse = move || new_report::results(&new, adapter).map(|results| (new, results));
     let name =
         move |registry: &Registry, (new, mut iterations): (JsonNewReport, Vec<Results>), now| {
-            let named = name_all(registry, &of, &new, &mut iterations, now)?;
+            let (named, own) = name_all(registry, &of, &new, &mut iterations, (reach, now))?;
             let (branch, testbed) = (named.branch_name.clone(), named.testbed_name.clone());
             let report = Report {
                 hash: new.hash.filter(|hash| !hash.is_empty()),
@@ -81,7 +82,7 @@ async fn receive(
                 iterations,
                 ..Report::new(uuid, of.stored.clone(), branch, testbed, new.start_time)
             };
-            Ok((named, report, Vec::new()))
+            Ok((named, report, own))
         };
     let taken = take(app, caller, &project, uuid, parse, name).await?;
     let answer = move |databases: &Databases| {
@@ -119,6 +120,7 @@ pub(super) async fn take<P: Send + 'static>(
     + 'static,
 ) -> Result<Taken, ApiError> {
     let (user, now, row) = (caller.user(), OffsetDateTime::now_utc(), project.id);
+    let reach = Reach::of(caller);
     let known = move |databases: &Databases| {
         if databases.registry.report(uuid)?.is_some_and(|known| known.project != row) {
             return Ok(Err(Taken::OfAnotherProject));
@@ -159,9 +161,11 @@ pub(super) async fn take<P: Send + 'static>(
         databases.registry.add_report(uuid, row, user, now)?;
         keep_notices(databases, uuid, &notices)?;
         let is_new = databases.results.take(Document::Report(Box::new(report.clone())))?;
-        // A report of an earlier head may arrive after one of a later head.
-        databases.results.settle_replaced_heads(&report.project, &report.branch)?;
-        databases.registry.clear_start(branch)?;
+        if reach == Reach::Project {
+            // A report of an earlier head may arrive after one of a later head.
+            databases.results.settle_replaced_heads(&report.project, &report.branch)?;
+            databases.registry.clear_start(branch)?;
+        }
         Ok::<_, ApiError>(match is_new {
             true => Taken::Stored(Box::new(report), notices),
             false => Taken::AlreadyThere,

@@ -18,6 +18,7 @@ use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
     api::{
+        names::Reach,
         run::{Taken, check_time, project_named, take},
         shapes::JsonReport,
         view::View,
@@ -174,8 +175,18 @@ async fn store(
         return Ok((Outcome::Refused(error.message), Views::default()));
     }
     let (uuid, of) = (report.uuid, project.clone());
+    let reach = Reach::of(caller);
+    if reach == Reach::Report {
+        // A confirming report decides about the alerts of another one, and a judged one names the head of its branch.
+        if report.confirms.is_some() {
+            let reason = "a report that confirms another one needs a key".to_owned();
+            return Ok((Outcome::Refused(reason), Views::default()));
+        }
+        report.verdicts.clear();
+        report.alerts.clear();
+    }
     let name = move |registry: &Registry, (), now| {
-        let named = resolve_names(registry, &of, &mut report, &instructions, now)?;
+        let named = resolve_names(registry, &of, &mut report, &instructions, (reach, now))?;
         Ok((named, report, instructions.thresholds))
     };
     let taken = match take(app, caller, project, uuid, || Ok(()), name).await {
