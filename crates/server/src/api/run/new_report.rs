@@ -150,7 +150,7 @@ pub(super) async fn project_of_run(
 }
 
 /// The project with this UUID, slug or name, if the caller may add results to it. Creates an absent one with the name
-/// and slug, unless there is a reason against the slug.
+/// and slug, unless there is a reason against the slug. Refusals have the name alone, which the caller knows.
 pub(in crate::api) async fn project_named(
     app: &App,
     caller: &Caller,
@@ -166,12 +166,14 @@ pub(in crate::api) async fn project_named(
     };
     let allows_anonymous = app.settings.allow_anonymous_runs;
     if let Some(project) = known {
-        check_caller(caller, &project, allows_anonymous)?;
-        return Ok(project);
+        return match may_add(caller, &project, allows_anonymous) {
+            true => Ok(project),
+            false => Err(not_allowed(caller, name)),
+        };
     }
     let is_open = allows_anonymous && *caller == Caller::Anonymous;
     if !caller.has_role(Role::Member) && !is_open {
-        return Err(not_allowed(caller, &id));
+        return Err(not_allowed(caller, name));
     }
     if Uuid::try_parse(&id).is_ok() {
         return Err(ApiError::not_found(format!("there is no project with the UUID {id}")));
@@ -200,17 +202,11 @@ fn visibility_of_new(caller: &Caller) -> Visibility {
     }
 }
 
-fn check_caller(
-    caller: &Caller,
-    project: &Project,
-    allows_anonymous: bool,
-) -> Result<(), ApiError> {
-    let is_public = project.visibility == Visibility::Public;
-    let is_allowed = match caller {
-        Caller::Anonymous => allows_anonymous && is_public,
+fn may_add(caller: &Caller, project: &Project, allows_anonymous: bool) -> bool {
+    match caller {
+        Caller::Anonymous => allows_anonymous && project.visibility == Visibility::Public,
         known => known.has(Right::Write, Some(project)),
-    };
-    if is_allowed { Ok(()) } else { Err(not_allowed(caller, project.slug.as_str())) }
+    }
 }
 
 fn not_allowed(caller: &Caller, project: &str) -> ApiError {
