@@ -7,7 +7,7 @@ use wingbeat_server::{
     api::shapes::{JsonReport, JsonThreshold},
 };
 
-use crate::support::{Ask, Server, run, with};
+use crate::support::{Ask, Server, alert_counts, run, with};
 
 #[tokio::test]
 async fn a_branch_is_compared_with_the_report_that_it_began_from() {
