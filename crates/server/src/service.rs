@@ -1,15 +1,11 @@
 //! Listens, responds, and shuts down gracefully: in-flight requests are completed, new ones refused.
 
+mod connections;
 mod idle;
 mod request_log;
 mod start;
 
-use std::{
-    future::{Future, IntoFuture as _},
-    io,
-    net::SocketAddr,
-    time::Duration,
-};
+use std::{future::Future, time::Duration};
 
 use axum::{
     Router,
@@ -72,6 +68,7 @@ pub fn router(app: &App) -> Router {
             let message = "the server failed unexpectedly; see its log";
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
         }))
+        .layer(middleware::from_fn_with_state(app.clone(), connections::body_in_time))
         .layer(middleware::from_fn(api::push::as_connect))
         .layer(middleware::from_fn(console::failure::as_pages))
         .layer(middleware::from_fn_with_state(app.clone(), request_log::log))
@@ -86,7 +83,7 @@ pub async fn serve(
     app: App,
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
+) {
     serve_with_grace(app, listener, stop, GRACE).await
 }
 
@@ -96,7 +93,7 @@ pub async fn serve_with_grace(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
     grace: Duration,
-) -> io::Result<()> {
+) {
     let tidying = tokio::spawn(tidy_profiles(app.clone()));
     let looking_after = tokio::spawn(series::look_after(app.clone()));
     let (say, mut heard) = watch::channel(false);
@@ -112,18 +109,15 @@ pub async fn serve_with_grace(
         }
         time::sleep(grace).await;
     };
-    let service = router(&app).into_make_service_with_connect_info::<SocketAddr>();
-    let server = axum::serve(listener, service).with_graceful_shutdown(stop).into_future();
-    let ended = tokio::select! {
-        ended = server => ended,
+    let connections_max = app.settings.connections_max;
+    tokio::select! {
+        () = connections::accept(listener, router(&app), connections_max, stop) => {}
         () = late => {
             tracing::warn!("requests that took longer than {} s were cut off", grace.as_secs());
-            Ok(())
         }
-    };
+    }
     looking_after.abort();
     tidying.abort();
-    ended
 }
 
 /// Merges and deletes profiles while the server runs.

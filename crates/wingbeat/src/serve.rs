@@ -6,6 +6,7 @@ mod users;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wingbeat_server::{
     registry::Registry,
     service,
@@ -86,7 +87,8 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         allow_anonymous_runs: args.allow_anonymous_runs.then_some(true),
         ..args.place.given()
     };
-    let settings = args.place.settings(flags)?;
+    let mut settings = args.place.settings(flags)?;
+    settings.connections_max = settings.connections_max.min(files_max() / 2).max(1);
     service::log_to_stderr();
     // The link is a secret. The log on stderr may be stored elsewhere.
     let announce = |link: &str| {
@@ -96,6 +98,17 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     };
     service::run(settings, announce)?;
     Ok(())
+}
+
+/// Most open files of this process, after raising the limit as far as it may. Databases need the other half.
+fn files_max() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let reached = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    reached.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
 impl PlaceArgs {

@@ -107,7 +107,8 @@ async fn answer(app: App, listener: StdListener, bound: SocketAddr) -> io::Resul
     let listener = TcpListener::from_std(listener)?;
     let url = app.settings.public_url.clone();
     tracing::info!(address = %bound, %url, data = %app.settings.location, "listening");
-    serve(app, listener, stop).await
+    serve(app, listener, stop).await;
+    Ok(())
 }
 
 /// Warns if passwords and cookies are sent over plain HTTP.

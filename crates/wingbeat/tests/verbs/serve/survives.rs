@@ -3,6 +3,8 @@
 use std::{
     collections::BTreeSet,
     env, fs,
+    io::Write as _,
+    net::TcpStream,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     process::Command,
@@ -67,6 +69,33 @@ fn a_stop_finishes_what_was_begun() {
         all.extend(answered);
         assert_eq!(BTreeSet::from_iter(team.written()), all);
     }
+}
+
+#[test]
+fn half_requests_do_not_stop_a_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=128", WINGBEAT, "serve", "--listen", "127.0.0.1:0", "--data"]);
+    let server = Server::of({
+        command.arg(folder.path().join("data"));
+        command
+    });
+    let body = "POST /auth/login HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 9\r\n\
+                Content-Type: application/x-www-form-urlencoded\r\n\r\nemail=a";
+    let halves = ["GET /healthz HTTP/1.1\r\nHost: x\r\n", body];
+    let open: Vec<TcpStream> = (0..200)
+        .map(|n| {
+            let mut half = TcpStream::connect(&server.address).expect("connected");
+            half.write_all(halves[n % 2].as_bytes()).expect("sent");
+            half
+        })
+        .collect();
+    let begun = Instant::now();
+    assert_eq!(server.get("/healthz", "").status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    drop(open);
+    let (_, log) = server.end(Signal::TERM);
+    assert_eq!(log.matches("all 64 connections are open").count(), 1, "{log}");
 }
 
 // Full or read-only disks, locked or damaged databases: one sentence each, and nothing is lost.
