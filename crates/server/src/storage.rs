@@ -12,13 +12,12 @@
 mod backup;
 mod claim;
 mod copy;
+mod private;
 mod readers;
 mod writer;
 
 use std::{
-    fs::{self, DirBuilder},
-    io,
-    os::unix::fs::DirBuilderExt as _,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -33,6 +32,7 @@ pub use self::{
     copy::{Claims, copy_registry, is_of_server},
 };
 use self::{
+    private::create_folder,
     readers::{Readers, Replica},
     writer::Writer,
 };
@@ -74,6 +74,12 @@ impl Databases {
 pub enum StorageError {
     #[error("cannot create the data folder {}: {source}; name another with --data", .path.display())]
     Create { path: PathBuf, source: io::Error },
+    #[error(
+        "other users of this machine can read the data folder {0} (mode {mode:04o}), which has hashes of passwords and \
+         all results: run `chmod 700 {0}`, and consider new passwords and keys",
+        .path.display()
+    )]
+    TooOpen { path: PathBuf, mode: u32 },
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -310,12 +316,6 @@ fn check_replica(primary: &PostgresUrl, replica: &PostgresUrl) -> Result<(), Sto
         }
     }
     Ok(())
-}
-
-/// Creates the folder of a server if absent, inaccessible to other users.
-fn create_folder(folder: &Path) -> Result<(), StorageError> {
-    let create = |source| StorageError::Create { path: folder.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(create)
 }
 
 /// Opens or creates the registry at a location, for a command that may run alongside a server.

@@ -6,7 +6,10 @@ mod users;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::{
+    fs::Mode,
+    process::{Resource, Rlimit, getrlimit, setrlimit, umask},
+};
 use wingbeat_server::{
     registry::Registry,
     service,
@@ -70,6 +73,8 @@ enum Action {
 
 /// Serves, or runs an administration command.
 pub(crate) fn run(args: &ServeArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    // Whatever a server or its commands make is for its user alone, also the files that SQLite makes.
+    umask(Mode::RWXG | Mode::RWXO);
     match &args.action {
         None => serve(args)?,
         Some(Action::Key(key)) => keys::run(key, quiet)?,

@@ -121,7 +121,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     let team = Team::new(&data);
     // The databases are on a small disk, with 64 kB free once the server runs.
     let script =
-        "mkdir \"$0.kept\"; cp \"$0\"/* \"$0.kept\"; mount -t tmpfs -o size=4m tmpfs \"$0\"
+        "mkdir \"$0.kept\"; cp \"$0\"/* \"$0.kept\"; mount -t tmpfs -o size=4m,mode=700 tmpfs \"$0\"
                   cp \"$0.kept\"/* \"$0\"";
     let Some(command) = in_own_mounts(script, &data) else { return };
     let server = Server::of(command);
