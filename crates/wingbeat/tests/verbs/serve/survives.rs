@@ -147,6 +147,9 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     assert_eq!(refused.status, 503, "{refused:?}");
     let message = refused.json()["message"].as_str().expect("text").to_owned();
     assert!(message.contains("the disk is full") && message.contains("make room"), "{message}");
+    // Where it lies is for the log only.
+    let path = data.to_str().expect("text");
+    assert!(!refused.body.contains(path), "{message}");
     // Reads still work.
     assert_eq!(server.get("/v0/users", &team.key).status, 200);
     assert_eq!(write(written).status, 503);
