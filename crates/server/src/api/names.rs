@@ -143,6 +143,7 @@ pub(super) fn make(
     new: &NewEntity<'_>,
     now: OffsetDateTime,
 ) -> Result<Entity, ApiError> {
+    check_path(new.name)?;
     let made = registry.create_entity(project, kind, new, now)?;
     made.map_err(|conflict| refusal(kind, new.name, conflict))
 }
@@ -179,7 +180,18 @@ pub(crate) fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
         Kind::Benchmark => BenchmarkName::new(name).map(drop),
         Kind::Measure => MeasureName::new(name).map(drop),
     };
-    checked.map_err(|error| ApiError::bad_request(error.to_string()))
+    checked.map_err(|error| ApiError::bad_request(error.to_string()))?;
+    check_path(name)
+}
+
+/// Rejects names that no address can have: browsers resolve these parts of a path, however they are encoded.
+pub(super) fn check_path(name: &str) -> Result<(), ApiError> {
+    match name {
+        "." | ".." => Err(ApiError::bad_request(format!(
+            "{name:?} cannot be a name, because it has no page: choose another one"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Validates a measure's units: one short line, like names.

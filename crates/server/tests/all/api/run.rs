@@ -254,6 +254,9 @@ async fn what_is_refused_and_why() {
     check(json!({ "settings": mean }), bad, "cannot give the mean").await;
     check(json!({ "branch": "a b" }), bad, "git would not take it").await;
     check(json!({ "project": "No Slug" }), bad, "no project").await;
+    check(json!({ "testbed": ".." }), bad, "it has no page").await;
+    let dot = json!({ ".": { "latency": { "value": 1 } } }).to_string();
+    check(json!({ "results": [dot] }), bad, "it has no page").await;
     check(json!({ "job": {} }), bad, "no machines").await;
     check(json!({ "hash": "main" }), bad, "not a commit hash").await;
     check(json!({ "start_point": { "branch": "a", "hash": "z" } }), bad, "not a commit hash").await;
