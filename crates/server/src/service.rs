@@ -149,18 +149,18 @@ async fn not_found() -> ApiError {
     ApiError::not_found("this address does not exist")
 }
 
-/// The request with single slashes in its path: the `bencher` client requests `//v0/…` if its host ends in a slash,
-/// which it always does.
+/// The request with single slashes in its path, and none at its end: the `bencher` client requests `//v0/…` if its host
+/// ends in a slash, which it always does, and people type `/perf/project/`.
 fn with_single_slashes(mut request: Request) -> Request {
-    if let Some(uri) = without_doubles(request.uri()) {
+    if let Some(uri) = without_surplus(request.uri()) {
         *request.uri_mut() = uri;
     }
     request
 }
 
-fn without_doubles(uri: &Uri) -> Option<Uri> {
+fn without_surplus(uri: &Uri) -> Option<Uri> {
     let path = uri.path();
-    if !path.contains("//") {
+    if !path.contains("//") && (path == "/" || !path.ends_with('/')) {
         return None;
     }
     let mut text = String::with_capacity(path.len());
@@ -168,6 +168,9 @@ fn without_doubles(uri: &Uri) -> Option<Uri> {
         if c != '/' || !text.ends_with('/') {
             text.push(c);
         }
+    }
+    if text.len() > 1 && text.ends_with('/') {
+        text.pop();
     }
     if let Some(query) = uri.query() {
         text.push('?');
@@ -186,13 +189,15 @@ mod tests {
     fn slashes() {
         let check = |text: &str, expected: Option<&str>| {
             let uri: Uri = text.parse().expect("an address");
-            let found = without_doubles(&uri).map(|uri| uri.to_string());
+            let found = without_surplus(&uri).map(|uri| uri.to_string());
             assert_eq!(found.as_deref(), expected, "{text}");
         };
         check("/v0/run", None);
         check("/a?b=//", None);
         check("//v0/server/version", Some("/v0/server/version"));
         check("//", Some("/"));
-        check("//v0///run//?next=//a", Some("/v0/run/?next=//a"));
+        check("/", None);
+        check("/perf/parser/?a=/", Some("/perf/parser?a=/"));
+        check("//v0///run//?next=//a", Some("/v0/run?next=//a"));
     }
 }

@@ -45,8 +45,8 @@ pub(crate) struct ServeArgs {
 /// Which server it is.
 #[derive(Debug, Args)]
 struct PlaceArgs {
-    /// Folder of the server's databases
-    #[arg(long, value_name = "DIR", conflicts_with = "database")]
+    /// Folder of the server's databases, or with --database, of pushed profiles
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Database of PostgreSQL 15 or newer instead of a folder, as postgres://user@host/database. Others of the
     /// machine see flags: give a password by WINGBEAT_SERVE_DATABASE, PGPASSFILE or the file of --config
