@@ -24,9 +24,9 @@ use axum::{
 
 pub use self::{
     credentials::{Cookies, SESSION_IDLE},
-    limits::{SignInLimits, TooMany},
+    limits::{Attempt, SignInLimits, TooMany},
     passwords::{PASSWORD_BYTES_MIN, Passwords, fault as password_fault},
-    secrets::{KeyKind, KeyText, NoRandomness, digest, random_text},
+    secrets::{KeyKind, KeyText, NoRandomness, browser_mark, digest, known_browser, random_text},
 };
 pub use crate::database::{Digest, Role};
 

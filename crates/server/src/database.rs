@@ -36,7 +36,7 @@ pub use self::{
     series::{LastChange, Newest, SeriesRow},
     sessions::{Invite, Session},
     thresholds::{Model, Threshold, ThresholdFilter},
-    users::{NewUser, Role, User, UserRefusal, user_fault},
+    users::{EMAIL_BYTES_MAX, NewUser, Role, User, UserRefusal, user_fault},
 };
 
 /// Statements that create the server's tables of version 1, and then those to each later version. Never edit released

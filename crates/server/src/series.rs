@@ -12,7 +12,7 @@ use time::Duration;
 use wingbeat_stats::{changes, sample::median};
 use wingbeat_track::{
     model::{BranchName, MeasureKind, PastReport, ProjectName},
-    store::{Plot, PlotQuery, PlotSeries, ReportFilter, Store, StoreError, Stretch},
+    store::{Plot, PlotPoint, PlotQuery, PlotSeries, ReportFilter, Store, StoreError, Stretch},
 };
 
 pub use crate::database::{LastChange, Newest, SeriesRow};
@@ -32,6 +32,9 @@ const VALUES_MAX: usize = 200_000;
 
 /// Changes within this time count as recent.
 const RECENT: Duration = Duration::days(30);
+
+/// Most values of the level 30 days ago.
+const LEVEL_MAX: usize = 20;
 
 /// Debounce time: reports that arrive within it cause one rebuild.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
@@ -196,21 +199,22 @@ pub(crate) fn row(plot: &Plot, series: &PlotSeries) -> Option<SeriesRow> {
     let last = series.points.last()?;
     let newest = report(series.points.len() - 1)?;
     let values: Vec<f64> = series.points.iter().map(|point| point.value).collect();
-    let old = series.points.iter().filter(|point| {
-        plot.reports.get(point.report).is_some_and(|report| is_old(report, newest))
-    });
-    // The preceding window has the same length: older levels are irrelevant.
-    let old: Vec<f64> = old.map(|point| point.value).collect();
-    let old = old[old.len().saturating_sub(20)..].to_vec();
-    let change_30d = (!old.is_empty()).then(|| {
-        let before = median(old);
-        (last.value - before) / before.abs()
-    });
     let mut settings = changes::Settings::default();
     if series.measure.kind == MeasureKind::Exact {
         settings.change_min = 0.0;
     }
     let found = changes::find(&values, &settings);
+    let is_old_at = |point: &PlotPoint| {
+        plot.reports.get(point.report).is_some_and(|report| is_old(report, newest))
+    };
+    let old = series.points.iter().take_while(|point| is_old_at(point)).count();
+    // The level of that time: the values since the change before, and no more than a few, because noise drifts.
+    let since = found.iter().map(|change| change.index).filter(|index| *index < old).max();
+    let before = &values[since.unwrap_or(0).max(old.saturating_sub(LEVEL_MAX))..old];
+    let change_30d = (!before.is_empty()).then(|| {
+        let before = median(before.to_vec());
+        (last.value - before) / before.abs()
+    });
     let last_change_point = found.last().and_then(|change| {
         let report = report(change.index)?;
         let relative = (change.after - change.before) / change.before.abs();
@@ -345,6 +349,23 @@ mod tests {
         let (kept, made) = both(&app, &project).await;
         assert_eq!((kept.len(), &kept), (2, &made));
         assert_ne!(kept[0].newest.report, last.uuid);
+    }
+
+    #[tokio::test]
+    async fn a_change_of_30_days_is_from_the_level_of_that_time() {
+        let check = async |step_day: i64, expected: f64| {
+            let (_folder, app, project) = app();
+            for day in 0..90 {
+                let value = if day < step_day { 100.0 } else { 120.0 };
+                insert(&app, &report("main", day, value + (day % 3) as f64 / 100.0)).await;
+            }
+            let (kept, _) = both(&app, &project).await;
+            let found = kept[0].change_30d.expect("a change");
+            assert!((found - expected).abs() < 0.001, "{step_day}: {found}");
+        };
+        // Ten days before the time compared with, and ten days after it.
+        check(50, 0.0).await;
+        check(70, 0.2).await;
     }
 
     #[tokio::test]

@@ -11,13 +11,12 @@
 mod backup;
 mod claim;
 mod copy;
+mod private;
 mod readers;
 mod writer;
 
 use std::{
-    fs::{self, DirBuilder},
-    io,
-    os::unix::fs::DirBuilderExt as _,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -32,6 +31,7 @@ pub use self::{
     copy::{Claims, copy_server},
 };
 use self::{
+    private::create_folder,
     readers::{Readers, Replica},
     writer::Writer,
 };
@@ -48,6 +48,12 @@ pub const FILE: &str = "server.db";
 pub enum StorageError {
     #[error("cannot create the data folder {}: {source}; name another with --data", .path.display())]
     Create { path: PathBuf, source: io::Error },
+    #[error(
+        "other users of this machine can read the data folder {0} (mode {mode:04o}), which has hashes of passwords and \
+         all results: run `chmod 700 {0}`, and consider new passwords and keys",
+        .path.display()
+    )]
+    TooOpen { path: PathBuf, mode: u32 },
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{} has users or projects of a server already: copy to a place that has none", .path.display())]
@@ -268,12 +274,6 @@ fn check_replica(primary: &PostgresUrl, replica: &PostgresUrl) -> Result<(), Sto
         }
     }
     Ok(())
-}
-
-/// Creates the folder of a server if absent, inaccessible to other users.
-fn create_folder(folder: &Path) -> Result<(), StorageError> {
-    let create = |source| StorageError::Create { path: folder.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(create)
 }
 
 /// Opens or creates the database at a location, for a command that may run alongside a server.

@@ -6,6 +6,10 @@ mod users;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
+use rustix::{
+    fs::Mode,
+    process::{Resource, Rlimit, getrlimit, setrlimit, umask},
+};
 use wingbeat_server::{
     database::Database,
     service,
@@ -41,8 +45,8 @@ pub(crate) struct ServeArgs {
 /// Which server it is.
 #[derive(Debug, Args)]
 struct PlaceArgs {
-    /// Folder of the server's database
-    #[arg(long, value_name = "DIR", conflicts_with = "database")]
+    /// Folder of the server's database, or with --database, of pushed profiles
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Database of PostgreSQL 15 or newer instead of a folder, as postgres://user@host/database. Others of the
     /// machine see flags: give a password by WINGBEAT_SERVE_DATABASE, PGPASSFILE or the file of --config
@@ -69,6 +73,8 @@ enum Action {
 
 /// Serves, or runs an administration command.
 pub(crate) fn run(args: &ServeArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    // Whatever a server or its commands make is for its user alone, also the files that SQLite makes.
+    umask(Mode::RWXG | Mode::RWXO);
     match &args.action {
         None => serve(args)?,
         Some(Action::Key(key)) => keys::run(key, quiet)?,
@@ -86,7 +92,8 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         allow_anonymous_runs: args.allow_anonymous_runs.then_some(true),
         ..args.place.given()
     };
-    let settings = args.place.settings(flags)?;
+    let mut settings = args.place.settings(flags)?;
+    settings.connections_max = settings.connections_max.min(files_max() / 2).max(1);
     service::log_to_stderr();
     // The link is a secret. The log on stderr may be stored elsewhere.
     let announce = |link: &str| {
@@ -96,6 +103,17 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     };
     service::run(settings, announce)?;
     Ok(())
+}
+
+/// Most open files of this process, after raising the limit as far as it may. Database need the other half.
+fn files_max() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let reached = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    reached.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
 impl PlaceArgs {

@@ -17,6 +17,10 @@ const SESSION_MAX: Duration = Duration::days(90);
 /// Minimum extension for which a session is renewed, to limit writes.
 const RENEWAL: Duration = Duration::days(1);
 
+/// Suffix of the name of the cookie with a browser's mark, and its lifetime.
+const BROWSER: &str = "-browser";
+const BROWSER_LIFETIME: Duration = Duration::days(180);
+
 /// Credentials found in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Presented {
@@ -130,29 +134,45 @@ impl Cookies {
 
     /// `Set-Cookie` header with this lifetime.
     pub fn set(self, secret: &str, lifetime: Duration) -> HeaderValue {
-        self.header(secret, lifetime.whole_seconds())
+        self.header("", secret, lifetime.whole_seconds())
     }
 
     /// `Set-Cookie` header that removes the cookie.
     pub fn clear(self) -> HeaderValue {
-        self.header("", 0)
+        self.header("", "", 0)
     }
 
-    fn header(self, secret: &str, age_s: i64) -> HeaderValue {
+    /// `Set-Cookie` header that marks a browser as one of a user's, also after signing out.
+    pub fn set_browser(self, mark: &str) -> HeaderValue {
+        self.header(BROWSER, mark, BROWSER_LIFETIME.whole_seconds())
+    }
+
+    /// The mark in a request's cookie.
+    pub fn browser(self, headers: &HeaderMap) -> Option<&str> {
+        self.named(headers, BROWSER)
+    }
+
+    fn header(self, suffix: &str, secret: &str, age_s: i64) -> HeaderValue {
         let name = self.name();
         let secure = if self.is_https { " Secure;" } else { "" };
-        let text =
-            format!("{name}={secret}; Path=/; Max-Age={age_s};{secure} HttpOnly; SameSite=Lax");
+        let text = format!(
+            "{name}{suffix}={secret}; Path=/; Max-Age={age_s};{secure} HttpOnly; SameSite=Lax"
+        );
         // Secrets are generated here, from characters valid in headers.
         HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
     }
 
     /// The secret in a request's cookie.
     pub(super) fn secret(self, headers: &HeaderMap) -> Option<&str> {
+        self.named(headers, "")
+    }
+
+    fn named<'h>(self, headers: &'h HeaderMap, suffix: &str) -> Option<&'h str> {
         let values = headers.get_all(header::COOKIE).into_iter().filter_map(|it| it.to_str().ok());
         let mut pairs =
             values.flat_map(|value| value.split(';')).filter_map(|it| it.split_once('='));
-        let (_, secret) = pairs.find(|(name, _)| name.trim() == self.name())?;
+        let (_, secret) =
+            pairs.find(|(name, _)| name.trim().strip_prefix(self.name()) == Some(suffix))?;
         Some(secret.trim()).filter(|secret| !secret.is_empty())
     }
 

@@ -8,8 +8,40 @@ use wingbeat_track::model::{
 
 use crate::{
     ApiError,
+    access::Caller,
     database::{Conflict, Database, Entity, EntityChange, Kind, NewEntity},
 };
+
+/// What storing a report may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Also thresholds, heads of branches and archived names of the project.
+    Project,
+    /// Nothing but the report and names that are new: anybody may have sent it.
+    Report,
+}
+
+impl Reach {
+    pub(super) fn of(caller: &Caller) -> Self {
+        match caller {
+            Caller::Anonymous => Self::Report,
+            Caller::User { .. } | Caller::ProjectKey { .. } => Self::Project,
+        }
+    }
+
+    /// Unarchives an entity that a report names.
+    pub(super) fn unarchived(
+        self,
+        database: &Database,
+        entity: Entity,
+        now: OffsetDateTime,
+    ) -> Result<Entity, ApiError> {
+        match self {
+            Self::Project => unarchived(database, entity, now),
+            Self::Report => Ok(entity),
+        }
+    }
+}
 
 /// Finds an entity by UUID, slug or name; 404 if absent.
 pub(super) fn find(
@@ -33,10 +65,10 @@ pub(super) fn find_or_make(
     project: i64,
     kind: Kind,
     id: &str,
-    now: OffsetDateTime,
+    (reach, now): (Reach, OffsetDateTime),
 ) -> Result<Entity, ApiError> {
     match database.entity(project, kind, id)? {
-        Some(known) => unarchived(database, known, now),
+        Some(known) => reach.unarchived(database, known, now),
         None if Uuid::try_parse(id).is_ok() => find(database, project, kind, id),
         None => {
             check_name(kind, id)?;
@@ -111,11 +143,12 @@ pub(super) fn make(
     new: &NewEntity<'_>,
     now: OffsetDateTime,
 ) -> Result<Entity, ApiError> {
+    check_path(new.name)?;
     let made = database.create_entity(project, kind, new, now)?;
     made.map_err(|conflict| refusal(kind, new.name, conflict))
 }
 
-pub(super) fn unarchived(
+fn unarchived(
     database: &Database,
     entity: Entity,
     now: OffsetDateTime,
@@ -147,7 +180,18 @@ pub(crate) fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
         Kind::Benchmark => BenchmarkName::new(name).map(drop),
         Kind::Measure => MeasureName::new(name).map(drop),
     };
-    checked.map_err(|error| ApiError::bad_request(error.to_string()))
+    checked.map_err(|error| ApiError::bad_request(error.to_string()))?;
+    check_path(name)
+}
+
+/// Rejects names that no address can have: browsers resolve these parts of a path, however they are encoded.
+pub(super) fn check_path(name: &str) -> Result<(), ApiError> {
+    match name {
+        "." | ".." => Err(ApiError::bad_request(format!(
+            "{name:?} cannot be a name, because it has no page: choose another one"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Validates a measure's units: one short line, like names.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use wingbeat_pprof::pyroscope::PushRequest;
 use wingbeat_track::model::Slug;
 
-use super::run::project_named;
+use super::{names::check_path, run::project_named};
 use crate::{
     ApiError, App,
     access::{Caller, Right, Route},
@@ -126,6 +126,7 @@ fn pushes(body: &[u8], is_json: bool, now_ns: i64, oldest_ns: i64) -> Result<Vec
             let labels = series.labels.iter().map(|it| (it.name.clone(), it.value.clone()));
             let parts = intake::parts(labels, &sample.raw_profile, now_ns, oldest_ns, &mut budget)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
+            parts.iter().try_for_each(|part| check_path(&part.service))?;
             let id = sample.id.chars().take(64).collect();
             pushes.push(Push { id, parts });
         }

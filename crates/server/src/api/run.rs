@@ -26,9 +26,10 @@ use wingbeat_track::{
 use self::names::name_all;
 pub(super) use self::{
     names::{Named, clone_thresholds, set_thresholds, thresholds},
-    new_report::project_named,
+    new_report::{check_time, project_named},
 };
 use super::{
+    names::Reach,
     request::{Body, Created},
     shapes::{JsonNewReport, JsonNewRun, JsonReport},
     view::View,
@@ -68,7 +69,7 @@ async fn receive(
 ) -> Result<JsonReport, ApiError> {
     let adapter = new_report::check(&new)?;
     let uuid = new.idempotency_key.unwrap_or_else(Uuid::now_v7);
-    let of = project.clone();
+    let (of, reach) = (project.clone(), Reach::of(caller));
     let parse = move || {
         let iterations = new_report::results(&new, adapter)?;
         // Outputs are large, and have been read.
@@ -77,7 +78,7 @@ async fn receive(
     let name =
         move |database: &Database, (new, iterations): &(JsonNewReport, Vec<Results>), now| {
             let mut iterations = iterations.clone();
-            let named = name_all(database, &of, new, &mut iterations, now)?;
+            let (named, own) = name_all(database, &of, new, &mut iterations, (reach, now))?;
             let (branch, testbed) = (named.branch_name.clone(), named.testbed_name.clone());
             let report = Report {
                 hash: new.hash.clone().filter(|hash| !hash.is_empty()),
@@ -86,9 +87,9 @@ async fn receive(
                 iterations,
                 ..Report::new(uuid, of.stored.clone(), branch, testbed, new.start_time)
             };
-            Ok((named, report))
+            Ok((named, report, own))
         };
-    let taken = take(app, caller, &project, uuid, (parse, name, Vec::new())).await?;
+    let taken = take(app, caller, &project, uuid, (parse, name)).await?;
     let answer = move |database: &Database| {
         let view = View::of(database, &project);
         match taken {
@@ -111,26 +112,28 @@ pub(super) enum Taken {
     OfAnotherProject,
 }
 
+/// A report with its entities, and with the thresholds that are for it alone.
+type Ready = (Named, Report, Vec<Threshold>);
+
 /// Stores a report, judging it if it has no verdicts. `parse` runs if it is new. `name` finds or creates its entities.
-/// The thresholds are for this report only.
 pub(super) async fn take<P: Send + 'static>(
     app: &App,
     caller: &Caller,
     project: &Project,
     uuid: Uuid,
-    (parse, name, own_thresholds): (
+    (parse, name): (
         impl FnOnce() -> Result<P, ApiError> + Send + 'static,
-        impl Fn(&Database, &P, OffsetDateTime) -> Result<(Named, Report), ApiError> + Send + 'static,
-        Vec<Threshold>,
+        impl Fn(&Database, &P, OffsetDateTime) -> Result<Ready, ApiError> + Send + 'static,
     ),
 ) -> Result<Taken, ApiError> {
     let (user, now, stored) = (caller.user(), OffsetDateTime::now_utc(), project.stored.clone());
+    let reach = Reach::of(caller);
     let otherwise = project.judges_by_default.then(|| ThresholdModel::new(Test::Auto));
-    let judge = move |database: &Database, report: Report, named: &Named| -> Result<_, ApiError> {
+    let judge = move |database: &Database, (named, report, own): &Ready| -> Result<_, ApiError> {
         // A confirming report decides about another report, and is not judged itself.
         match report.verdicts.is_empty() && report.confirms.is_none() {
-            true => judged(database, report, named, &own_thresholds, otherwise),
-            false => Ok((report, Vec::new())),
+            true => judged(database, report.clone(), named, own, otherwise),
+            false => Ok((report.clone(), Vec::new())),
         }
     };
     let look = move |database: &Database| match database.results.project_of_report(uuid)? {
@@ -140,9 +143,9 @@ pub(super) async fn take<P: Send + 'static>(
             let parsed = parse()?;
             // Many reports can be judged at once, and one at a time be written. New names have no history.
             let ahead = database.peek(|database| {
-                let (named, report) = name(database, &parsed, now)?;
-                let judged = judge(database, report.clone(), &named)?;
-                Ok::<_, ApiError>((named, report, judged))
+                let ready = name(database, &parsed, now)?;
+                let judged = judge(database, &ready)?;
+                Ok::<_, ApiError>((ready, judged))
             });
             Ok(Ok((parsed, name, judge, ahead)))
         }
@@ -152,16 +155,18 @@ pub(super) async fn take<P: Send + 'static>(
         Err(known) => return Ok(known),
     };
     let store = move |database: &Database| {
-        let (named, report) = name(database, &parsed, now)?;
+        let ready = name(database, &parsed, now)?;
         let (report, notices) = match ahead {
-            Some((then, before, judged)) if then == named && before == report => judged,
-            _ => judge(database, report, &named)?,
+            Some((then, judged)) if then == ready => judged,
+            _ => judge(database, &ready)?,
         };
         database.note_receipt(uuid, user, json(&notices)?.as_deref(), now)?;
         let is_new = database.results.take(Document::Report(Box::new(report.clone())))?;
-        // A report of an earlier head may arrive after one of a later head.
-        database.results.settle_replaced_heads(&report.project, &report.branch)?;
-        database.clear_start(named.branch.id)?;
+        if reach == Reach::Project {
+            // A report of an earlier head may arrive after one of a later head.
+            database.results.settle_replaced_heads(&report.project, &report.branch)?;
+            database.clear_start(ready.0.branch.id)?;
+        }
         Ok::<_, ApiError>(match is_new {
             true => Taken::Stored(Box::new(report), notices),
             false => Taken::AlreadyThere,

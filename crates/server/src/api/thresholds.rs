@@ -8,7 +8,7 @@ use uuid::Uuid;
 use wingbeat_track::model::{Measure, ThresholdModel};
 
 use super::{
-    names::{find, find_or_make, measure_entity},
+    names::{Reach, find, find_or_make, measure_entity},
     request::{Asked, Body, Created, InProject, Listed, Paging, uuid},
     shapes::{JsonNewThreshold, JsonThreshold, JsonUpdateModel},
     view::View,
@@ -117,8 +117,9 @@ pub(super) async fn create(
         let now = OffsetDateTime::now_utc();
         let database = &database;
         let threshold = database.together(|database| {
-            let branch = find_or_make(database, project.id, Kind::Branch, &new.branch, now)?.id;
-            let testbed = find_or_make(database, project.id, Kind::Testbed, &new.testbed, now)?.id;
+            let at = (Reach::Project, now);
+            let branch = find_or_make(database, project.id, Kind::Branch, &new.branch, at)?.id;
+            let testbed = find_or_make(database, project.id, Kind::Testbed, &new.testbed, at)?.id;
             let measure = match database.entity(project.id, Kind::Measure, &new.measure)? {
                 Some(known) => known.id,
                 None => {

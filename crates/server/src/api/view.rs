@@ -38,7 +38,7 @@ impl<'d> View<'d> {
         Self { database, project, by_name: RefCell::default() }
     }
 
-    /// The entity with this name in the results. One that the registry lacks is synthesized: its name came by another
+    /// The entity with this name in the results. One that the server lacks is synthesized: its name came by another
     /// route, such as a copied store.
     pub(super) fn named(&self, kind: Kind, stored: &str) -> Result<Rc<Entity>, ApiError> {
         let key = (kind, stored.to_owned());
@@ -120,7 +120,7 @@ pub(super) fn testbed_name(entity: &Entity) -> Result<TestbedName, ApiError> {
     TestbedName::new(&entity.stored).map_err(damaged)
 }
 
-/// A registry name is not valid in results.
+/// A name of an entity is not valid in results.
 #[expect(clippy::needless_pass_by_value, reason = "it stands behind map_err")]
 pub(super) fn damaged(error: InvalidName) -> ApiError {
     let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;

@@ -1,5 +1,7 @@
 //! Selects series: matches a query's names and globs against the project's.
 
+use std::collections::HashSet;
+
 use uuid::Uuid;
 use wingbeat_track::{
     model::{BenchmarkName, BranchName, Slug, TestbedName, threshold::matches_glob},
@@ -8,7 +10,10 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
-    console::{components::shortened, links::Params},
+    console::{
+        components::shortened,
+        links::{Params, is_glob},
+    },
     database::Database,
     database::{Kind, Project},
     names::Names,
@@ -119,11 +124,6 @@ pub(crate) fn main_branch(
     Ok(newest.map(|report| report.branch))
 }
 
-/// Whether a name matches a requested name or glob.
-fn fits(asked: &str, name: &str) -> bool {
-    asked == name || (asked.contains(['*', '?']) && matches_glob(asked, name))
-}
-
 /// Names that match a requested name or glob: by their names in the results, which addresses use, or else by their
 /// current names.
 fn of<T: Clone>(
@@ -136,12 +136,17 @@ fn of<T: Clone>(
     if asked.is_empty() {
         return Vec::new();
     }
-    let is_stored = |asked: &String| all.iter().any(|one| text(one) == asked);
-    let (stored, others): (Vec<&String>, Vec<&String>) = asked.iter().partition(|it| is_stored(it));
+    let known: HashSet<&str> = all.iter().map(&text).collect();
+    let asked: HashSet<&str> = asked.iter().map(String::as_str).collect();
+    let globs: Vec<&str> =
+        asked.iter().copied().filter(|it| is_glob(it) && !known.contains(it)).collect();
     let is_chosen = |one: &&T| {
-        let name = text(one);
-        stored.iter().any(|asked| *asked == name)
-            || others.iter().any(|asked| fits(asked, name) || fits(asked, &names.shown(kind, name)))
+        let stored = text(one);
+        let shown = names.shown(kind, stored);
+        // A current name that is also one in the results means the latter.
+        let is_named =
+            asked.contains(stored) || asked.contains(&*shown) && !known.contains(&*shown);
+        is_named || globs.iter().any(|it| matches_glob(it, stored) || matches_glob(it, &shown))
     };
     all.iter().filter(is_chosen).cloned().collect()
 }
@@ -196,7 +201,12 @@ mod tests {
 
     #[test]
     fn names_are_asked_for_as_they_are_or_by_globs() {
-        let check = |asked, name, expected| assert_eq!(fits(asked, name), expected, "{asked}");
+        let check = |asked: &str, name: &str, expected: bool| {
+            let all = [BenchmarkName::new(name).expect("a name")];
+            let (asked, names) = ([asked.to_owned()], Names::default());
+            let found = of(&all, &asked, BenchmarkName::as_str, &names, Kind::Benchmark);
+            assert_eq!(!found.is_empty(), expected, "{asked:?}");
+        };
         check("parse/json", "parse/json", true);
         check("parse/*", "parse/json", true);
         check("parse", "parse/json", false);

@@ -33,7 +33,7 @@ use super::{
         Part, Tone, commit, kept, moment, name, outcome, percent, select, shortened, sortable,
     },
     layout::{Page, Tab},
-    links::{Params, encoded},
+    links::{Params, encoded, is_glob},
     page_context::PageContext,
 };
 use crate::{ApiError, database::Kind, names::Names};
@@ -304,7 +304,7 @@ fn rows(
             && measure.is_none_or(|measure| row.measure.slug.as_str() == measure)
             && glob.is_none_or(|glob| {
                 let name = context.names.shown(Kind::Benchmark, row.benchmark.as_str());
-                matches_glob(glob, &name) || (!glob.contains(['*', '?']) && name.contains(glob))
+                matches_glob(glob, &name) || (!is_glob(glob) && name.contains(glob))
             })
     };
     let mut rows: Vec<&CompareRow> = comparison.rows.iter().filter(fits).collect();

@@ -215,13 +215,17 @@ impl Database {
     }
 }
 
+/// Maximum length of an email address (RFC 5321, section 4.5.3.1.3).
+pub const EMAIL_BYTES_MAX: usize = 254;
+
 /// Why a user's name or address is rejected, as text; `None` if both are valid.
 pub fn user_fault(new: &NewUser) -> Option<String> {
     let is_plain = |text: &str| !text.is_empty() && !text.chars().any(char::is_control);
     let is_email = |text: &str| {
         let is_part = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
         let parts = text.split_once('@');
-        parts.is_some_and(|(name, host)| is_part(name) && is_part(host)) && text.len() <= 254
+        parts.is_some_and(|(name, host)| is_part(name) && is_part(host))
+            && text.len() <= EMAIL_BYTES_MAX
     };
     if !is_plain(&new.name) || new.name.chars().count() > 64 {
         return Some("a user's name has 1 to 64 characters".to_owned());

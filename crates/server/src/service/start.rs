@@ -85,7 +85,7 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> anyhow::Result<()
         .map_err(ended)?;
     let served = runtime.block_on(answer(app.clone(), listener, bound));
     runtime.shutdown_timeout(Duration::from_secs(5));
-    // Dropping the last handle of the databases waits for the writer.
+    // Dropping the last handle of the database waits for the writer.
     drop(app);
     tracing::info!("stopped");
     served.map_err(ended)
@@ -107,7 +107,8 @@ async fn answer(app: App, listener: StdListener, bound: SocketAddr) -> io::Resul
     let listener = TcpListener::from_std(listener)?;
     let url = app.settings.public_url.clone();
     tracing::info!(address = %bound, %url, data = %app.settings.location, "listening");
-    serve(app, listener, stop).await
+    serve(app, listener, stop).await;
+    Ok(())
 }
 
 /// Warns if passwords and cookies are sent over plain HTTP.

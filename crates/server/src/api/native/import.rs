@@ -18,7 +18,8 @@ use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
     api::{
-        run::{Taken, project_named, take},
+        names::Reach,
+        run::{Taken, check_time, project_named, take},
         shapes::JsonReport,
         view::View,
     },
@@ -165,19 +166,30 @@ async fn store(
     app: &App,
     caller: &Caller,
     project: &Project,
-    report: Report,
+    mut report: Report,
     instructions: Instructions,
     is_single: bool,
 ) -> Result<(Outcome, Views), ApiError> {
+    if let Err(error) = check_time(report.start_time) {
+        return Ok((Outcome::Refused(error.message), Views::default()));
+    }
     let (uuid, of) = (report.uuid, project.clone());
-    let thresholds = instructions.thresholds.clone();
+    let reach = Reach::of(caller);
+    if reach == Reach::Report {
+        // A confirming report decides about the alerts of another one, and a judged one names the head of its branch.
+        if report.confirms.is_some() {
+            let reason = "a report that confirms another one needs a key".to_owned();
+            return Ok((Outcome::Refused(reason), Views::default()));
+        }
+        report.verdicts.clear();
+        report.alerts.clear();
+    }
     let name = move |database: &Database, report: &Report, now| {
         let mut report = report.clone();
-        let named = resolve_names(database, &of, &mut report, &instructions, now)?;
-        Ok((named, report))
+        let named = resolve_names(database, &of, &mut report, &instructions, (reach, now))?;
+        Ok((named, report, instructions.thresholds.clone()))
     };
-    let steps = (|| Ok(report), name, thresholds);
-    let taken = match take(app, caller, project, uuid, steps).await {
+    let taken = match take(app, caller, project, uuid, (|| Ok(report), name)).await {
         Ok(taken) => taken,
         Err(error) if error.status.is_client_error() => {
             return Ok((Outcome::Refused(error.message), Views::default()));

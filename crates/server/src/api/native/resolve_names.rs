@@ -12,7 +12,7 @@ use wingbeat_track::{
 use crate::{
     ApiError,
     api::{
-        names::{check_name, is_another, known_measure, make, unarchived},
+        names::{Reach, check_name, is_another, known_measure, make},
         run::{Named, clone_thresholds, set_thresholds, thresholds},
         view::{branch_name, damaged, testbed_name},
     },
@@ -25,24 +25,34 @@ pub(super) fn resolve_names(
     project: &Project,
     report: &mut Report,
     instructions: &Instructions,
-    now: OffsetDateTime,
+    (reach, now): (Reach, OffsetDateTime),
 ) -> Result<Named, ApiError> {
     database.together(|database| {
-        let names = Names { database, project: project.id, now };
+        let names = Names { database, project: project.id, reach, now };
         report.project = project.stored.clone();
+        let is_new = names.known(Kind::Branch, report.branch.as_str())?.is_none();
         let branch = names.place(Kind::Branch, report.branch.as_str())?;
         let testbed = names.place(Kind::Testbed, report.testbed.as_str())?;
         report.branch = branch_name(&branch)?;
         report.testbed = testbed_name(&testbed)?;
-        let start = names.start(report, instructions, &branch)?;
+        let may_start = is_new || reach == Reach::Project;
+        let start =
+            if may_start { names.start(report, instructions, &branch)? } else { Start::default() };
         names.benchmarks(report)?;
         let renamed = names.measures(report)?;
-        keep_thresholds(&names, project, instructions, &renamed, &start, (&branch, &testbed))?;
+        let (is_stored, place) = (reach == Reach::Project, (&branch, &testbed));
+        if is_stored {
+            keep_thresholds(&names, project, instructions, &renamed, &start, place)?;
+        }
+        let thresholds = match is_stored || !instructions.thresholds_reset {
+            true => thresholds(database, project, &branch, &testbed)?,
+            false => Vec::new(),
+        };
         Ok(Named {
             branch_name: report.branch.clone(),
             testbed_name: report.testbed.clone(),
             start,
-            thresholds: thresholds(database, project, &branch, &testbed)?,
+            thresholds,
             branch,
         })
     })
@@ -51,19 +61,24 @@ pub(super) fn resolve_names(
 struct Names<'r> {
     database: &'r Database,
     project: i64,
+    reach: Reach,
     now: OffsetDateTime,
 }
 
 impl Names<'_> {
-    /// Finds a branch or testbed by its name in the results, then by its display name; created if absent.
-    fn place(&self, kind: Kind, name: &str) -> Result<Entity, ApiError> {
+    /// Finds a branch or testbed by its name in the results, then by its display name.
+    fn known(&self, kind: Kind, name: &str) -> Result<Option<Entity>, ApiError> {
         let stored = self.database.entity_stored(self.project, kind, name)?;
-        let known = match stored {
+        Ok(match stored {
             Some(entity) => Some(entity),
             None => self.database.entity(self.project, kind, name)?,
-        };
-        match known {
-            Some(entity) => unarchived(self.database, entity, self.now),
+        })
+    }
+
+    /// The same; created if absent.
+    fn place(&self, kind: Kind, name: &str) -> Result<Entity, ApiError> {
+        match self.known(kind, name)? {
+            Some(entity) => self.reach.unarchived(self.database, entity, self.now),
             None => {
                 check_name(kind, name)?;
                 let new = NewEntity { name, slug: None, units: None };
@@ -124,7 +139,7 @@ impl Names<'_> {
                     }
                 },
             };
-            unarchived(self.database, entity, self.now)?;
+            self.reach.unarchived(self.database, entity, self.now)?;
         }
         drop(names);
         let rename = |name: &mut BenchmarkName| {
@@ -187,7 +202,7 @@ impl Names<'_> {
             }
         };
         if let Some(entity) = known {
-            return unarchived(self.database, entity, self.now).map(Some);
+            return self.reach.unarchived(self.database, entity, self.now).map(Some);
         }
         if is_new {
             check_name(Kind::Measure, name)?;

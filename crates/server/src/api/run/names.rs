@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::model::{
-    BenchmarkName, BranchName, Measure, Results, Slug, TestbedName, ThresholdModel,
+    BenchmarkName, BranchName, Measure, Results, Slug, TestbedName, Threshold as ReportThreshold,
+    ThresholdModel,
 };
 
 use crate::{
     ApiError,
     api::{
-        names::{find_or_make, make, measure_entity, unarchived},
+        names::{Reach, find_or_make, make, measure_entity},
         shapes::JsonNewReport,
         view::{branch_name, damaged, testbed_name},
     },
@@ -31,30 +32,54 @@ pub(in crate::api) struct Named {
 }
 
 /// Finds or creates all entities of a report in one transaction, and replaces their names with those in the results.
+/// Stores its thresholds, or returns them if they may judge this report only.
 pub(super) fn name_all(
     database: &Database,
     project: &Project,
     new: &JsonNewReport,
     iterations: &mut [Results],
-    now: OffsetDateTime,
-) -> Result<Named, ApiError> {
+    (reach, now): (Reach, OffsetDateTime),
+) -> Result<(Named, Vec<ReportThreshold>), ApiError> {
     database.together(|database| {
-        let entity = |kind, id: &str| find_or_make(database, project.id, kind, id, now);
+        let is_new = database.entity(project.id, Kind::Branch, &new.branch)?.is_none();
+        let entity = |kind, id: &str| find_or_make(database, project.id, kind, id, (reach, now));
         let branch = entity(Kind::Branch, &new.branch)?;
         let testbed = entity(Kind::Testbed, &new.testbed)?;
-        let mut names = Names { database, project: project.id, now, known: Vec::new() };
+        let mut names = Names { database, project: project.id, reach, now, known: Vec::new() };
         for results in iterations {
             names.rename(results)?;
         }
-        let start = start(database, project, new, &branch)?;
-        keep_thresholds(database, project, new, &branch, &testbed, now)?;
-        Ok(Named {
+        let may_start = is_new || reach == Reach::Project;
+        let start =
+            if may_start { start(database, project, new, &branch)? } else { Start::default() };
+        let models = models(database, project, new, (reach, now))?;
+        let is_reset = new.thresholds.as_ref().and_then(|it| it.reset) == Some(true);
+        let (mut stored, mut own) = (Vec::new(), Vec::new());
+        match reach {
+            Reach::Project => {
+                clone_of_start(database, project, new, &branch, now)?;
+                let models: Vec<_> = models.iter().map(|(it, model)| (it.id, *model)).collect();
+                let place = (&branch, &testbed);
+                set_thresholds(database, project, place, &models, is_reset, now)?;
+            }
+            Reach::Report => {
+                for (measure, model) in models {
+                    let measure = Slug::new(&measure.stored).map_err(damaged)?;
+                    own.push(ReportThreshold { measure, benchmark: None, model });
+                }
+            }
+        }
+        if reach == Reach::Project || !is_reset {
+            stored = thresholds(database, project, &branch, &testbed)?;
+        }
+        let named = Named {
             branch_name: branch_name(&branch)?,
             testbed_name: testbed_name(&testbed)?,
             start,
-            thresholds: thresholds(database, project, &branch, &testbed)?,
+            thresholds: stored,
             branch,
-        })
+        };
+        Ok((named, own))
     })
 }
 
@@ -62,6 +87,7 @@ pub(super) fn name_all(
 struct Names<'r> {
     database: &'r Database,
     project: i64,
+    reach: Reach,
     now: OffsetDateTime,
     /// Resolved measures, by the adapter's.
     known: Vec<(Measure, Measure)>,
@@ -87,7 +113,7 @@ impl Names<'_> {
                 None => self.benchmark(&name, &taken)?,
             };
             taken.insert(entity.id, name.to_string());
-            entities.insert(name, unarchived(self.database, entity, self.now)?);
+            entities.insert(name, self.reach.unarchived(self.database, entity, self.now)?);
         }
         for benchmark in &mut results.benchmarks {
             if let Some(entity) = entities.get(&benchmark.name) {
@@ -132,7 +158,7 @@ impl Names<'_> {
             return Ok(known.clone());
         }
         let entity = measure_entity(self.database, self.project, measure, self.now)?;
-        let entity = unarchived(self.database, entity, self.now)?;
+        let entity = self.reach.unarchived(self.database, entity, self.now)?;
         let stored = Slug::new(&entity.stored).map_err(damaged)?;
         // Units that only repeat the name would start another series after a rename.
         let is_unreadable = stored == measure.slug && measure.label() != stored.as_str();
@@ -171,34 +197,42 @@ fn start(
     })
 }
 
-/// Stores the report's thresholds: first those of the start point, then its own.
-fn keep_thresholds(
+/// Activates the thresholds of the start point on the branch, if the report asks for that.
+fn clone_of_start(
     database: &Database,
     project: &Project,
     new: &JsonNewReport,
     branch: &Entity,
-    testbed: &Entity,
     now: OffsetDateTime,
 ) -> Result<(), ApiError> {
     let start = new.start_point.clone().unwrap_or_default();
-    let thresholds = new.thresholds.as_ref();
     if let (Some(name), Some(true)) = (&start.branch, start.clone_thresholds)
         && let Some(start) = database.entity(project.id, Kind::Branch, name)?
     {
         clone_thresholds(database, project, &start, branch, now)?;
     }
+    Ok(())
+}
+
+/// Models of the report's thresholds, by measure.
+fn models(
+    database: &Database,
+    project: &Project,
+    new: &JsonNewReport,
+    (reach, now): (Reach, OffsetDateTime),
+) -> Result<Vec<(Entity, ThresholdModel)>, ApiError> {
     let mut models = Vec::new();
-    let given = thresholds.and_then(|thresholds| thresholds.models.as_ref());
+    let given = new.thresholds.as_ref().and_then(|thresholds| thresholds.models.as_ref());
     for (measure, model) in given.into_iter().flatten() {
         model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let measure = match database.entity(project.id, Kind::Measure, measure)? {
             Some(known) => known,
+            None if reach == Reach::Report => continue,
             None => measure_entity(database, project.id, &Measure::named(measure), now)?,
         };
-        models.push((measure.id, *model));
+        models.push((measure, *model));
     }
-    let is_reset = thresholds.and_then(|thresholds| thresholds.reset) == Some(true);
-    set_thresholds(database, project, (branch, testbed), &models, is_reset, now)
+    Ok(models)
 }
 
 /// Activates models by measure, and with a reset, ends those of other measures.

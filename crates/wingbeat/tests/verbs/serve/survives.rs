@@ -3,6 +3,8 @@
 use std::{
     collections::BTreeSet,
     env, fs,
+    io::Write as _,
+    net::TcpStream,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     process::Command,
@@ -69,6 +71,33 @@ fn a_stop_finishes_what_was_begun() {
     }
 }
 
+#[test]
+fn half_requests_do_not_stop_a_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=128", WINGBEAT, "serve", "--listen", "127.0.0.1:0", "--data"]);
+    let server = Server::of({
+        command.arg(folder.path().join("data"));
+        command
+    });
+    let body = "POST /auth/login HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 9\r\n\
+                Content-Type: application/x-www-form-urlencoded\r\n\r\nemail=a";
+    let halves = ["GET /healthz HTTP/1.1\r\nHost: x\r\n", body];
+    let open: Vec<TcpStream> = (0..200)
+        .map(|n| {
+            let mut half = TcpStream::connect(&server.address).expect("connected");
+            half.write_all(halves[n % 2].as_bytes()).expect("sent");
+            half
+        })
+        .collect();
+    let begun = Instant::now();
+    assert_eq!(server.get("/healthz", "").status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    drop(open);
+    let (_, log) = server.end(Signal::TERM);
+    assert_eq!(log.matches("all 64 connections are open").count(), 1, "{log}");
+}
+
 // Full or read-only disks, locked or damaged database: one sentence each, and nothing is lost.
 
 /// A server in its own mount namespace, after a script; `$0` is the data folder and `$1` wingbeat. `None` if namespaces
@@ -92,7 +121,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     let team = Team::new(&data);
     // The database is on a small disk, with 64 kB free once the server runs.
     let script =
-        "mkdir \"$0.kept\"; cp \"$0\"/* \"$0.kept\"; mount -t tmpfs -o size=4m tmpfs \"$0\"
+        "mkdir \"$0.kept\"; cp \"$0\"/* \"$0.kept\"; mount -t tmpfs -o size=4m,mode=700 tmpfs \"$0\"
                   cp \"$0.kept\"/* \"$0\"";
     let Some(command) = in_own_mounts(script, &data) else { return };
     let server = Server::of(command);
@@ -118,6 +147,9 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     assert_eq!(refused.status, 503, "{refused:?}");
     let message = refused.json()["message"].as_str().expect("text").to_owned();
     assert!(message.contains("the disk is full") && message.contains("make room"), "{message}");
+    // Where it lies is for the log only.
+    let path = data.to_str().expect("text");
+    assert!(!refused.body.contains(path), "{message}");
     // Reads still work.
     assert_eq!(server.get("/v0/users", &team.key).status, 200);
     assert_eq!(write(written).status, 503);
