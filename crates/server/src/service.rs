@@ -84,7 +84,7 @@ pub async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
-    serve_with_grace(app, listener, stop, GRACE).await
+    serve_with_grace(app, listener, stop, GRACE).await;
 }
 
 /// Like [`serve`], with another time limit for in-flight requests.

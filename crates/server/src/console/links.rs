@@ -24,10 +24,10 @@ pub(super) fn encoded(text: &str) -> String {
     out
 }
 
-/// Maximum parameters of an address, and maximum bytes of a value. A client's link may list the UUIDs of 50 benchmarks in
-/// one value.
-const PARAMS_MAX: usize = 256;
-const VALUE_BYTES_MAX: usize = 4096;
+/// Maximum parameters of an address, and maximum bytes of one: a client's link lists the UUIDs of all benchmarks of a
+/// plot in one value.
+const PARAMS_MAX: usize = 512;
+const VALUE_BYTES_MAX: usize = 16 << 10;
 
 /// Maximum values with globs: each is matched with each name.
 const GLOBS_MAX: usize = 16;

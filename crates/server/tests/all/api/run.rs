@@ -2,6 +2,7 @@
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_server::{
     access::Role,
@@ -11,7 +12,10 @@ use wingbeat_server::{
     },
     database::Visibility,
 };
-use wingbeat_track::model::{Outcome, ReasonKind};
+use wingbeat_track::{
+    model::{Outcome, ReasonKind, Report},
+    store::Document,
+};
 
 use crate::support::{Server, alert_counts, run, with};
 
@@ -348,6 +352,28 @@ async fn an_anonymous_run_changes_nothing_but_its_report() {
         let answer = server.send(Method::POST, "/v0/run", Some(&bare(branch, day)), None).await;
         assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.body);
         assert_eq!(state().await, before, "{branch}");
+    }
+    // The same in our own format.
+    let document = |confirms: Option<Uuid>| {
+        let start = OffsetDateTime::UNIX_EPOCH + Duration::days(20_007);
+        let [project, branch, testbed] = ["parser", "main", "ci"].map(str::to_owned);
+        let names = (project.parse(), branch.parse(), testbed.parse());
+        let (Ok(project), Ok(branch), Ok(testbed)) = names else { panic!("names") };
+        let report = Report {
+            epoch: 9,
+            confirms,
+            ..Report::new(Uuid::now_v7(), project, branch, testbed, start)
+        };
+        let line = Document::Report(Box::new(report)).line().expect("JSON");
+        let line: Value = serde_json::from_str(&line).expect("JSON");
+        let reset = json!({ "thresholds_reset": true, "start_point_reset": true });
+        with(line, json!({ "run": reset })).to_string()
+    };
+    for (confirms, stored) in [(None, 1), (Some(alerting.uuid), 0)] {
+        let body = document(confirms);
+        let answer = server.send(Method::POST, "/v1/reports", Some(&body), None).await;
+        assert_eq!(answer.json()["stored"], stored, "{}", answer.body);
+        assert_eq!(state().await, before, "{confirms:?}");
     }
     let next = server.report("main", 9, 12.0).await;
     assert_eq!(alert_counts(&next), (1, 1), "the team's threshold still judges");
