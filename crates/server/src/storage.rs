@@ -283,6 +283,11 @@ pub fn open(place: &DataLocation) -> Result<Database, StorageError> {
 
 /// Opens an existing database.
 pub fn open_existing(place: &DataLocation) -> Result<Database, StorageError> {
+    if let DataLocation::Folder(folder) = place
+        && folder.join(FILE).is_file()
+    {
+        create_folder(folder)?;
+    }
     Source::from(place).open()
 }
 

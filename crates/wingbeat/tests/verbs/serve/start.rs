@@ -1,6 +1,11 @@
 //! Start and stop of a server, and its messages.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::{
+    fs,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::Path,
+    process::Command,
+};
 
 use rustix::process::Signal;
 
@@ -265,7 +270,7 @@ fn a_restored_server_answers_the_same() {
     let nowhere = Path::new("/proc/nowhere/backup");
     back_up(&data, nowhere).ended_with(1).tells_in_one_line().tells("cannot write the backup");
     let restored = folder.path().join("restored");
-    fs::create_dir(&restored).expect("made");
+    fs::DirBuilder::new().mode(0o700).create(&restored).expect("made");
     fs::copy(&to, restored.join("server.db")).expect("copied");
     let restored = Server::start(&restored);
     assert_eq!(answers(&restored, &team, &cookie), before);
