@@ -1,6 +1,6 @@
 //! Makes the linker compress the line tables of an optimized binary, which are most of its size.
 //!
-//! A flag in `.cargo/config.toml` would not affect `cargo install` from a registry.
+//! A flag in `.cargo/config.toml` would not affect `cargo install` from a database.
 
 use std::env;
 

@@ -197,10 +197,15 @@ impl Side {
         let weight = types.iter().position(|(name, _)| *name == shown);
         let weight = weight.or(types.len().checked_sub(1))?;
         let is_count = |at: &usize| types[*at].1 == "count" && *at != weight;
-        let mut counts: Vec<usize> = (0..types.len()).filter(is_count).collect();
-        if counts.is_empty() {
-            counts.push(weight);
-        }
+        let counts: Vec<usize> = (0..types.len()).filter(is_count).collect();
+        let (period_unit, period) = profile.period();
+        let unit = types[weight].1;
+        // How much weight a sample has, in profiles that do not count samples.
+        let sample = match unit {
+            "count" => Some(1.0),
+            _ if period > 0 && period_unit == unit => Some(period as f64),
+            _ => None,
+        };
         let mut table = Interner::default();
         let places = profile.places();
         let frames_of: Vec<Vec<u32>> =
@@ -210,7 +215,13 @@ impl Side {
         let mut stacks = Vec::new();
         for (places, values) in profile.stacks() {
             let value = |at: usize| values[at].max(0) as f64;
-            let count = counts.iter().map(|at| value(*at)).sum::<f64>().max(1.0);
+            let count = match (counts.is_empty(), sample) {
+                (false, _) => counts.iter().map(|at| value(*at)).sum(),
+                (true, Some(sample)) => value(weight) / sample,
+                // At least one. More would make differences certain that may be chance.
+                (true, None) => 1.0,
+            };
+            let count = count.max(1.0);
             let frames = places.iter().rev().flat_map(|place| &frames_of[*place as usize]);
             let frames: Vec<u32> = frames.copied().collect();
             if value(weight) > 0.0 && !frames.iter().any(|frame| evaluates[*frame as usize]) {
@@ -319,6 +330,29 @@ pub(crate) mod tests {
         Side::read("earlier", &message.encode_to_vec()).expect("a stack may be empty");
         message.sample_type[0].unit = 9;
         check(&message.encode_to_vec(), "string 9, which is missing");
+    }
+
+    #[test]
+    fn samples_are_counted_by_their_period() {
+        let texts = ["", "cpu", "nanoseconds", "samples", "count", "bytes"];
+        let kind = |(name, unit)| proto::ValueType { r#type: name, unit };
+        let check = |types: &[(i64, i64)], period: (i64, i64), value: &[i64], expected: f64| {
+            let message = proto::Profile {
+                sample_type: types.iter().copied().map(kind).collect(),
+                string_table: texts.map(str::to_owned).to_vec(),
+                sample: vec![proto::Sample { value: value.to_vec(), ..proto::Sample::default() }],
+                period_type: Some(kind((1, period.0))),
+                period: period.1,
+                ..proto::Profile::default()
+            };
+            let side = Side::read("later", &message.encode_to_vec()).expect("a profile");
+            assert_eq!(side.samples(), expected, "{types:?} {period:?}");
+        };
+        check(&[(3, 4), (1, 2)], (2, 10_000_000), &[7, 40_000_000], 7.0);
+        check(&[(1, 2)], (2, 10_000_000), &[40_000_000], 4.0);
+        check(&[(1, 2)], (2, 0), &[40_000_000], 1.0);
+        check(&[(1, 2)], (5, 10_000_000), &[40_000_000], 1.0);
+        check(&[(3, 4)], (2, 10_000_000), &[40], 40.0);
     }
 
     #[test]

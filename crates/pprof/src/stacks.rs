@@ -170,6 +170,12 @@ impl Stacks {
         self.types.iter().map(|(name, unit)| (self.text_of(*name), self.text_of(*unit)))
     }
 
+    /// Unit of the distance between samples, and that distance; 0 if the profile does not have it.
+    pub(crate) fn period(&self) -> (&str, i64) {
+        let (_, unit, period) = self.period;
+        (self.text_of(unit), period)
+    }
+
     /// Name of the default sample type; empty if the profile has none.
     pub fn shown(&self) -> &str {
         self.text_of(self.shown)

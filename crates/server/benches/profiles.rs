@@ -15,15 +15,15 @@ use wingbeat_pprof::{
 };
 use wingbeat_server::{
     App,
+    database::{Database, NewProject, Visibility},
     profiles::{
         Push,
         intake::{Labels, Part},
         now_ns,
     },
-    registry::{NewProject, Visibility},
     router,
     settings::Settings,
-    storage::{Databases, StorageError},
+    storage::StorageError,
 };
 use wingbeat_track::model::ProjectName;
 
@@ -106,9 +106,9 @@ fn window(numbers: &mut Numbers, stacks: &[Vec<u64>], start_ns: i64) -> Part {
 async fn filled(app: &App) {
     let name = ProjectName::new("fleet").expect("a name");
     let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
-    let make = move |databases: &mut Databases| {
+    let make = move |database: &mut Database| {
         let now = time::OffsetDateTime::now_utc();
-        databases.registry.create_project(&new, now).map_err(StorageError::from)
+        database.create_project(&new, now).map_err(StorageError::from)
     };
     let project = app.storage.write(make).await.expect("made").uuid.to_string();
     let (mut numbers, now) = (Numbers(7), now_ns());

@@ -24,13 +24,13 @@ use axum::{
 
 pub use self::{
     credentials::{Cookies, SESSION_IDLE},
-    limits::{SignInLimits, TooMany},
+    limits::{Attempt, SignInLimits, TooMany},
     passwords::{PASSWORD_BYTES_MIN, Passwords, fault as password_fault},
-    secrets::{KeyKind, KeyText, NoRandomness, digest, random_text},
+    secrets::{KeyKind, KeyText, NoRandomness, browser_mark, digest, known_browser, random_text},
 };
-pub use crate::registry::{Digest, Role};
+pub use crate::database::{Digest, Role};
 
-use crate::{App, registry::Project};
+use crate::{App, database::Project};
 
 /// Lifetime of a link to set a password.
 pub const INVITE_LIFETIME: time::Duration = time::Duration::days(3);
@@ -184,7 +184,7 @@ impl Caller {
 
     /// Whether the caller has a right on a project, or a global one.
     pub fn has(&self, right: Right, project: Option<&Project>) -> bool {
-        use crate::registry::Visibility;
+        use crate::database::Visibility;
         let is_its_key = matches!(
             (self, project),
             (Self::ProjectKey { project: own }, Some(project)) if *own == project.id

@@ -31,13 +31,13 @@ pub struct Shared {
 }
 
 impl App {
-    /// Opens or creates the databases.
+    /// Opens or creates the database.
     pub fn open(settings: Settings) -> Result<Self, StorageError> {
         let storage = Storage::open(&settings.location)?;
         Ok(Self::of(settings, storage))
     }
 
-    /// Wraps open databases.
+    /// Wraps open database.
     pub fn of(settings: Settings, storage: Storage) -> Self {
         let access = Access::of(&settings.public_url);
         let profiles = Profiles::of(&settings.files, settings.profiles);

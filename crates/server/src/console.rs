@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - `context`, `links`: the visitor, the project, and the addresses of its pages, with readable names.
-//! - `data`: page contents, read from both databases.
+//! - `data`: page contents, read from the database.
 //! - `layout`, `parts`, `spark`, `flame`: shared parts of pages. `assets`: style and scripts.
 //! - The others: one or two pages each.
 //!
@@ -48,7 +48,7 @@ use axum::{
 use crate::{
     App,
     access::{Right, Route},
-    registry::Kind,
+    database::Kind,
 };
 
 /// Both addresses of a project page.

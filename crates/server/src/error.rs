@@ -12,7 +12,7 @@ use serde::Serialize;
 use uuid::Uuid;
 use wingbeat_track::store::StoreError;
 
-use crate::{registry::RegistryError, service::request_id, storage::StorageError};
+use crate::{service::request_id, storage::StorageError};
 
 /// Why a request was rejected or failed: a status, and a message for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,12 +69,38 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
-    /// The database is unavailable. Its address is for operators only, so only the log has it.
-    fn database_lost(error: &dyn std::error::Error) -> Self {
-        tracing::error!("{error}");
-        let message = "the server cannot reach its database; try again";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    /// Reading or writing a database failed. Its address and the details are for operators only, so only the log has
+    /// them.
+    fn of_database(failure: Failure, error: &dyn std::error::Error) -> Self {
+        tracing::error!(request_id = %request_id(), "{error}");
+        match failure {
+            Failure::Lost => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the server cannot reach its database; try again",
+            ),
+            Failure::Busy => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "another program locks the server's database; try again",
+            ),
+            Failure::Full => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the disk is full, so nothing was stored: make room on the server, and try again",
+            ),
+            Failure::Other => Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the server's database failed; see the server's log",
+            ),
+        }
     }
+}
+
+/// What kind of failure of a database a client is told of.
+#[derive(Debug, Clone, Copy)]
+enum Failure {
+    Lost,
+    Busy,
+    Full,
+    Other,
 }
 
 impl IntoResponse for ApiError {
@@ -99,39 +125,24 @@ impl From<StorageError> for ApiError {
     fn from(error: StorageError) -> Self {
         match error {
             StorageError::Busy | StorageError::Stopping => Self::busy(),
-            StorageError::Lost => Self::database_lost(&error),
+            StorageError::Lost => Self::of_database(Failure::Lost, &error),
             StorageError::Store(error) => error.into(),
-            StorageError::Registry(error) => error.into(),
-            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+            other => Self::of_database(Failure::Other, &other),
         }
-    }
-}
-
-impl From<RegistryError> for ApiError {
-    fn from(error: RegistryError) -> Self {
-        let status = match &error {
-            RegistryError::Lost { .. } => return Self::database_lost(&error),
-            RegistryError::Busy { .. } | RegistryError::Full { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Self::new(status, error.to_string())
     }
 }
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        let status = match &error {
-            StoreError::Lost { .. } => return Self::database_lost(&error),
-            StoreError::Invalid(_) => StatusCode::BAD_REQUEST,
-            StoreError::NoSuchAlert { .. } => StatusCode::NOT_FOUND,
-            StoreError::Busy { .. } | StoreError::ServerBusy { .. } | StoreError::Full { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        let failure = match &error {
+            StoreError::Invalid(_) => return Self::bad_request(error.to_string()),
+            StoreError::NoSuchAlert { .. } => return Self::not_found(error.to_string()),
+            StoreError::Lost { .. } => Failure::Lost,
+            StoreError::Busy { .. } | StoreError::ServerBusy { .. } => Failure::Busy,
+            StoreError::Full { .. } => Failure::Full,
+            _ => Failure::Other,
         };
-        Self::new(status, error.to_string())
+        Self::of_database(failure, &error)
     }
 }
 

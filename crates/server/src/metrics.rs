@@ -39,7 +39,7 @@ impl Metrics {
         requests.duration += duration;
     }
 
-    /// All metrics as text, including those of the databases and the process.
+    /// All metrics as text, including those of the database and the process.
     pub async fn text(&self, storage: &Storage) -> String {
         let bytes = storage.bytes().await;
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -50,7 +50,7 @@ impl Metrics {
                 write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{labels} {value}\n");
         };
         gauge("wingbeat_write_queue_length", "Writes that wait.", "", storage.waiting() as u64);
-        let help = "Size of both databases with their logs, in bytes.";
+        let help = "Size of the database with its log, in bytes.";
         gauge("wingbeat_database_bytes", help, "", bytes);
         if let Some(bytes) = resident_bytes() {
             gauge("process_resident_memory_bytes", "Resident memory, in bytes.", "", bytes);

@@ -9,8 +9,8 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
-    registry::{Kind, Project},
-    storage::Databases,
+    database::Database,
+    database::{Kind, Project},
 };
 
 /// Current names of renamed entities, by kind and name in the results.
@@ -18,9 +18,9 @@ use crate::{
 pub(crate) struct Names([HashMap<String, String>; 4]);
 
 impl Names {
-    pub(crate) fn read(databases: &Databases, project: &Project) -> Result<Self, ApiError> {
+    pub(crate) fn read(database: &Database, project: &Project) -> Result<Self, ApiError> {
         let mut names = Self::default();
-        let renamed = databases.registry.renamed(project.id)?;
+        let renamed = database.renamed(project.id)?;
         for (kind, stored, name) in renamed {
             names.0[kind as usize].insert(stored, name);
         }

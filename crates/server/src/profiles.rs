@@ -1,4 +1,4 @@
-//! Pushed profiles: pprof files next to the databases, by service and time.
+//! Pushed profiles: pprof files next to the database, by service and time.
 //!
 //! ```text
 //! push → intake (checked, divided) → files + index → merge (ten minutes, hours) → retain
@@ -6,8 +6,9 @@
 //!                              read (a service, a time) → one profile
 //! ```
 //!
-//! With several servers, profiles stay on the server that received them: they are not in the databases.
+//! With several servers, profiles stay on the server that received them: they are not in the database.
 
+mod clock;
 mod files;
 mod index;
 mod levels;
@@ -20,22 +21,23 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::{sync::Semaphore, task};
 pub use wingbeat_pprof::intake;
 
+use self::{
+    clock::Clock,
+    intake::Part,
+    levels::{Block, Level},
+};
 pub use self::{
     index::{Point, Series},
     levels::Span,
     read::Reading,
     retain::Keep,
-};
-use self::{
-    intake::Part,
-    levels::{Block, Level},
 };
 
 /// Name of the folder within the server's.
@@ -84,6 +86,7 @@ pub struct Profiles {
     keep: Keep,
     /// The write connection, opened on first use so that servers without profiles create no folder.
     writer: Mutex<Option<Connection>>,
+    clock: Mutex<Clock>,
     at_once: Arc<Semaphore>,
     waiting: Semaphore,
 }
@@ -95,6 +98,7 @@ impl Profiles {
             folder: data.join(FOLDER),
             keep,
             writer: Mutex::new(None),
+            clock: Mutex::default(),
             at_once: Arc::new(Semaphore::new(AT_ONCE)),
             waiting: Semaphore::new(WAITING_MAX),
         }
@@ -233,6 +237,10 @@ impl Profiles {
 
     /// Merges completed periods, and deletes what exceeds the age or size limit.
     pub fn tidy(&self, now_ns: i64) -> Result<(), ProfilesError> {
+        self.tidy_at(now_ns, Instant::now())
+    }
+
+    fn tidy_at(&self, now_ns: i64, at: Instant) -> Result<(), ProfilesError> {
         let Some(reader) = self.reader()? else { return Ok(()) };
         for level in [Level::TenMinutes, Level::Hour] {
             for wanted in merge::wanted(&reader, level, now_ns)? {
@@ -243,8 +251,14 @@ impl Profiles {
             }
         }
         self.change(|transaction| merge::drop_old_windows(transaction, now_ns))?;
-        let oldest_ns = self.keep.oldest_ns(now_ns);
-        self.change(|transaction| retain::forget_before(transaction, None, oldest_ns))?;
+        let is_credible = {
+            let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+            clock.is_credible(now_ns, at, index::newest_ns(&reader)?)
+        };
+        if is_credible {
+            let oldest_ns = self.keep.oldest_ns(now_ns);
+            self.change(|transaction| retain::forget_before(transaction, None, oldest_ns))?;
+        }
         for project in projects(&reader)? {
             if let Some(limit_ns) = retain::too_much(&reader, &project, self.keep.bytes)? {
                 self.change(|transaction| {
@@ -253,7 +267,10 @@ impl Profiles {
             }
         }
         self.change(|transaction| {
-            retain::forget_empty(transaction, now_ns)?;
+            retain::forget_empty(transaction)?;
+            if is_credible {
+                retain::forget_seen(transaction, now_ns)?;
+            }
             Ok(Vec::new())
         })
     }

@@ -12,11 +12,11 @@ use time::Duration;
 use wingbeat_stats::{changes, sample::median};
 use wingbeat_track::{
     model::{BranchName, MeasureKind, PastReport, ProjectName},
-    store::{Plot, PlotQuery, PlotSeries, ReportFilter, Store, StoreError, Stretch},
+    store::{Plot, PlotPoint, PlotQuery, PlotSeries, ReportFilter, Store, StoreError, Stretch},
 };
 
-pub use crate::registry::{LastChange, Newest, SeriesRow};
-use crate::{ApiError, App, registry::Project, storage::Databases};
+pub use crate::database::{LastChange, Newest, SeriesRow};
+use crate::{ApiError, App, database::Database, database::Project};
 
 /// Maximum values in a sparkline.
 const SPARK_MAX: usize = 60;
@@ -32,6 +32,9 @@ const VALUES_MAX: usize = 200_000;
 
 /// Changes within this time count as recent.
 const RECENT: Duration = Duration::days(30);
+
+/// Most values of the level 30 days ago.
+const LEVEL_MAX: usize = 20;
 
 /// Debounce time: reports that arrive within it cause one rebuild.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
@@ -70,7 +73,7 @@ pub(crate) async fn look_after(app: App) {
 
 /// Schedules all projects: their results may have been replaced.
 async fn touch_all(app: &App) {
-    let list = |databases: &Databases| Ok::<_, ApiError>(databases.registry.projects()?);
+    let list = |database: &Database| Ok::<_, ApiError>(database.projects()?);
     match app.storage.read(list).await {
         Ok(projects) => projects.iter().for_each(|project| touch(app, project.id)),
         Err(error) => tracing::warn!("cannot list projects to update the series table: {error}"),
@@ -103,13 +106,13 @@ async fn work(app: App) {
 
 /// Rebuilds the rows of a project whose reports have changed.
 pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
-    let find = move |databases: &Databases| {
-        let projects = databases.registry.projects()?;
+    let find = move |database: &Database| {
+        let projects = database.projects()?;
         let Some(project) = projects.into_iter().find(|known| known.id == project) else {
             return Ok(None);
         };
-        let stretches = databases.results.stretches(&project.stored)?;
-        let states = databases.registry.series_states(project.id)?;
+        let stretches = database.results.stretches(&project.stored)?;
+        let states = database.series_states(project.id)?;
         Ok::<_, ApiError>(Some((project, stretches, states)))
     };
     let Some((project, stretches, states)) = app.storage.read(find).await? else { return Ok(()) };
@@ -121,18 +124,18 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
             continue;
         }
         let stored = project.stored.clone();
-        let read = move |databases: &Databases| {
-            let plot = newest(&databases.results, stored, &stretch)?;
+        let read = move |database: &Database| {
+            let plot = newest(&database.results, stored, &stretch)?;
             let rows: Vec<_> = plot.series.iter().filter_map(|one| row(&plot, one)).collect();
             Ok::<_, ApiError>((stretch, rows))
         };
         let (stretch, rows) = app.storage.read(read).await?;
         let stored = project.stored.clone();
-        let save = move |databases: &mut Databases| {
+        let save = move |database: &mut Database| {
             // Another server of the database may have stored rows of newer reports in the meantime.
-            let is_latest = databases.results.stretches(&stored)?.contains(&stretch);
+            let is_latest = database.results.stretches(&stored)?.contains(&stretch);
             if is_latest {
-                databases.registry.set_series(project.id, &stretch, &rows)?;
+                database.set_series(project.id, &stretch, &rows)?;
             }
             Ok::<_, ApiError>(is_latest)
         };
@@ -143,8 +146,8 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
     // The rest has no reports any more.
     for ((branch, testbed), _) in states {
         let gone = Stretch { branch, testbed, state: String::new() };
-        let save = move |databases: &mut Databases| {
-            Ok::<_, ApiError>(databases.registry.set_series(project.id, &gone, &[])?)
+        let save = move |database: &mut Database| {
+            Ok::<_, ApiError>(database.set_series(project.id, &gone, &[])?)
         };
         app.storage.write(save).await?;
     }
@@ -170,16 +173,16 @@ fn newest(results: &Store, project: ProjectName, stretch: &Stretch) -> Result<Pl
 
 /// The stored rows of a project on one of these branches. `None` if not built yet.
 pub(crate) fn kept(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     branches: &[BranchName],
 ) -> Result<Option<Vec<SeriesRow>>, ApiError> {
-    let states = databases.registry.series_states(project.id)?;
+    let states = database.series_states(project.id)?;
     let is_chosen = |branch: &BranchName| branches.is_empty() || branches.contains(branch);
     if !states.iter().any(|state| is_chosen(&state.branch)) {
         return Ok(None);
     }
-    let mut rows = databases.registry.series(project.id, branches)?;
+    let mut rows = database.series(project.id, branches)?;
     rows.sort_by(|a, b| a.key().cmp(&b.key()));
     Ok(Some(rows))
 }
@@ -196,21 +199,22 @@ pub(crate) fn row(plot: &Plot, series: &PlotSeries) -> Option<SeriesRow> {
     let last = series.points.last()?;
     let newest = report(series.points.len() - 1)?;
     let values: Vec<f64> = series.points.iter().map(|point| point.value).collect();
-    let old = series.points.iter().filter(|point| {
-        plot.reports.get(point.report).is_some_and(|report| is_old(report, newest))
-    });
-    // The preceding window has the same length: older levels are irrelevant.
-    let old: Vec<f64> = old.map(|point| point.value).collect();
-    let old = old[old.len().saturating_sub(20)..].to_vec();
-    let change_30d = (!old.is_empty()).then(|| {
-        let before = median(old);
-        (last.value - before) / before.abs()
-    });
     let mut settings = changes::Settings::default();
     if series.measure.kind == MeasureKind::Exact {
         settings.change_min = 0.0;
     }
     let found = changes::find(&values, &settings);
+    let is_old_at = |point: &PlotPoint| {
+        plot.reports.get(point.report).is_some_and(|report| is_old(report, newest))
+    };
+    let old = series.points.iter().take_while(|point| is_old_at(point)).count();
+    // The level of that time: the values since the change before, and no more than a few, because noise drifts.
+    let since = found.iter().map(|change| change.index).filter(|index| *index < old).max();
+    let before = &values[since.unwrap_or(0).max(old.saturating_sub(LEVEL_MAX))..old];
+    let change_30d = (!before.is_empty()).then(|| {
+        let before = median(before.to_vec());
+        (last.value - before) / before.abs()
+    });
     let last_change_point = found.last().and_then(|change| {
         let report = report(change.index)?;
         let relative = (change.after - change.before) / change.before.abs();
@@ -252,7 +256,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        registry::{NewProject, Visibility},
+        database::{NewProject, Visibility},
         settings::Settings,
     };
 
@@ -280,17 +284,17 @@ mod tests {
     fn app() -> (tempfile::TempDir, App, Project) {
         let folder = tempfile::tempdir().expect("a folder");
         let app = App::open(Settings::of(folder.path())).expect("opened");
-        let registry = crate::storage::open_registry(&app.settings.location).expect("opened");
+        let database = crate::storage::open(&app.settings.location).expect("opened");
         let name = ProjectName::new("project").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
-        let project = registry.create_project(&new, OffsetDateTime::now_utc()).expect("made");
+        let project = database.create_project(&new, OffsetDateTime::now_utc()).expect("made");
         (folder, app, project)
     }
 
     async fn insert(app: &App, report: &Report) {
         let report = report.clone();
-        let store = move |databases: &mut Databases| {
-            databases.results.insert(&report)?;
+        let store = move |database: &mut Database| {
+            database.results.insert(&report)?;
             Ok::<_, ApiError>(())
         };
         app.storage.write(store).await.expect("stored");
@@ -300,9 +304,9 @@ mod tests {
     async fn both(app: &App, project: &Project) -> (Vec<SeriesRow>, Vec<SeriesRow>) {
         refresh(app, project.id).await.expect("refreshed");
         let project = project.clone();
-        let read = move |databases: &Databases| {
-            let kept = kept(databases, &project, &[])?.unwrap_or_default();
-            let plot = databases.results.plot(&PlotQuery::of(project.stored.clone()))?;
+        let read = move |database: &Database| {
+            let kept = kept(database, &project, &[])?.unwrap_or_default();
+            let plot = database.results.plot(&PlotQuery::of(project.stored.clone()))?;
             let made = plot.series.iter().filter_map(|one| row(&plot, one)).collect();
             Ok::<_, ApiError>((kept, made))
         };
@@ -336,8 +340,8 @@ mod tests {
         assert!(main.last_change_point.as_ref().is_some_and(|change| change.is_recent), "{main:?}");
         // A withdrawn report is in no row, and a branch without reports has none.
         for uuid in [last.uuid, kept[0].newest.report] {
-            let withdraw = move |databases: &mut Databases| {
-                databases.results.withdraw(uuid, None)?;
+            let withdraw = move |database: &mut Database| {
+                database.results.withdraw(uuid, None)?;
                 Ok::<_, ApiError>(())
             };
             app.storage.write(withdraw).await.expect("withdrawn");
@@ -345,6 +349,23 @@ mod tests {
         let (kept, made) = both(&app, &project).await;
         assert_eq!((kept.len(), &kept), (2, &made));
         assert_ne!(kept[0].newest.report, last.uuid);
+    }
+
+    #[tokio::test]
+    async fn a_change_of_30_days_is_from_the_level_of_that_time() {
+        let check = async |step_day: i64, expected: f64| {
+            let (_folder, app, project) = app();
+            for day in 0..90 {
+                let value = if day < step_day { 100.0 } else { 120.0 };
+                insert(&app, &report("main", day, value + (day % 3) as f64 / 100.0)).await;
+            }
+            let (kept, _) = both(&app, &project).await;
+            let found = kept[0].change_30d.expect("a change");
+            assert!((found - expected).abs() < 0.001, "{step_day}: {found}");
+        };
+        // Ten days before the time compared with, and ten days after it.
+        check(50, 0.0).await;
+        check(70, 0.2).await;
     }
 
     #[tokio::test]
@@ -356,7 +377,7 @@ mod tests {
         for _ in 0..100 {
             tokio::time::sleep(PAUSE / 4).await;
             let project = project.clone();
-            let read = move |databases: &Databases| kept(databases, &project, &[]);
+            let read = move |database: &Database| kept(database, &project, &[]);
             if app.storage.read(read).await.expect("read").is_some_and(|rows| rows.len() == 2) {
                 return;
             }

@@ -1,15 +1,11 @@
 //! Listens, responds, and shuts down gracefully: in-flight requests are completed, new ones refused.
 
+mod connections;
 mod idle;
 mod request_log;
 mod start;
 
-use std::{
-    future::{Future, IntoFuture as _},
-    io,
-    net::SocketAddr,
-    time::Duration,
-};
+use std::{future::Future, time::Duration};
 
 use axum::{
     Router,
@@ -34,9 +30,9 @@ pub(crate) use crate::api::push::PATH as PUSH_PATH;
 use crate::{
     ApiError, App,
     access::{Right, Route},
-    api, console, error, profiles,
-    registry::Registry,
-    series,
+    api, console,
+    database::Database,
+    error, profiles, series,
 };
 
 /// Time limit of in-flight requests at shutdown.
@@ -72,6 +68,7 @@ pub fn router(app: &App) -> Router {
             let message = "the server failed unexpectedly; see its log";
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
         }))
+        .layer(middleware::from_fn_with_state(app.clone(), connections::body_in_time))
         .layer(middleware::from_fn(api::push::as_connect))
         .layer(middleware::from_fn(console::failure::as_pages))
         .layer(middleware::from_fn_with_state(app.clone(), request_log::log))
@@ -86,8 +83,8 @@ pub async fn serve(
     app: App,
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    serve_with_grace(app, listener, stop, GRACE).await
+) {
+    serve_with_grace(app, listener, stop, GRACE).await;
 }
 
 /// Like [`serve`], with another time limit for in-flight requests.
@@ -96,7 +93,7 @@ pub async fn serve_with_grace(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
     grace: Duration,
-) -> io::Result<()> {
+) {
     let tidying = tokio::spawn(tidy_profiles(app.clone()));
     let looking_after = tokio::spawn(series::look_after(app.clone()));
     let (say, mut heard) = watch::channel(false);
@@ -112,18 +109,15 @@ pub async fn serve_with_grace(
         }
         time::sleep(grace).await;
     };
-    let service = router(&app).into_make_service_with_connect_info::<SocketAddr>();
-    let server = axum::serve(listener, service).with_graceful_shutdown(stop).into_future();
-    let ended = tokio::select! {
-        ended = server => ended,
+    let connections_max = app.settings.connections_max;
+    tokio::select! {
+        () = connections::accept(listener, router(&app), connections_max, stop) => {}
         () = late => {
             tracing::warn!("requests that took longer than {} s were cut off", grace.as_secs());
-            Ok(())
         }
-    };
+    }
     looking_after.abort();
     tidying.abort();
-    ended
 }
 
 /// Merges and deletes profiles while the server runs.
@@ -140,9 +134,9 @@ async fn tidy_profiles(app: App) {
     }
 }
 
-/// Whether the databases are readable.
+/// Whether the database is readable.
 async fn health(State(app): State<App>) -> Result<&'static str, ApiError> {
-    app.storage.registry(Registry::projects).await?;
+    app.storage.ask(Database::projects).await?;
     Ok("ok\n")
 }
 
@@ -155,18 +149,18 @@ async fn not_found() -> ApiError {
     ApiError::not_found("this address does not exist")
 }
 
-/// The request with single slashes in its path: the `bencher` client requests `//v0/…` if its host ends in a slash,
-/// which it always does.
+/// The request with single slashes in its path, and none at its end: the `bencher` client requests `//v0/…` if its host
+/// ends in a slash, which it always does, and people type `/perf/project/`.
 fn with_single_slashes(mut request: Request) -> Request {
-    if let Some(uri) = without_doubles(request.uri()) {
+    if let Some(uri) = without_surplus(request.uri()) {
         *request.uri_mut() = uri;
     }
     request
 }
 
-fn without_doubles(uri: &Uri) -> Option<Uri> {
+fn without_surplus(uri: &Uri) -> Option<Uri> {
     let path = uri.path();
-    if !path.contains("//") {
+    if !path.contains("//") && (path == "/" || !path.ends_with('/')) {
         return None;
     }
     let mut text = String::with_capacity(path.len());
@@ -174,6 +168,9 @@ fn without_doubles(uri: &Uri) -> Option<Uri> {
         if c != '/' || !text.ends_with('/') {
             text.push(c);
         }
+    }
+    if text.len() > 1 && text.ends_with('/') {
+        text.pop();
     }
     if let Some(query) = uri.query() {
         text.push('?');
@@ -192,13 +189,15 @@ mod tests {
     fn slashes() {
         let check = |text: &str, expected: Option<&str>| {
             let uri: Uri = text.parse().expect("an address");
-            let found = without_doubles(&uri).map(|uri| uri.to_string());
+            let found = without_surplus(&uri).map(|uri| uri.to_string());
             assert_eq!(found.as_deref(), expected, "{text}");
         };
         check("/v0/run", None);
         check("/a?b=//", None);
         check("//v0/server/version", Some("/v0/server/version"));
         check("//", Some("/"));
-        check("//v0///run//?next=//a", Some("/v0/run/?next=//a"));
+        check("/", None);
+        check("/perf/parser/?a=/", Some("/perf/parser?a=/"));
+        check("//v0///run//?next=//a", Some("/v0/run?next=//a"));
     }
 }

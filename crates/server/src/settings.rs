@@ -7,6 +7,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     str::FromStr,
+    time::Duration,
 };
 
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -39,7 +40,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Location of the data.
     pub location: DataLocation,
-    /// Folder of files outside the databases: pushed profiles.
+    /// Folder of files outside the database: pushed profiles.
     pub files: PathBuf,
     /// Public URL without a trailing slash, the base of all links.
     pub public_url: String,
@@ -48,6 +49,10 @@ pub struct Settings {
     pub proxies: usize,
     /// Maximum bytes of a decompressed request body.
     pub body_bytes_max: usize,
+    /// Maximum time of a request's body to arrive.
+    pub body_time_max: Duration,
+    /// Maximum open connections.
+    pub connections_max: usize,
     /// Whether to accept results and profiles from anyone without a key.
     pub allow_anonymous_runs: bool,
     /// Retention of pushed profiles.
@@ -65,6 +70,8 @@ pub struct Given {
     pub public_url: Option<String>,
     pub behind_proxy: Option<usize>,
     pub body_bytes_max: Option<usize>,
+    pub body_seconds_max: Option<u64>,
+    pub connections_max: Option<usize>,
     pub allow_anonymous_runs: Option<bool>,
     pub profiles_keep_days: Option<u32>,
     pub profiles_bytes_max: Option<u64>,
@@ -86,6 +93,8 @@ impl Settings {
             proxies: 0,
             // As in Bencher's server (lib/bencher_config, 0.6.12).
             body_bytes_max: 4 << 20,
+            body_time_max: Duration::from_secs(60),
+            connections_max: 1000,
             allow_anonymous_runs: false,
             profiles: Keep { for_s: 7 * DAY_S, bytes: 2 << 30 },
         }
@@ -133,6 +142,10 @@ impl Settings {
             public_url,
             proxies: given.behind_proxy.unwrap_or(defaults.proxies),
             body_bytes_max: given.body_bytes_max.unwrap_or(defaults.body_bytes_max),
+            body_time_max: given
+                .body_seconds_max
+                .map_or(defaults.body_time_max, Duration::from_secs),
+            connections_max: given.connections_max.unwrap_or(defaults.connections_max).max(1),
             allow_anonymous_runs: given
                 .allow_anonymous_runs
                 .unwrap_or(defaults.allow_anonymous_runs),
@@ -157,6 +170,8 @@ impl Given {
             public_url: self.public_url.or(others.public_url),
             behind_proxy: self.behind_proxy.or(others.behind_proxy),
             body_bytes_max: self.body_bytes_max.or(others.body_bytes_max),
+            body_seconds_max: self.body_seconds_max.or(others.body_seconds_max),
+            connections_max: self.connections_max.or(others.connections_max),
             allow_anonymous_runs: self.allow_anonymous_runs.or(others.allow_anonymous_runs),
             profiles_keep_days: self.profiles_keep_days.or(others.profiles_keep_days),
             profiles_bytes_max: self.profiles_bytes_max.or(others.profiles_bytes_max),
@@ -188,6 +203,8 @@ impl Given {
             public_url: read("PUBLIC_URL"),
             behind_proxy: number("BEHIND_PROXY")?,
             body_bytes_max: number("BODY_BYTES_MAX")?,
+            body_seconds_max: parsed("BODY_SECONDS_MAX", read("BODY_SECONDS_MAX"))?,
+            connections_max: number("CONNECTIONS_MAX")?,
             allow_anonymous_runs: read("ALLOW_ANONYMOUS_RUNS").map(allow).transpose()?,
             profiles_keep_days: parsed("PROFILES_KEEP_DAYS", read("PROFILES_KEEP_DAYS"))?,
             profiles_bytes_max: parsed("PROFILES_BYTES_MAX", read("PROFILES_BYTES_MAX"))?,
@@ -230,13 +247,15 @@ mod tests {
     fn flags_go_before_variables_before_a_file_before_defaults() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("serve.toml");
-        let text = "listen = \"127.0.0.1:1\"\ndata = \"/file\"\nbehind_proxy = 1\nprofiles_keep_days = 2\n";
+        let text = "listen = \"127.0.0.1:1\"\ndata = \"/file\"\nbehind_proxy = 1\nprofiles_keep_days = 2\n\
+                    body_seconds_max = 7\n";
         fs::write(&path, text).expect("written");
         let file = Given::from_file(&path).expect("understood");
         let environment = Given::from_variables(|name| match name {
             "WINGBEAT_SERVE_LISTEN" => Some("127.0.0.1:2".to_owned()),
             "WINGBEAT_SERVE_DATA" => Some("/variable".to_owned()),
             "WINGBEAT_SERVE_BEHIND_PROXY" => Some(String::new()),
+            "WINGBEAT_SERVE_CONNECTIONS_MAX" => Some("5".to_owned()),
             "WINGBEAT_SERVE_ALLOW_ANONYMOUS_RUNS" => Some("true".to_owned()),
             "WINGBEAT_SERVE_PROFILES_BYTES_MAX" => Some("1073741824".to_owned()),
             _ => None,
@@ -251,6 +270,8 @@ mod tests {
             public_url: "http://127.0.0.1:3".to_owned(),
             proxies: 1,
             body_bytes_max: 4 << 20,
+            body_time_max: Duration::from_secs(7),
+            connections_max: 5,
             allow_anonymous_runs: true,
             profiles: Keep { for_s: 2 * DAY_S, bytes: 1 << 30 },
         };

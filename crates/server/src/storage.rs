@@ -1,9 +1,8 @@
-//! The server's databases: results and registry, one thread that writes them, and connections that read.
+//! The server's database, one thread that writes it, and connections that read.
 //!
 //! ```text
-//! folder       results.db   reports, as `wingbeat run` stores them; `wingbeat log --store` reads it
-//!              server.db    the registry
-//! PostgreSQL   one database with a schema for each, and perhaps a replica for pages
+//! folder       server.db    a store, as `wingbeat run` makes it, with the server's tables; `wingbeat log --store` reads it
+//! PostgreSQL   the same in a schema, and perhaps a replica for pages
 //! ```
 //!
 //! Writes run sequentially on the writer's thread. Its queue is bounded: when it is full, requests are refused, and
@@ -12,77 +11,53 @@
 mod backup;
 mod claim;
 mod copy;
+mod private;
 mod readers;
 mod writer;
 
 use std::{
-    fs::{self, DirBuilder},
-    io,
-    os::unix::fs::DirBuilderExt as _,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use wingbeat_sql::PostgresUrl;
+use wingbeat_sql::{PostgresUrl, versions};
 use wingbeat_track::store::{Store, StoreError};
 
 pub(crate) use self::readers::{Position, of_replica};
 pub use self::{
     backup::back_up,
     claim::{Claim, served_at},
-    copy::{Claims, copy_registry, is_of_server},
+    copy::{Claims, copy_server},
 };
 use self::{
+    private::create_folder,
     readers::{Readers, Replica},
     writer::Writer,
 };
 use crate::{
-    registry::{Registry, RegistryError},
+    database::{Database, VERSIONS},
     settings::DataLocation,
 };
 
-/// File name of the results database.
-pub const RESULTS: &str = "results.db";
-/// File name of the registry.
-pub const REGISTRY: &str = "server.db";
+/// File name of the database.
+pub const FILE: &str = "server.db";
 
-/// Both databases, within a write or read.
-#[derive(Debug)]
-pub struct Databases {
-    pub results: Store,
-    pub registry: Registry,
-}
-
-impl Databases {
-    /// Frees the page caches of both connections. Failure is harmless.
-    fn release_memory(&self) {
-        let _ = self.results.release_memory();
-        let _ = self.registry.release_memory();
-    }
-
-    /// Deletes a project with its names, keys and thresholds. Its reports stay in the store, withdrawn.
-    pub fn delete_project(&mut self, project: i64, reason: &str) -> Result<(), StorageError> {
-        for report in self.registry.reports_of(project)? {
-            self.results.withdraw(report, Some(reason.to_owned()))?;
-        }
-        Ok(self.registry.delete_project(project)?)
-    }
-}
-
-/// Why opening or using the databases failed.
+/// Why opening or using the database failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     #[error("cannot create the data folder {}: {source}; name another with --data", .path.display())]
     Create { path: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
     #[error(
-        "there are no results in {}, although the server's database lists reports: restore both from one backup",
+        "other users of this machine can read the data folder {0} (mode {mode:04o}), which has hashes of passwords and \
+         all results: run `chmod 700 {0}`, and consider new passwords and keys",
         .path.display()
     )]
-    NoResults { path: PathBuf },
+    TooOpen { path: PathBuf, mode: u32 },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{} has users or projects of a server already: copy to a place that has none", .path.display())]
+    Taken { path: PathBuf },
     #[error("too many writes are queued")]
     Busy,
     #[error("the server is stopping")]
@@ -96,7 +71,7 @@ pub enum StorageError {
     #[error("the database cannot be reached; try again")]
     Lost,
     #[error(
-        "there is no database of a server at {}; name the server's folder with --data, or start `wingbeat serve` once",
+        "there is no database of a server at {}; name the server's folder with --data, its database with --database, or start `wingbeat serve` once",
         .0.display()
     )]
     NoServer(PathBuf),
@@ -124,50 +99,44 @@ impl Source {
         matches!(self, Self::Postgres(_))
     }
 
-    /// Opens or creates the databases, and migrates them to the current version.
-    fn make(&self) -> Result<Databases, StorageError> {
-        match self {
-            Self::Folder(folder) => make_in_folder(folder),
-            Self::Postgres(url) => {
-                let registry = Registry::open_at(url)?;
-                // As for a folder: a partial restore is not a new server.
-                let opened = Store::open_postgres(url, !registry.has_reports()?);
-                let results = opened.map_err(|error| match error {
-                    StoreError::Missing { path } => StorageError::NoResults { path },
-                    error => error.into(),
-                })?;
-                Ok(Databases { registry, results })
+    /// Opens or creates the database, and migrates it to the current version.
+    fn make(&self) -> Result<Database, StorageError> {
+        Database::create_in(match self {
+            Self::Folder(folder) => {
+                create_folder(folder)?;
+                Store::open(folder.join(FILE))?
             }
-        }
+            Self::Postgres(url) => Store::open_postgres(url, true)?,
+        })
     }
 
-    /// Opens existing databases of the current version.
-    fn open(&self) -> Result<Databases, StorageError> {
-        match self {
-            Self::Folder(folder) => Ok(Databases {
-                results: Store::open_existing(folder.join(RESULTS))?,
-                registry: Registry::open(&folder.join(REGISTRY))?,
-            }),
-            Self::Postgres(url) => Ok(Databases {
-                registry: Registry::open_existing_at(url)?,
-                results: Store::open_postgres(url, false)?,
-            }),
+    /// Opens an existing database of the current version.
+    fn open(&self) -> Result<Database, StorageError> {
+        let path = match self {
+            Self::Folder(folder) => folder.join(FILE),
+            Self::Postgres(url) => PathBuf::from(url.to_string()),
+        };
+        let opened = match self {
+            Self::Folder(_) => Store::open_existing(&path),
+            Self::Postgres(url) => Store::open_postgres(url, false),
+        };
+        match opened {
+            Err(StoreError::Missing { .. }) => Err(StorageError::NoServer(path)),
+            opened => Database::open_in(opened?),
         }
     }
 }
 
-fn make_in_folder(folder: &Path) -> Result<Databases, StorageError> {
-    create_folder(folder)?;
-    let results = folder.join(RESULTS);
-    let registry = Registry::open(&folder.join(REGISTRY))?;
-    // A partially restored folder would look like a server without results.
-    if !results.exists() && registry.has_reports()? {
-        return Err(StorageError::NoResults { path: results });
+impl From<&DataLocation> for Source {
+    fn from(place: &DataLocation) -> Self {
+        match place {
+            DataLocation::Folder(folder) => Self::Folder(folder.clone()),
+            DataLocation::Postgres { primary, .. } => Self::Postgres(primary.clone()),
+        }
     }
-    Ok(Databases { results: Store::open(results)?, registry })
 }
 
-/// The databases of a running server.
+/// The database of a running server.
 #[derive(Debug)]
 pub struct Storage {
     source: Source,
@@ -177,29 +146,30 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Opens or creates the databases at a location, and starts the writer.
+    /// Opens or creates the database at a location, and starts the writer.
     pub fn open(place: &DataLocation) -> Result<Self, StorageError> {
-        let (source, replica) = match place {
-            DataLocation::Folder(folder) => (Source::Folder(folder.clone()), None),
-            DataLocation::Postgres { primary, replica } => {
-                (Source::Postgres(primary.clone()), replica.as_ref().map(Replica::of).map(Arc::new))
+        let source = Source::from(place);
+        let replica = match place {
+            DataLocation::Folder(_) => None,
+            DataLocation::Postgres { replica, .. } => {
+                replica.as_ref().map(Replica::of).map(Arc::new)
             }
         };
-        let databases = source.make()?;
+        let database = source.make()?;
         if let DataLocation::Postgres { primary, replica: Some(replica) } = place {
             check_replica(primary, replica)?;
         }
         let follower = replica.clone();
         // Later reads of the replica must include this write.
-        let done = move |databases: &Databases| {
+        let done = move |database: &Database| {
             if let Some(replica) = &follower
-                && let Ok(position) = databases.registry.position()
+                && let Ok(position) = database.position()
             {
                 replica.note(position);
             }
         };
         Ok(Self {
-            writer: Writer::start(databases, Box::new(done))?,
+            writer: Writer::start(database, Box::new(done))?,
             readers: Readers::of(source.clone()),
             source,
             replica,
@@ -216,15 +186,11 @@ impl Storage {
         self.source.is_shared()
     }
 
-    /// Size of the databases in bytes.
+    /// Size of the database in bytes.
     pub async fn bytes(&self) -> u64 {
         match &self.source {
-            Source::Folder(folder) => {
-                [RESULTS, REGISTRY].map(|file| bytes_of(&folder.join(file))).iter().sum()
-            }
-            Source::Postgres(_) => {
-                self.registry(Registry::database_bytes).await.unwrap_or_default()
-            }
+            Source::Folder(folder) => bytes_of(&folder.join(FILE)),
+            Source::Postgres(_) => self.ask(Database::database_bytes).await.unwrap_or_default(),
         }
     }
 
@@ -241,10 +207,8 @@ impl Storage {
         }
         // PostgreSQL holds the cache itself. A queued write takes precedence, and another cleanup follows it.
         if !self.is_shared() && self.waiting() == 0 {
-            let release = |databases: &mut Databases| {
-                databases.release_memory();
-                Ok::<_, StorageError>(())
-            };
+            let release =
+                |database: &mut Database| Ok::<_, StorageError>(database.results.release_memory()?);
             // An error means that the server is shutting down.
             let _ = self.write(release).await;
         }
@@ -253,7 +217,7 @@ impl Storage {
     /// Runs a write after the queued ones. It is committed to disk when this returns.
     pub async fn write<T, E>(
         &self,
-        job: impl FnOnce(&mut Databases) -> Result<T, E> + Send + 'static,
+        job: impl FnOnce(&mut Database) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -265,7 +229,7 @@ impl Storage {
     /// Runs a read concurrently with others: on the primary, unless a replica may serve the request.
     pub async fn read<T, E>(
         &self,
-        job: impl FnOnce(&Databases) -> Result<T, E> + Send + 'static,
+        job: impl FnOnce(&Database) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -281,20 +245,20 @@ impl Storage {
         self.readers.run(job).await
     }
 
-    /// Reads the registry alone.
-    pub async fn registry<T: Send + 'static>(
+    /// The same for a single question.
+    pub async fn ask<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&Registry) -> Result<T, RegistryError> + Send + 'static,
+        ask: impl FnOnce(&Database) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StorageError> {
-        self.read(|databases| Ok(ask(&databases.registry)?)).await
+        self.read(|database| Ok(ask(database)?)).await
     }
 }
 
 /// Rejects a replica of another database, whose pages would be plausible but wrong. An unreachable replica may come up
 /// later.
 fn check_replica(primary: &PostgresUrl, replica: &PostgresUrl) -> Result<(), StorageError> {
-    let own = Registry::identity_at(primary)?;
-    match Registry::identity_at(replica) {
+    let own = Database::identity_at(primary)?;
+    match Database::identity_at(replica) {
         Ok(found) if found.data != own.data => {
             let (replica, primary) = (replica.to_string(), primary.to_string());
             return Err(StorageError::OtherReplica { replica, primary });
@@ -312,35 +276,26 @@ fn check_replica(primary: &PostgresUrl, replica: &PostgresUrl) -> Result<(), Sto
     Ok(())
 }
 
-/// Creates the folder of a server if absent, inaccessible to other users.
-fn create_folder(folder: &Path) -> Result<(), StorageError> {
-    let create = |source| StorageError::Create { path: folder.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(create)
+/// Opens or creates the database at a location, for a command that may run alongside a server.
+pub fn open(place: &DataLocation) -> Result<Database, StorageError> {
+    Source::from(place).make()
 }
 
-/// Opens or creates the registry at a location, for a command that may run alongside a server.
-pub fn open_registry(place: &DataLocation) -> Result<Registry, StorageError> {
-    match place {
-        DataLocation::Folder(folder) => {
-            create_folder(folder)?;
-            Ok(Registry::open(&folder.join(REGISTRY))?)
-        }
-        DataLocation::Postgres { primary, .. } => Ok(Registry::open_at(primary)?),
+/// Opens an existing database.
+pub fn open_existing(place: &DataLocation) -> Result<Database, StorageError> {
+    if let DataLocation::Folder(folder) = place
+        && folder.join(FILE).is_file()
+    {
+        create_folder(folder)?;
     }
+    Source::from(place).open()
 }
 
-/// Opens an existing registry.
-pub fn open_existing_registry(place: &DataLocation) -> Result<Registry, StorageError> {
-    match place {
-        DataLocation::Folder(folder) => {
-            let path = folder.join(REGISTRY);
-            if !path.is_file() {
-                return Err(StorageError::NoServer(path));
-            }
-            open_registry(place)
-        }
-        DataLocation::Postgres { primary, .. } => Ok(Registry::open_existing_at(primary)?),
-    }
+/// Whether a store has the tables of a server.
+pub fn has_server(store: &Store) -> Result<bool, StoreError> {
+    store.doing("looking for a server's tables", || {
+        Ok(versions::extension(store.connection(), VERSIONS)? > 0)
+    })
 }
 
 /// Size of a database and its log.

@@ -126,29 +126,42 @@ impl Connection {
         }
     }
 
-    /// Begins a read-only transaction, which sees one snapshot of the database despite concurrent writes.
+    /// Begins a read-only transaction, which sees one snapshot of the database despite concurrent writes. In a
+    /// transaction, it is a part of that.
     pub fn view(&self) -> Result<Transaction<'_>> {
+        if !self.is_autocommit() {
+            return self.part();
+        }
         match &self.0 {
             Engine::Sqlite(connection) => connection.execute_batch("BEGIN")?,
             Engine::Postgres(session) => {
                 session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
             }
         }
-        Ok(Transaction { connection: self })
+        Ok(Transaction::of(self, false))
     }
 
     /// Begins a write transaction. Only one runs at a time: it waits for others, and fails with [`crate::Fault::Busy`]
-    /// after a timeout. A transaction that reads first and writes later could no longer wait.
+    /// after a timeout. A transaction that reads first and writes later could no longer wait. In a write transaction, it
+    /// is a part of that, which can be rolled back alone.
     pub fn writing(&self) -> Result<Transaction<'_>> {
+        if !self.is_autocommit() {
+            return self.part();
+        }
         match &self.0 {
             Engine::Sqlite(connection) => connection.execute_batch("BEGIN IMMEDIATE")?,
             Engine::Postgres(session) => session.begin("BEGIN ISOLATION LEVEL READ COMMITTED")?,
         }
-        let transaction = Transaction { connection: self };
+        let transaction = Transaction::of(self, false);
         if let Engine::Postgres(session) = &self.0 {
             session.lock()?;
         }
         Ok(transaction)
+    }
+
+    fn part(&self) -> Result<Transaction<'_>> {
+        self.execute_batch("SAVEPOINT part")?;
+        Ok(Transaction::of(self, true))
     }
 
     fn end(&self, how: &str) -> Result<()> {
@@ -174,17 +187,29 @@ fn fetch_all(session: &Session, each: &mut dyn FnMut(&Row<'_>) -> Result<()>) ->
     }
 }
 
-/// A transaction. Rolled back unless committed.
+/// A transaction, or a part of one. Rolled back unless committed.
 #[derive(Debug)]
 pub struct Transaction<'c> {
     connection: &'c Connection,
+    is_part: bool,
+    is_open: bool,
 }
 
-impl Transaction<'_> {
-    pub fn commit(self) -> Result<()> {
+impl<'c> Transaction<'c> {
+    fn of(connection: &'c Connection, is_part: bool) -> Self {
+        Self { connection, is_part, is_open: true }
+    }
+
+    pub fn commit(mut self) -> Result<()> {
+        self.is_open = false;
+        if self.is_part {
+            return self.connection.execute_batch("RELEASE part");
+        }
         // PostgreSQL treats COMMIT of a failed transaction as ROLLBACK and reports no error.
         let is_postgres = self.connection.is_postgres();
-        self.connection.end(if is_postgres { "SELECT 1; COMMIT" } else { "COMMIT" })
+        let done = self.connection.end(if is_postgres { "SELECT 1; COMMIT" } else { "COMMIT" });
+        self.is_open = done.is_err();
+        done
     }
 }
 
@@ -199,8 +224,12 @@ impl Deref for Transaction<'_> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         // SQLite rolls back some failed transactions itself.
-        if !self.connection.is_autocommit() {
-            let _ = self.connection.end("ROLLBACK");
+        if !self.is_open || self.connection.is_autocommit() {
+            return;
         }
+        let _ = match self.is_part {
+            true => self.connection.execute_batch("ROLLBACK TO part; RELEASE part"),
+            false => self.connection.end("ROLLBACK"),
+        };
     }
 }

@@ -99,12 +99,6 @@ impl PostgresUrl {
         Ok(Self { client, shown, schema, tls, root_certificates })
     }
 
-    /// The same database with another schema: this one's name plus `suffix`.
-    #[must_use]
-    pub fn with_suffix(&self, suffix: &str) -> Self {
-        Self { schema: format!("{}{suffix}", self.schema), ..self.clone() }
-    }
-
     pub fn schema(&self) -> &str {
         &self.schema
     }
@@ -260,7 +254,6 @@ mod tests {
         let url = "postgres://host/db?sslmode=verify-full&sslrootcert=%2Fa%20b.pem";
         let url = PostgresUrl::parse(url).expect("a URL");
         assert_eq!(url.root_certificates, Some("/a b.pem".into()));
-        assert_eq!(url.with_suffix("_server").schema(), "wingbeat_server");
     }
 
     #[test]

@@ -105,3 +105,41 @@ pub fn migrate(db: &Connection, application: Application, migrations: &[&str]) -
     transaction.commit()?;
     Ok(identity)
 }
+
+/// Version of the tables that a program adds to the database of another, from the table `versions`. 0 without any.
+pub fn extension(db: &Connection, versions: &str) -> Result<i64> {
+    let is_there = match db.is_postgres() {
+        true => format!("SELECT to_regclass('{versions}') IS NOT NULL"),
+        false => {
+            format!(
+                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '{versions}'"
+            )
+        }
+    };
+    match db.query_row(&is_there, [], |row| row.get::<_, bool>(0))? {
+        true => db.query_row(&format!("SELECT version FROM {versions}"), [], |row| row.get(0)),
+        false => Ok(0),
+    }
+}
+
+/// Creates or migrates such tables, as [`migrate`] does. Returns their version, which a newer program may have left.
+pub fn extend(db: &Connection, versions: &str, migrations: &[&str]) -> Result<i64> {
+    let newest = migrations.len() as i64;
+    let transaction = db.writing()?;
+    let found = extension(&transaction, versions)?;
+    if found >= newest {
+        return Ok(found);
+    }
+    for migration in migrations.get(found as usize..).unwrap_or_default() {
+        match transaction.is_postgres() {
+            true => transaction.execute_batch(&dialect::postgres_tables(migration))?,
+            false => transaction.execute_batch(migration)?,
+        }
+    }
+    transaction.execute_batch(&format!(
+        "CREATE TABLE IF NOT EXISTS {versions} (version BIGINT NOT NULL); DELETE FROM {versions};
+         INSERT INTO {versions} VALUES ({newest})"
+    ))?;
+    transaction.commit()?;
+    Ok(newest)
+}

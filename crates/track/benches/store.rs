@@ -69,7 +69,7 @@ fn place(folder: &Path, name: &str) -> PathBuf {
 fn filled(path: &Path, reports: u64, metrics: usize) -> Store {
     let is_measured = std::env::args().any(|argument| argument == "--bench");
     let reports = if is_measured { reports } else { reports.min(20) };
-    let mut store = Store::open(path).expect("a store");
+    let store = Store::open(path).expect("a store");
     for number in 0..reports {
         store.insert(&report(number, metrics)).expect("stored");
     }
@@ -81,7 +81,7 @@ fn a_million_metrics(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = place(folder.path(), "results");
     let begin = std::time::Instant::now();
-    let mut store = filled(&path, 1000, 1000);
+    let store = filled(&path, 1000, 1000);
     let size = std::fs::metadata(&path).map_or(0, |file| file.len());
     let stored_s = begin.elapsed().as_secs_f64();
     println!("1,000 reports of 1,000 metrics: {} MB, stored in {stored_s:.1} s", size / 1_000_000);
@@ -136,7 +136,7 @@ fn a_million_metrics(criterion: &mut Criterion) {
 /// 10,000 reports of 10 metrics. One report has no file yet.
 fn ten_thousand_reports(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut store = filled(&place(folder.path(), "many"), 10_000, 10);
+    let store = filled(&place(folder.path(), "many"), 10_000, 10);
     let files = folder.path().join("files");
     store.export(&files).expect("exported");
     let mut group = criterion.benchmark_group("ten thousand reports");

@@ -71,8 +71,13 @@ impl Store {
         &self.path
     }
 
+    /// For tables that a server adds to a store.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// Does something. Errors state what.
-    fn doing<T>(
+    pub fn doing<T>(
         &self,
         what: &'static str,
         work: impl FnOnce() -> SqlResult<T>,
@@ -81,7 +86,7 @@ impl Store {
     }
 
     /// Converts a database error to a store error that states the failed operation.
-    fn error(&self, doing: &'static str) -> impl Fn(Error) -> StoreError {
+    pub fn error(&self, doing: &'static str) -> impl Fn(Error) -> StoreError {
         move |source| StoreError::of(&self.path, doing, source)
     }
 }

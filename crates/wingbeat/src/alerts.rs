@@ -178,7 +178,7 @@ fn change(stored: &StoredAlert) -> Option<f64> {
 }
 
 fn settle(args: &SettleArgs, status: AlertStatus, quiet: bool) -> anyhow::Result<()> {
-    let mut store = args.store.open()?;
+    let store = args.store.open()?;
     let all = store.alerts(&AlertFilter::default(), usize::MAX)?;
     let describe = |stored: &StoredAlert| {
         let alert = &stored.alert;

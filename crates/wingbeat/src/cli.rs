@@ -102,7 +102,7 @@ pub(crate) enum Verb {
     Export(ExportArgs),
     /// Read reports from files into the store
     Import(ImportArgs),
-    /// Copy whole stores, between files and PostgreSQL databases, and rename what is in one
+    /// Copy whole stores, between files and PostgreSQL database, and rename what is in one
     #[command(after_help = STORE_EXAMPLES)]
     Store(StoreVerbArgs),
     /// Keep the results of a team, judge them, and show them in browsers

@@ -125,7 +125,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     let is_stdin = from.as_os_str() == "-";
     let is_folder = !is_stdin
         && fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?.is_dir();
-    let mut store = args.store.open_or_make()?;
+    let store = args.store.open_or_make()?;
     let done = match is_folder {
         true => store.import(from)?,
         false if is_stdin => {

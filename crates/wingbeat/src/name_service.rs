@@ -3,7 +3,7 @@
 //! glibc loads others from libraries named in `/etc/nsswitch.conf`. Those belong to the system's glibc, which differs
 //! from the one in the binary: with both in one process it crashes, or finds nothing.
 
-/// Databases, and the services built into glibc (2.34 and newer).
+/// Database, and the services built into glibc (2.34 and newer).
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
 const BUILT_IN: [(&std::ffi::CStr, &std::ffi::CStr); 5] = [
     (c"group", c"files"),

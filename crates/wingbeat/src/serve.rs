@@ -6,11 +6,15 @@ mod users;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
+use rustix::{
+    fs::Mode,
+    process::{Resource, Rlimit, getrlimit, setrlimit, umask},
+};
 use wingbeat_server::{
-    registry::Registry,
+    database::Database,
     service,
     settings::{DataLocation, DatabaseUrl, Given, Settings, VARIABLES},
-    storage::{self, open_existing_registry, open_registry, served_at},
+    storage::{self, open, open_existing, served_at},
 };
 
 use self::{keys::KeyArgs, users::UserArgs};
@@ -41,8 +45,8 @@ pub(crate) struct ServeArgs {
 /// Which server it is.
 #[derive(Debug, Args)]
 struct PlaceArgs {
-    /// Folder of the server's databases
-    #[arg(long, value_name = "DIR", conflicts_with = "database")]
+    /// Folder of the server's database, or with --database, of pushed profiles
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Database of PostgreSQL 15 or newer instead of a folder, as postgres://user@host/database. Others of the
     /// machine see flags: give a password by WINGBEAT_SERVE_DATABASE, PGPASSFILE or the file of --config
@@ -63,12 +67,14 @@ enum Action {
     Key(KeyArgs),
     /// Invite and list users, change their roles, lock them out, and send new links
     User(UserArgs),
-    /// Copy both databases to a new folder, also while the server runs
+    /// Copy the database to a new file, also while the server runs
     Backup(BackupArgs),
 }
 
 /// Serves, or runs an administration command.
 pub(crate) fn run(args: &ServeArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    // Whatever a server or its commands make is for its user alone, also the files that SQLite makes.
+    umask(Mode::RWXG | Mode::RWXO);
     match &args.action {
         None => serve(args)?,
         Some(Action::Key(key)) => keys::run(key, quiet)?,
@@ -86,7 +92,8 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         allow_anonymous_runs: args.allow_anonymous_runs.then_some(true),
         ..args.place.given()
     };
-    let settings = args.place.settings(flags)?;
+    let mut settings = args.place.settings(flags)?;
+    settings.connections_max = settings.connections_max.min(files_max() / 2).max(1);
     service::log_to_stderr();
     // The link is a secret. The log on stderr may be stored elsewhere.
     let announce = |link: &str| {
@@ -96,6 +103,17 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     };
     service::run(settings, announce)?;
     Ok(())
+}
+
+/// Most open files of this process, after raising the limit as far as it may. Database need the other half.
+fn files_max() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let reached = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    reached.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
 impl PlaceArgs {
@@ -131,26 +149,26 @@ impl PlaceArgs {
         Ok(settings)
     }
 
-    /// The registry of an existing server.
-    fn registry(&self) -> anyhow::Result<(Settings, Registry)> {
+    /// The database of an existing server.
+    fn database(&self) -> anyhow::Result<(Settings, Database)> {
         let settings = self.settings_beside()?;
-        let registry = open_existing_registry(&settings.location)?;
-        Ok((settings, registry))
+        let database = open_existing(&settings.location)?;
+        Ok((settings, database))
     }
 
-    /// The registry of a server that may not have been started yet.
-    fn new_registry(&self) -> anyhow::Result<(Settings, Registry)> {
+    /// The database of a server that may not have been started yet.
+    fn new_database(&self) -> anyhow::Result<(Settings, Database)> {
         let settings = self.settings_beside()?;
-        let registry = open_registry(&settings.location)?;
-        Ok((settings, registry))
+        let database = open(&settings.location)?;
+        Ok((settings, database))
     }
 }
 
 /// Flags of `wingbeat serve backup`.
 #[derive(Debug, clap::Args)]
 struct BackupArgs {
-    /// Folder to write, which must not exist; it appears when it is complete
-    #[arg(value_name = "DIR")]
+    /// File to write, which must not exist; it appears when it is complete
+    #[arg(value_name = "FILE")]
     to: PathBuf,
     #[command(flatten)]
     place: PlaceArgs,
@@ -168,7 +186,10 @@ fn back_up(args: &BackupArgs, quiet: bool) -> anyhow::Result<()> {
     let bytes = storage::back_up(data, &args.to)?;
     if !quiet {
         let size = wingbeat_text::bytes(bytes);
-        message!("{} has {size}; `wingbeat serve --data` can serve it", args.to.display());
+        message!(
+            "{} has {size}; `wingbeat serve` serves it as DIR/server.db, with --data DIR",
+            args.to.display()
+        );
     }
     Ok(())
 }

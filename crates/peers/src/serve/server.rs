@@ -31,7 +31,7 @@ impl Store {
 
     pub(super) fn place(&self) -> String {
         match self {
-            Self::Sqlite(folder) => folder.join("results.db").display().to_string(),
+            Self::Sqlite(folder) => folder.join("server.db").display().to_string(),
             Self::Postgres(_, url) => url.clone(),
         }
     }

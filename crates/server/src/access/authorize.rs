@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     ApiError, App,
-    registry::Project,
-    storage::{Databases, Position, StorageError, of_replica},
+    database::{Database, Project},
+    storage::{Position, StorageError, of_replica},
 };
 
 /// State of the check.
@@ -72,7 +72,14 @@ pub(super) async fn authorize(
         Named::Unknown(name) => return no_project(&name).into_response(),
     };
     if !caller.has(check.right, project.as_ref()) {
-        return refuse(&check, &caller, project.as_ref(), request.uri(), request.method());
+        let asked = names.get("project").map(String::as_str);
+        return refuse(
+            &check,
+            &caller,
+            project.as_ref().zip(asked),
+            request.uri(),
+            request.method(),
+        );
     }
     request.extensions_mut().insert(caller);
     if let Some(project) = project.clone() {
@@ -118,8 +125,8 @@ async fn run(
     next: Next,
 ) -> Response {
     let Some((hash, expires)) = renewal else { return next.run(request).await };
-    let extend = move |databases: &mut Databases| {
-        databases.registry.extend_session(&hash, expires).map_err(StorageError::from)
+    let extend = move |database: &mut Database| {
+        database.extend_session(&hash, expires).map_err(StorageError::from)
     };
     if let Err(error) = check.app.storage.write(extend).await {
         tracing::warn!("a session was not extended: {error}");
@@ -161,10 +168,10 @@ async fn look_up(
 ) -> Result<(Resolved, Named), ApiError> {
     let name = name.cloned();
     let now = OffsetDateTime::now_utc();
-    let found = check.app.storage.read(move |databases| {
-        let resolved = presented.resolve(&databases.registry, now)?;
+    let found = check.app.storage.read(move |database| {
+        let resolved = presented.resolve(&database, now)?;
         let project = match &name {
-            Some(name) => Some(databases.registry.project(name)?),
+            Some(name) => Some(database.project(name)?),
             None => None,
         };
         Ok::<_, ApiError>((resolved, name, project))
@@ -180,20 +187,21 @@ async fn look_up(
 }
 
 /// Refuses like Bencher's server: a project that the caller may not see is reported as possibly private; anonymous
-/// callers are asked for a key; known callers lack rights.
+/// callers are asked for a key; known callers lack rights. The project comes as the caller asked for it, whose answer
+/// must not have another of its names.
 fn refuse(
     check: &Check,
     caller: &Caller,
-    project: Option<&Project>,
+    project: Option<(&Project, &str)>,
     uri: &Uri,
     method: &Method,
 ) -> Response {
-    let is_visible = caller.has(Right::Read, project) || project.is_none();
+    let is_visible = project.is_none_or(|(project, _)| caller.has(Right::Read, Some(project)));
     if *caller == Caller::Anonymous && check.is_page {
         return to_sign_in(uri, method);
     }
     let error = match (project, caller) {
-        (Some(project), _) if !is_visible => no_project(project.slug.as_str()),
+        (Some((_, asked)), _) if !is_visible => no_project(asked),
         (_, Caller::Anonymous) => ApiError::unauthorized(
             "this needs a key: send one as `Authorization: Bearer KEY` (`bencher run --key`); members of the \
              server create keys on the project's page",

@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use super::{Caller, Digest, KeyText, Means, secrets::digest};
 use crate::{
     ApiError,
-    registry::{KeyHolder, Registry, Session},
+    database::{Database, KeyHolder, Session},
 };
 
 /// Idle timeout of a session.
@@ -16,6 +16,10 @@ pub const SESSION_IDLE: Duration = Duration::days(14);
 const SESSION_MAX: Duration = Duration::days(90);
 /// Minimum extension for which a session is renewed, to limit writes.
 const RENEWAL: Duration = Duration::days(1);
+
+/// Suffix of the name of the cookie with a browser's mark, and its lifetime.
+const BROWSER: &str = "-browser";
+const BROWSER_LIFETIME: Duration = Duration::days(180);
 
 /// Credentials found in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,14 +69,14 @@ impl Presented {
     /// anonymous: the browser is sent to sign in.
     pub(super) fn resolve(
         self,
-        registry: &Registry,
+        database: &Database,
         now: OffsetDateTime,
     ) -> Result<Resolved, ApiError> {
         match self {
             Self::Nothing => Ok(Resolved { caller: Caller::Anonymous, renewal: None }),
             Self::Bearer(key) => {
                 let holder = match key {
-                    Some(key) => registry.key_holder(&key.digest(), now)?,
+                    Some(key) => database.key_holder(&key.digest(), now)?,
                     None => None,
                 };
                 let caller = match holder {
@@ -84,7 +88,7 @@ impl Presented {
                 };
                 Ok(Resolved { caller, renewal: None })
             }
-            Self::Session(hash) => Ok(match registry.session(&hash, now)? {
+            Self::Session(hash) => Ok(match database.session(&hash, now)? {
                 None => Resolved { caller: Caller::Anonymous, renewal: None },
                 Some(session) => {
                     let renewal = renewal(&session, now).map(|expires| (hash, expires));
@@ -130,29 +134,45 @@ impl Cookies {
 
     /// `Set-Cookie` header with this lifetime.
     pub fn set(self, secret: &str, lifetime: Duration) -> HeaderValue {
-        self.header(secret, lifetime.whole_seconds())
+        self.header("", secret, lifetime.whole_seconds())
     }
 
     /// `Set-Cookie` header that removes the cookie.
     pub fn clear(self) -> HeaderValue {
-        self.header("", 0)
+        self.header("", "", 0)
     }
 
-    fn header(self, secret: &str, age_s: i64) -> HeaderValue {
+    /// `Set-Cookie` header that marks a browser as one of a user's, also after signing out.
+    pub fn set_browser(self, mark: &str) -> HeaderValue {
+        self.header(BROWSER, mark, BROWSER_LIFETIME.whole_seconds())
+    }
+
+    /// The mark in a request's cookie.
+    pub fn browser(self, headers: &HeaderMap) -> Option<&str> {
+        self.named(headers, BROWSER)
+    }
+
+    fn header(self, suffix: &str, secret: &str, age_s: i64) -> HeaderValue {
         let name = self.name();
         let secure = if self.is_https { " Secure;" } else { "" };
-        let text =
-            format!("{name}={secret}; Path=/; Max-Age={age_s};{secure} HttpOnly; SameSite=Lax");
+        let text = format!(
+            "{name}{suffix}={secret}; Path=/; Max-Age={age_s};{secure} HttpOnly; SameSite=Lax"
+        );
         // Secrets are generated here, from characters valid in headers.
         HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
     }
 
     /// The secret in a request's cookie.
     pub(super) fn secret(self, headers: &HeaderMap) -> Option<&str> {
+        self.named(headers, "")
+    }
+
+    fn named<'h>(self, headers: &'h HeaderMap, suffix: &str) -> Option<&'h str> {
         let values = headers.get_all(header::COOKIE).into_iter().filter_map(|it| it.to_str().ok());
         let mut pairs =
             values.flat_map(|value| value.split(';')).filter_map(|it| it.split_once('='));
-        let (_, secret) = pairs.find(|(name, _)| name.trim() == self.name())?;
+        let (_, secret) =
+            pairs.find(|(name, _)| name.trim().strip_prefix(self.name()) == Some(suffix))?;
         Some(secret.trim()).filter(|secret| !secret.is_empty())
     }
 
@@ -165,7 +185,7 @@ impl Cookies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{access::Role, registry::User};
+    use crate::{access::Role, database::User};
 
     #[test]
     fn sessions_last_while_they_are_used_but_not_for_ever() {

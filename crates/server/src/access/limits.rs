@@ -1,12 +1,18 @@
-//! Rate limits of failed sign-ins, by address and by account: token buckets.
+//! Rate limits of failed sign-ins: token buckets.
+//!
+//! A bucket of each email address alone would let any stranger lock its owner out. So one network spends its own bucket
+//! of an address, the bucket of the address is so large that one network never empties it, and a browser that signed in
+//! before has a bucket apart from all others (OWASP: device cookies).
 
 use std::{
     collections::HashMap,
-    hash::Hash,
     net::{IpAddr, Ipv6Addr},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+use super::secrets::digest;
+use crate::database::Digest;
 
 /// Bucket size, and refill time of one token.
 #[derive(Debug, Clone, Copy)]
@@ -15,27 +21,47 @@ struct Rate {
     refill: Duration,
 }
 
-/// Failed sign-ins per address, which a team may share.
-const BY_ADDRESS: Rate = Rate { burst: 20, refill: Duration::from_secs(15) };
-/// Failed sign-ins per email address, from anywhere.
-const BY_ACCOUNT: Rate = Rate { burst: 10, refill: Duration::from_secs(60) };
+/// Failed sign-ins per network, which a team may share.
+const BY_NETWORK: Rate = Rate { burst: 20, refill: Duration::from_secs(15) };
+/// Failed sign-ins of an email address from one network.
+const BY_ACCOUNT_THERE: Rate = Rate { burst: 10, refill: Duration::from_secs(60) };
+/// Failed sign-ins of an email address from anywhere: more than five networks can spend together.
+const BY_ACCOUNT: Rate = Rate { burst: 100, refill: Duration::from_secs(10) };
+/// Failed sign-ins of a browser that signed in before, or is signed in.
+const BY_BROWSER: Rate = Rate { burst: 10, refill: Duration::from_secs(60) };
 
-/// Maximum number of buckets. Beyond that, full ones are dropped first, then the fullest.
+/// Maximum number of buckets of a kind. Beyond that, full ones are dropped first, then the fullest.
 const BUCKETS_MAX: usize = 10_000;
 
 /// Recent failed sign-ins.
 #[derive(Debug, Default)]
-pub struct SignInLimits {
-    addresses: Mutex<Buckets<IpAddr>>,
-    accounts: Mutex<Buckets<String>>,
+pub struct SignInLimits(Mutex<Buckets>);
+
+/// Who tries to sign in.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt<'a> {
+    pub address: IpAddr,
+    /// The email address, however long.
+    pub account: &'a str,
+    /// Digest of what proves that the browser signed in as this account before.
+    pub browser: Option<Digest>,
 }
 
 /// Rate limit exceeded; time until the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooMany(pub Duration);
 
-#[derive(Debug)]
-struct Buckets<K>(HashMap<K, Bucket>);
+#[derive(Debug, Default)]
+struct Buckets {
+    networks: Kind,
+    accounts_there: Kind,
+    accounts: Kind,
+    browsers: Kind,
+}
+
+/// Buckets by digests, so that each takes the same memory.
+#[derive(Debug, Default)]
+struct Kind(HashMap<Digest, Bucket>);
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
@@ -44,20 +70,33 @@ struct Bucket {
 }
 
 impl SignInLimits {
-    /// Takes a token from both buckets. [`SignInLimits::succeeded`] returns them.
-    pub fn attempt(&self, address: IpAddr, account: &str, now: Instant) -> Result<(), TooMany> {
-        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        addresses.take(network(address), BY_ADDRESS, now)?;
-        accounts.take(account.to_lowercase(), BY_ACCOUNT, now)
+    /// Takes a token from each bucket of the attempt. [`SignInLimits::succeeded`] returns them.
+    pub fn attempt(&self, attempt: Attempt<'_>, now: Instant) -> Result<(), TooMany> {
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        buckets.of(attempt).try_for_each(|(kind, key, rate)| kind.take(key, rate, now))
     }
 
     /// Returns the tokens of an attempt.
-    pub fn succeeded(&self, address: IpAddr, account: &str, now: Instant) {
-        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        addresses.give_back(&network(address), BY_ADDRESS, now);
-        accounts.give_back(&account.to_lowercase(), BY_ACCOUNT, now);
+    pub fn succeeded(&self, attempt: Attempt<'_>, now: Instant) {
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        buckets.of(attempt).for_each(|(kind, key, rate)| kind.give_back(&key, rate, now));
+    }
+}
+
+impl Buckets {
+    /// The buckets of an attempt, smallest scope first: an attempt refused there does not count for others.
+    fn of(&mut self, attempt: Attempt<'_>) -> impl Iterator<Item = (&mut Kind, Digest, Rate)> {
+        let Attempt { address, account, browser } = attempt;
+        let account = account.to_lowercase();
+        let network = network(address);
+        let known = browser.map(|browser| (&mut self.browsers, browser, BY_BROWSER));
+        let others = [
+            (&mut self.networks, digest(&network.to_string()), BY_NETWORK),
+            (&mut self.accounts_there, digest(&format!("{network} {account}")), BY_ACCOUNT_THERE),
+            (&mut self.accounts, digest(&account), BY_ACCOUNT),
+        ];
+        let others = others.into_iter().filter(move |_| browser.is_none());
+        known.into_iter().chain(others)
     }
 }
 
@@ -72,14 +111,8 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-impl<K> Default for Buckets<K> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
-}
-
-impl<K: Hash + Eq + Clone> Buckets<K> {
-    fn take(&mut self, key: K, rate: Rate, now: Instant) -> Result<(), TooMany> {
+impl Kind {
+    fn take(&mut self, key: Digest, rate: Rate, now: Instant) -> Result<(), TooMany> {
         self.make_room(rate, now);
         let full = Bucket { tokens: f64::from(rate.burst), at: now };
         let bucket = self.0.entry(key).or_insert(full);
@@ -91,7 +124,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         Ok(())
     }
 
-    fn give_back(&mut self, key: &K, rate: Rate, now: Instant) {
+    fn give_back(&mut self, key: &Digest, rate: Rate, now: Instant) {
         if let Some(bucket) = self.0.get_mut(key) {
             bucket.fill(rate, now);
             bucket.tokens = (bucket.tokens + 1.0).min(f64::from(rate.burst));
@@ -126,30 +159,45 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    fn address(text: &str) -> IpAddr {
-        text.parse().expect("an address")
+    fn from<'a>(address: &str, account: &'a str) -> Attempt<'a> {
+        Attempt { address: address.parse().expect("an address"), account, browser: None }
     }
 
     /// Number of attempts allowed before the first refusal.
-    fn passed(limits: &SignInLimits, address: IpAddr, account: &str, now: Instant) -> usize {
-        (0..1_000).take_while(|_| limits.attempt(address, account, now).is_ok()).count()
+    fn passed(limits: &SignInLimits, attempt: Attempt<'_>, now: Instant) -> usize {
+        (0..1_000).take_while(|_| limits.attempt(attempt, now).is_ok()).count()
     }
 
     #[test]
-    fn an_account_is_guarded_from_everywhere() {
+    fn a_stranger_cannot_lock_an_owner_out() {
         let (limits, now) = (SignInLimits::default(), Instant::now());
-        assert_eq!(passed(&limits, address("10.0.0.1"), "ada@example.org", now), 10);
-        assert_eq!(passed(&limits, address("10.0.0.2"), "Ada@example.org", now), 0);
-        assert_eq!(passed(&limits, address("10.0.0.2"), "bob@example.org", now), 10);
+        assert_eq!(passed(&limits, from("10.0.0.1", "ada@example.org"), now), 10);
+        assert_eq!(passed(&limits, from("10.0.0.1", "Ada@example.org"), now), 0);
+        assert_eq!(passed(&limits, from("10.0.0.2", "Ada@example.org"), now), 10);
         let later = now + Duration::from_secs(120);
-        assert_eq!(passed(&limits, address("10.0.0.3"), "ada@example.org", later), 2);
+        assert_eq!(passed(&limits, from("10.0.0.1", "ada@example.org"), later), 2);
     }
 
     #[test]
-    fn an_address_is_guarded_for_all_accounts() {
+    fn an_account_is_guarded_from_everywhere_but_known_browsers() {
         let (limits, now) = (SignInLimits::default(), Instant::now());
-        let tries = |from: &str| {
-            let all = (0..100).map(|n| limits.attempt(address(from), &format!("{n}@x"), now));
+        let from_all = |now| {
+            let all = (0..30)
+                .map(|n| passed(&limits, from(&format!("10.0.0.{n}"), "ada@example.org"), now));
+            all.sum::<usize>()
+        };
+        assert_eq!(from_all(now), 100);
+        let known = Attempt { browser: Some([1; 32]), ..from("10.0.0.1", "ada@example.org") };
+        assert_eq!(passed(&limits, known, now), 10);
+        assert_eq!(passed(&limits, Attempt { browser: Some([2; 32]), ..known }, now), 10);
+        assert_eq!(from_all(now + Duration::from_secs(60)), 6);
+    }
+
+    #[test]
+    fn a_network_is_guarded_for_all_accounts() {
+        let (limits, now) = (SignInLimits::default(), Instant::now());
+        let tries = |address: &str| {
+            let all = (0..100).map(|n| limits.attempt(from(address, &format!("{n}@x")), now));
             all.filter(Result::is_ok).count()
         };
         assert_eq!(tries("10.0.0.1"), 20);
@@ -161,21 +209,34 @@ mod tests {
     #[test]
     fn success_costs_nothing() {
         let (limits, now) = (SignInLimits::default(), Instant::now());
-        for _ in 0..100 {
-            limits.attempt(address("10.0.0.1"), "ada@example.org", now).expect("passes");
-            limits.succeeded(address("10.0.0.1"), "ada@example.org", now);
+        let known = Attempt { browser: Some([1; 32]), ..from("10.0.0.1", "ada@example.org") };
+        for _ in 0..200 {
+            for attempt in [from("10.0.0.1", "ada@example.org"), known] {
+                limits.attempt(attempt, now).expect("passes");
+                limits.succeeded(attempt, now);
+            }
         }
     }
 
     #[test]
     fn memory_is_bounded_and_the_emptiest_stay() {
         let (limits, now) = (SignInLimits::default(), Instant::now());
-        assert_eq!(passed(&limits, address("10.0.0.1"), "ada@example.org", now), 10);
+        let ada = from("10.0.0.1", "ada@example.org");
+        assert_eq!(passed(&limits, ada, now), 10);
         for n in 0..50_000_u32 {
-            let from = IpAddr::V4((0x0b00_0000 + n).into());
-            let _ = limits.attempt(from, &format!("{n}@example.org"), now);
+            let address = IpAddr::V4((0x0b00_0000 + n).into());
+            let (account, browser) = (format!("{n}@example.org"), digest(&n.to_string()));
+            let stranger = Attempt { address, account: &account, browser: None };
+            let _ = limits.attempt(stranger, now);
+            let _ = limits.attempt(Attempt { browser: Some(browser), ..stranger }, now);
         }
-        assert!(limits.accounts.lock().expect("sound").0.len() <= BUCKETS_MAX);
-        assert_eq!(passed(&limits, address("10.0.0.9"), "ada@example.org", now), 0);
+        let buckets = limits.0.lock().expect("sound");
+        for kind in
+            [&buckets.networks, &buckets.accounts_there, &buckets.accounts, &buckets.browsers]
+        {
+            assert!((1..=BUCKETS_MAX).contains(&kind.0.len()), "{}", kind.0.len());
+        }
+        drop(buckets);
+        assert_eq!(passed(&limits, ada, now), 0);
     }
 }

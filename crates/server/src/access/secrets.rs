@@ -6,7 +6,7 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
-use crate::registry::Digest;
+use crate::database::Digest;
 
 /// Key kinds, which the `bencher` client recognizes by prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +117,23 @@ pub fn random_text() -> Result<String, NoRandomness> {
 /// The stored digest of a secret.
 pub fn digest(secret: &str) -> Digest {
     Sha256::digest(secret.as_bytes()).into()
+}
+
+/// A mark of a browser in which a user gave the right password: random text, and a digest of it with the password's
+/// hash. So no table of browsers is needed, every server of a database knows the mark, and it ends with the password.
+/// The salt of the hash is secret, so the mark does not help to guess the password.
+pub fn browser_mark(password_hash: &str) -> Result<String, NoRandomness> {
+    let text = random_text()?;
+    let proof = URL_SAFE_NO_PAD.encode(digest(&format!("{text} {password_hash}")));
+    Ok(format!("{text}.{proof}"))
+}
+
+/// Digest of a browser's mark, if it was made with this password hash.
+pub fn known_browser(mark: &str, password_hash: &str) -> Option<Digest> {
+    let (text, proof) = mark.split_once('.')?;
+    let expected = URL_SAFE_NO_PAD.encode(digest(&format!("{text} {password_hash}")));
+    // The comparison of digests takes a time that does not tell how much of a forged proof is right.
+    (digest(proof) == digest(&expected)).then(|| digest(mark))
 }
 
 #[cfg(test)]

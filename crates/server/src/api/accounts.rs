@@ -18,7 +18,7 @@ use super::{
 use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
-    registry::{Registry, User},
+    database::{Database, User},
 };
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -172,7 +172,7 @@ async fn list(
     Asked(wanted): Asked<Wanted>,
     Asked(paging): Asked<Paging>,
 ) -> Result<Listed<JsonUser>, ApiError> {
-    let users = app.storage.registry(Registry::users).await?;
+    let users = app.storage.ask(Database::users).await?;
     Ok(wanted.page(paging, users, |user| &user.name, |user| user.into()))
 }
 
@@ -181,19 +181,18 @@ async fn view(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<JsonUser>, ApiError> {
-    let user =
-        app.storage.read(move |databases| user_of(&databases.registry, &caller, &id)).await?;
+    let user = app.storage.read(move |database| user_of(&database, &caller, &id)).await?;
     Ok(Json(JsonUser::from(&user)))
 }
 
 /// The user of a path, visible to the user and to admins. Others cannot learn whether it exists.
-fn user_of(registry: &Registry, caller: &Caller, id: &str) -> Result<User, ApiError> {
+fn user_of(database: &Database, caller: &Caller, id: &str) -> Result<User, ApiError> {
     if *caller == Caller::Anonymous {
         return Err(ApiError::unauthorized(
             "this needs a key of the user: send one as `Authorization: Bearer KEY`",
         ));
     }
-    let user = registry.user(id)?;
+    let user = database.user(id)?;
     let may_see = |user: &User| caller.user() == Some(user.id) || caller.has_role(Role::Admin);
     user.filter(may_see).ok_or_else(|| {
         ApiError::not_found(format!("there is no user {id:?}, or this key belongs to another user"))

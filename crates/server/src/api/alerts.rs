@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     ApiError,
-    registry::{Project, ReportRow},
-    storage::Databases,
+    database::Database,
+    database::{Project, ReportRow},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
@@ -47,7 +47,7 @@ pub(super) async fn list(
     Asked(query): Asked<Query>,
 ) -> Result<Listed<JsonAlert>, ApiError> {
     let read = move |view: &View<'_>| {
-        let View { databases, project, .. } = view;
+        let View { database, project, .. } = view;
         if query.archived == Some(true) {
             return Ok(Listed(Vec::new(), 0));
         }
@@ -58,11 +58,11 @@ pub(super) async fn list(
         };
         let mut rows: HashMap<Uuid, Option<ReportRow>> = HashMap::new();
         let mut all: Vec<(OffsetDateTime, ReportRow, StoredAlert)> = Vec::new();
-        for alert in databases.results.alerts(&filter, usize::MAX)? {
+        for alert in database.results.alerts(&filter, usize::MAX)? {
             let row = match rows.get(&alert.report) {
                 Some(known) => known.clone(),
                 None => {
-                    let row = databases.registry.report(alert.report)?;
+                    let row = database.report(alert.report)?;
                     rows.insert(alert.report, row.clone());
                     row
                 }
@@ -103,24 +103,24 @@ pub(super) async fn update(
     if change.reason.as_ref().is_some_and(|reason| reason.len() > 4096) {
         return Err(ApiError::bad_request("the reason has more than 4,096 bytes"));
     }
-    let update = move |databases: &mut Databases, project: &Project| {
-        let before = one(&View::of(databases, project), alert)?;
+    let update = move |database: &mut Database, project: &Project| {
+        let before = one(&View::of(database, project), alert)?;
         let asked = change.status.unwrap_or(before.status);
         if change.status.is_some_and(|asked| asked != before.status) || change.reason.is_some() {
-            databases.results.set_alert_status(alert, asked, change.reason)?;
+            database.results.set_alert_status(alert, asked, change.reason)?;
         }
-        one(&View::of(databases, project), alert)
+        one(&View::of(database, project), alert)
     };
     asked.write(update).await.map(Json)
 }
 
 fn one(view: &View<'_>, alert: Uuid) -> Result<JsonAlert, ApiError> {
-    let View { databases, project, .. } = view;
+    let View { database, project, .. } = view;
     let filter =
         AlertFilter { reports: ReportFilter::of(&project.stored), status: None, uuid: Some(alert) };
     let missing = || ApiError::not_found(format!("this project has no alert {alert}"));
-    let found = databases.results.alerts(&filter, 1)?.pop().ok_or_else(missing)?;
-    let row = databases.registry.report(found.report)?.ok_or_else(missing)?;
+    let found = database.results.alerts(&filter, 1)?.pop().ok_or_else(missing)?;
+    let row = database.report(found.report)?.ok_or_else(missing)?;
     shape(view, &row, &found)
 }
 

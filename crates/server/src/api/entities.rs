@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     ApiError,
-    registry::{Entity, EntityChange, EntityFilter, Kind, NewEntity, Project, Start},
-    storage::Databases,
+    database::Database,
+    database::{Entity, EntityChange, EntityFilter, Kind, NewEntity, Project, Start},
 };
 
 /// A kind of entity with its JSON format.
@@ -96,8 +96,7 @@ pub(super) async fn list<S: Shape>(
             limit: paging.limit(),
             offset: paging.offset(),
         };
-        let (entities, count) =
-            view.databases.registry.entities(view.project.id, S::KIND, &filter)?;
+        let (entities, count) = view.database.entities(view.project.id, S::KIND, &filter)?;
         let entities = entities.iter().map(|entity| S::of(view, entity));
         Ok(Listed(entities.collect::<Result<_, _>>()?, count))
     };
@@ -109,7 +108,7 @@ pub(super) async fn view<S: Shape>(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<S>, ApiError> {
     let read = move |view: &View<'_>| {
-        let entity = find(&view.databases.registry, view.project.id, S::KIND, &id)?;
+        let entity = find(&view.database, view.project.id, S::KIND, &id)?;
         S::of(view, &entity)
     };
     asked.read(read).await.map(Json)
@@ -125,18 +124,18 @@ pub(super) async fn create<S: Shape>(
     if S::KIND == Kind::Measure && new.units.is_none() {
         return Err(ApiError::bad_request("a measure needs `units`, such as \"seconds (s)\""));
     }
-    let create = move |databases: &mut Databases, project: &Project| {
+    let create = move |database: &mut Database, project: &Project| {
         let now = OffsetDateTime::now_utc();
-        let entity = databases.registry.together(|registry| {
+        let entity = database.together(|database| {
             let units = new.units.as_deref().filter(|_| S::KIND == Kind::Measure);
             let made = NewEntity { name: &new.name, slug: own_slug, units };
-            let entity = make(registry, project.id, S::KIND, &made, now)?;
+            let entity = make(database, project.id, S::KIND, &made, now)?;
             if let Some(start) = new.start_point.filter(|_| S::KIND == Kind::Branch) {
-                begin(registry, project, &entity, &start, now)?;
+                begin(database, project, &entity, &start, now)?;
             }
             Ok::<_, ApiError>(entity)
         })?;
-        S::of(&View::of(databases, project), &entity)
+        S::of(&View::of(database, project), &entity)
     };
     asked.write(create).await.map(Created)
 }
@@ -157,18 +156,18 @@ pub(super) async fn update<S: Shape>(
         is_archived: change.archived,
     };
     let start = change.start_point.filter(|_| S::KIND == Kind::Branch);
-    let update = move |databases: &mut Databases, project: &Project| {
+    let update = move |database: &mut Database, project: &Project| {
         let now = OffsetDateTime::now_utc();
-        let entity = databases.registry.together(|registry| {
-            let entity = find(registry, project.id, S::KIND, &id)?;
+        let entity = database.together(|database| {
+            let entity = find(database, project.id, S::KIND, &id)?;
             if let Some(start) = &start {
-                begin(registry, project, &entity, start, now)?;
+                begin(database, project, &entity, start, now)?;
             }
-            let changed = registry.change_entity(entity.id, &wanted, now)?.unwrap_or(Ok(entity));
+            let changed = database.change_entity(entity.id, &wanted, now)?.unwrap_or(Ok(entity));
             let name = wanted.name.as_deref().unwrap_or(&id);
             changed.map_err(|conflict| refusal(S::KIND, name, conflict))
         })?;
-        S::of(&View::of(databases, project), &entity)
+        S::of(&View::of(database, project), &entity)
     };
     asked.write(update).await.map(Json)
 }
@@ -177,24 +176,24 @@ pub(super) async fn delete<S: Shape>(
     asked: InProject,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    let delete = move |databases: &mut Databases, project: &Project| {
-        let entity = find(&databases.registry, project.id, S::KIND, &id)?;
-        if is_used(databases, project, &entity)? {
+    let delete = move |database: &mut Database, project: &Project| {
+        let entity = find(&database, project.id, S::KIND, &id)?;
+        if is_used(database, project, &entity)? {
             let word = S::KIND.word();
             return Err(ApiError::conflict(format!(
                 "reports use the {word} {:?}: archive it instead, or delete those reports first",
                 entity.name
             )));
         }
-        let deleted = databases.registry.delete_entity(entity.id)?;
+        let deleted = database.delete_entity(entity.id)?;
         deleted.map_err(|conflict| refusal(S::KIND, &entity.name, conflict))?;
         Ok(StatusCode::NO_CONTENT)
     };
     asked.write(delete).await
 }
 
-fn is_used(databases: &Databases, project: &Project, entity: &Entity) -> Result<bool, ApiError> {
-    let results = &databases.results;
+fn is_used(database: &Database, project: &Project, entity: &Entity) -> Result<bool, ApiError> {
+    let results = &database.results;
     let of_project = || ReportFilter::of(&project.stored);
     Ok(match entity.kind {
         Kind::Branch => {
@@ -212,7 +211,7 @@ fn is_used(databases: &Databases, project: &Project, entity: &Entity) -> Result<
 
 /// Sets the start point of a branch's next report.
 fn begin(
-    registry: &crate::registry::Registry,
+    database: &Database,
     project: &Project,
     branch: &Entity,
     start: &JsonRunStartPoint,
@@ -220,11 +219,11 @@ fn begin(
 ) -> Result<(), ApiError> {
     check_hash(start.hash.as_deref())?;
     let from = match &start.branch {
-        Some(name) => Some(find(registry, project.id, Kind::Branch, name)?),
+        Some(name) => Some(find(database, project.id, Kind::Branch, name)?),
         None => None,
     };
     if let (Some(from), Some(true)) = (&from, start.clone_thresholds) {
-        clone_thresholds(registry, project, from, branch, now)?;
+        clone_thresholds(database, project, from, branch, now)?;
     }
     let start = Start {
         branch: from.map(|from| from.stored),
@@ -232,5 +231,5 @@ fn begin(
         max_versions: start.max_versions,
         is_reset: start.reset.unwrap_or(false),
     };
-    Ok(registry.set_start(branch.id, &start)?)
+    Ok(database.set_start(branch.id, &start)?)
 }

@@ -8,12 +8,44 @@ use wingbeat_track::model::{
 
 use crate::{
     ApiError,
-    registry::{Conflict, Entity, EntityChange, Kind, NewEntity, Registry},
+    access::Caller,
+    database::{Conflict, Database, Entity, EntityChange, Kind, NewEntity},
 };
+
+/// What storing a report may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Also thresholds, heads of branches and archived names of the project.
+    Project,
+    /// Nothing but the report and names that are new: anybody may have sent it.
+    Report,
+}
+
+impl Reach {
+    pub(super) fn of(caller: &Caller) -> Self {
+        match caller {
+            Caller::Anonymous => Self::Report,
+            Caller::User { .. } | Caller::ProjectKey { .. } => Self::Project,
+        }
+    }
+
+    /// Unarchives an entity that a report names.
+    pub(super) fn unarchived(
+        self,
+        database: &Database,
+        entity: Entity,
+        now: OffsetDateTime,
+    ) -> Result<Entity, ApiError> {
+        match self {
+            Self::Project => unarchived(database, entity, now),
+            Self::Report => Ok(entity),
+        }
+    }
+}
 
 /// Finds an entity by UUID, slug or name; 404 if absent.
 pub(super) fn find(
-    registry: &Registry,
+    database: &Database,
     project: i64,
     kind: Kind,
     id: &str,
@@ -24,59 +56,59 @@ pub(super) fn find(
             "this project has no {word} with the UUID, slug or name {id:?}"
         ))
     };
-    registry.entity(project, kind, id)?.ok_or_else(missing)
+    database.entity(project, kind, id)?.ok_or_else(missing)
 }
 
 /// Finds an entity, or creates it by name. An unknown UUID is an error. Unarchives an archived entity.
 pub(super) fn find_or_make(
-    registry: &Registry,
+    database: &Database,
     project: i64,
     kind: Kind,
     id: &str,
-    now: OffsetDateTime,
+    (reach, now): (Reach, OffsetDateTime),
 ) -> Result<Entity, ApiError> {
-    match registry.entity(project, kind, id)? {
-        Some(known) => unarchived(registry, known, now),
-        None if Uuid::try_parse(id).is_ok() => find(registry, project, kind, id),
+    match database.entity(project, kind, id)? {
+        Some(known) => reach.unarchived(database, known, now),
+        None if Uuid::try_parse(id).is_ok() => find(database, project, kind, id),
         None => {
             check_name(kind, id)?;
-            make(registry, project, kind, &NewEntity { name: id, slug: None, units: None }, now)
+            make(database, project, kind, &NewEntity { name: id, slug: None, units: None }, now)
         }
     }
 }
 
 /// Finds or creates the entity of an adapter's measure.
 pub(super) fn measure_entity(
-    registry: &Registry,
+    database: &Database,
     project: i64,
     measure: &Measure,
     now: OffsetDateTime,
 ) -> Result<Entity, ApiError> {
-    if let Some(known) = known_measure(registry, project, measure)? {
+    if let Some(known) = known_measure(database, project, measure)? {
         return Ok(known);
     }
     let name = &*measure.name;
     if Uuid::try_parse(name).is_ok() {
-        return find(registry, project, Kind::Measure, name);
+        return find(database, project, Kind::Measure, name);
     }
     check_name(Kind::Measure, name)?;
-    let is_taken = registry.entity(project, Kind::Measure, measure.slug.as_str())?.is_some();
+    let is_taken = database.entity(project, Kind::Measure, measure.slug.as_str())?.is_some();
     let slug = if is_taken { Slug::with_tail(name) } else { measure.slug.clone() };
     let new = NewEntity { name, slug: Some(slug), units: Some(&*measure.units) };
-    make(registry, project, Kind::Measure, &new, now)
+    make(database, project, Kind::Measure, &new, now)
 }
 
 /// Finds the entity of an adapter's measure by name; a renamed one also by its slug in the results.
 pub(super) fn known_measure(
-    registry: &Registry,
+    database: &Database,
     project: i64,
     measure: &Measure,
 ) -> Result<Option<Entity>, ApiError> {
-    let stored = |slug: &Slug| registry.entity_stored(project, Kind::Measure, slug.as_str());
-    let entity = |id: &str| registry.entity(project, Kind::Measure, id);
+    let stored = |slug: &Slug| database.entity_stored(project, Kind::Measure, slug.as_str());
+    let entity = |id: &str| database.entity(project, Kind::Measure, id);
     let name = &*measure.name;
     if !measure.is_known() {
-        if let Some(known) = registry.entity_named(project, Kind::Measure, name)? {
+        if let Some(known) = database.entity_named(project, Kind::Measure, name)? {
             return Ok(Some(known));
         }
         if let Some(known) = stored(&Slug::with_tail(name))? {
@@ -105,18 +137,19 @@ pub(super) fn is_another(entity: &Entity, measure: &Measure) -> bool {
 
 /// Creates an entity; 409 if its name or slug is taken.
 pub(super) fn make(
-    registry: &Registry,
+    database: &Database,
     project: i64,
     kind: Kind,
     new: &NewEntity<'_>,
     now: OffsetDateTime,
 ) -> Result<Entity, ApiError> {
-    let made = registry.create_entity(project, kind, new, now)?;
+    check_path(new.name)?;
+    let made = database.create_entity(project, kind, new, now)?;
     made.map_err(|conflict| refusal(kind, new.name, conflict))
 }
 
-pub(super) fn unarchived(
-    registry: &Registry,
+fn unarchived(
+    database: &Database,
     entity: Entity,
     now: OffsetDateTime,
 ) -> Result<Entity, ApiError> {
@@ -124,7 +157,7 @@ pub(super) fn unarchived(
         return Ok(entity);
     }
     let change = EntityChange { is_archived: Some(false), ..EntityChange::default() };
-    let changed = registry.change_entity(entity.id, &change, now)?;
+    let changed = database.change_entity(entity.id, &change, now)?;
     Ok(changed.and_then(Result::ok).unwrap_or(entity))
 }
 
@@ -147,7 +180,18 @@ pub(crate) fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
         Kind::Benchmark => BenchmarkName::new(name).map(drop),
         Kind::Measure => MeasureName::new(name).map(drop),
     };
-    checked.map_err(|error| ApiError::bad_request(error.to_string()))
+    checked.map_err(|error| ApiError::bad_request(error.to_string()))?;
+    check_path(name)
+}
+
+/// Rejects names that no address can have: browsers resolve these parts of a path, however they are encoded.
+pub(super) fn check_path(name: &str) -> Result<(), ApiError> {
+    match name {
+        "." | ".." => Err(ApiError::bad_request(format!(
+            "{name:?} cannot be a name, because it has no page: choose another one"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Validates a measure's units: one short line, like names.

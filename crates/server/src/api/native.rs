@@ -22,8 +22,8 @@ use crate::{
     ApiError, App,
     access::{Right, Route},
     api::request::Asked,
-    registry::Project,
-    storage::Databases,
+    database::Database,
+    database::Project,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -81,8 +81,8 @@ async fn documents(
     Asked(query): Asked<Query>,
 ) -> Result<Lines, ApiError> {
     let after = query.cursor()?;
-    let read = move |databases: &Databases| {
-        let results = &databases.results;
+    let read = move |database: &Database| {
+        let results = &database.results;
         let page = results.documents(&project.stored, after, DOCUMENTS_MAX, BYTES_MAX)?;
         Ok::<_, ApiError>(lines(page.lines, page.count, page.next))
     };
@@ -96,8 +96,8 @@ async fn entries(
     Asked(query): Asked<Query>,
 ) -> Result<Lines, ApiError> {
     let after = query.cursor()?;
-    let read = move |databases: &Databases| {
-        let found = databases.results.entries(&project.stored, after, ENTRIES_MAX)?;
+    let read = move |database: &Database| {
+        let found = database.results.entries(&project.stored, after, ENTRIES_MAX)?;
         let next = found.last().filter(|_| found.len() == ENTRIES_MAX).map(|entry| entry.at);
         let line = |Entry { at, uuid }: &Entry| format!("{at} {uuid}\n");
         Ok::<_, ApiError>(lines(found.iter().map(line).collect(), found.len(), next))

@@ -26,9 +26,9 @@ use super::{
 };
 use crate::{
     ApiError, App,
+    database::Database,
+    database::{Entity, Kind, Project},
     names::Names,
-    registry::{Entity, Kind, Project},
-    storage::Databases,
     stream,
 };
 
@@ -68,8 +68,8 @@ pub(super) struct ImageQuery {
 }
 
 impl Query {
-    fn wanted(&self, databases: &Databases, project: &Project) -> Result<Wanted, ApiError> {
-        let entities = |kind, list: &str| entities(databases, project, kind, list);
+    fn wanted(&self, database: &Database, project: &Project) -> Result<Wanted, ApiError> {
+        let entities = |kind, list: &str| entities(database, project, kind, list);
         Ok(Wanted {
             branches: entities(Kind::Branch, &self.branches)?,
             testbeds: entities(Kind::Testbed, &self.testbeds)?,
@@ -83,7 +83,7 @@ impl Query {
 
 /// Things of a list of UUIDs, in its order. Unknown ones have no series.
 fn entities(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     kind: Kind,
     list: &str,
@@ -94,7 +94,7 @@ fn entities(
             let word = kind.word();
             return Err(ApiError::bad_request(format!("{text:?} is not the UUID of a {word}")));
         }
-        found.extend(databases.registry.entity(project.id, kind, text)?);
+        found.extend(database.entity(project.id, kind, text)?);
     }
     Ok(found)
 }
@@ -106,9 +106,9 @@ pub(super) async fn perf(
 ) -> Result<impl IntoResponse, ApiError> {
     let project = Arc::new(project);
     let of = Arc::clone(&project);
-    let wanted = app.storage.read(move |databases| query.wanted(databases, &of)).await?;
+    let wanted = app.storage.read(move |database| query.wanted(database, &of)).await?;
     let plot = plot_in_parts(&app, &project, &wanted).await?;
-    let read = move |databases: &Databases| View::of(databases, &project).series(&wanted, plot);
+    let read = move |database: &Database| View::of(database, &project).series(&wanted, plot);
     let answer = app.storage.read(read).await?;
     Ok(stream::json(move |to| Ok(serde_json::to_writer(to, &answer)?)))
 }
@@ -120,9 +120,9 @@ async fn plot_in_parts(
     wanted: &Wanted,
 ) -> Result<Plot, ApiError> {
     let (of, asked) = (Arc::clone(project), wanted.clone());
-    let find = app.storage.read(move |databases| {
-        let Some(query) = View::of(databases, &of).plot_query(&asked)? else { return Ok(None) };
-        let times = databases.results.plot_times(&query)?;
+    let find = app.storage.read(move |database| {
+        let Some(query) = View::of(database, &of).plot_query(&asked)? else { return Ok(None) };
+        let times = database.results.plot_times(&query)?;
         Ok::<_, ApiError>(Some((query, times)))
     });
     let Some((query, times)) = find.await? else { return Ok(Plot::default()) };
@@ -136,7 +136,7 @@ async fn plot_in_parts(
     for until in begins.into_iter().map(Some).chain([None]) {
         let end = until.map(|until| *until - Duration::NANOSECOND);
         let query = PlotQuery { since, until: end.or(query.until), ..query.clone() };
-        let read = move |databases: &Databases| Ok::<_, ApiError>(databases.results.plot(&query)?);
+        let read = move |database: &Database| Ok::<_, ApiError>(database.results.plot(&query)?);
         let app = app.clone();
         reading.push(tokio::spawn(async move { app.storage.read(read).await }));
         since = until.copied();
@@ -157,12 +157,12 @@ pub(super) async fn image(
     Asked(query): Asked<Query>,
     Asked(image): Asked<ImageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let read = move |databases: &Databases| {
-        let wanted = query.wanted(databases, &project)?;
-        let asked = View::of(databases, &project).plot_query(&wanted)?;
-        let plot = asked.map(|asked| databases.results.plot(&asked)).transpose()?;
+    let read = move |database: &Database| {
+        let wanted = query.wanted(database, &project)?;
+        let asked = View::of(database, &project).plot_query(&wanted)?;
+        let plot = asked.map(|asked| database.results.plot(&asked)).transpose()?;
         let mut plot = plot.unwrap_or_default();
-        Names::read(databases, &project)?.put_into(&mut plot);
+        Names::read(database, &project)?.put_into(&mut plot);
         let title = image.title.unwrap_or_else(|| project.name.clone());
         Ok::<_, ApiError>((plot, title))
     };
@@ -178,7 +178,7 @@ pub(super) async fn metric(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<JsonOneMetric>, ApiError> {
     let metric = uuid(&id, "metric")?;
-    let read = move |databases: &Databases| View::of(databases, &project).metric(metric);
+    let read = move |database: &Database| View::of(database, &project).metric(metric);
     let missing = || ApiError::not_found(format!("this project has no metric {id}"));
     app.storage.read(read).await?.map(Json).ok_or_else(missing)
 }

@@ -13,8 +13,7 @@ use super::{
 };
 use crate::{
     ApiError,
-    registry::{Kind, PinnedPlot, PlotFilter, Project, Registry},
-    storage::Databases,
+    database::{Database, Kind, PinnedPlot, PlotFilter, Project},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
@@ -42,7 +41,7 @@ pub(super) async fn list(
 ) -> Result<Listed<JsonPlot>, ApiError> {
     asked
         .read(move |view| {
-            let registry = &view.databases.registry;
+            let database = &view.database;
             let filter = PlotFilter {
                 title: query.title.as_deref(),
                 search: query.search.as_deref(),
@@ -51,8 +50,8 @@ pub(super) async fn list(
                 limit: paging.limit(),
                 offset: paging.offset(),
             };
-            let (plots, count) = registry.plots(view.project.id, filter)?;
-            let plots = plots.iter().map(|plot| shape(registry, view.project, plot));
+            let (plots, count) = database.plots(view.project.id, filter)?;
+            let plots = plots.iter().map(|plot| shape(database, view.project, plot));
             Ok(Listed(plots.collect::<Result<_, _>>()?, count))
         })
         .await
@@ -63,8 +62,8 @@ pub(super) async fn view(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<JsonPlot>, ApiError> {
     let read = move |view: &View<'_>| {
-        let registry = &view.databases.registry;
-        shape(registry, view.project, &one(registry, view.project, &id)?)
+        let database = &view.database;
+        shape(database, view.project, &one(database, view.project, &id)?)
     };
     asked.read(read).await.map(Json)
 }
@@ -74,8 +73,8 @@ pub(super) async fn create(
     Body(new): Body<JsonNewPlot>,
 ) -> Result<Created<JsonPlot>, ApiError> {
     check_title(new.settings.title.as_deref())?;
-    let create = move |databases: &mut Databases, project: &Project| {
-        let registry = &databases.registry;
+    let create = move |database: &mut Database, project: &Project| {
+        let database = &database;
         let mut entities = Vec::new();
         for (kind, uuids) in [
             (Kind::Branch, &new.branches),
@@ -84,13 +83,13 @@ pub(super) async fn create(
             (Kind::Measure, &new.measures),
         ] {
             for uuid in uuids {
-                entities.push(find(registry, project.id, kind, &uuid.to_string())?.id);
+                entities.push(find(database, project.id, kind, &uuid.to_string())?.id);
             }
         }
         let now = OffsetDateTime::now_utc();
-        let made = registry.create_plot(project.id, &new.settings, &entities, new.index, now)?;
-        let plot = one(registry, project, &made.to_string())?;
-        shape(registry, project, &plot)
+        let made = database.create_plot(project.id, &new.settings, &entities, new.index, now)?;
+        let plot = one(database, project, &made.to_string())?;
+        shape(database, project, &plot)
     };
     asked.write(create).await.map(Created)
 }
@@ -101,16 +100,16 @@ pub(super) async fn update(
     Body(change): Body<JsonUpdatePlot>,
 ) -> Result<Json<JsonPlot>, ApiError> {
     check_title(change.title.as_ref().and_then(Option::as_deref))?;
-    let update = move |databases: &mut Databases, project: &Project| {
-        let registry = &databases.registry;
-        let mut plot = one(registry, project, &id)?;
+    let update = move |database: &mut Database, project: &Project| {
+        let database = &database;
+        let mut plot = one(database, project, &id)?;
         if let Some(title) = change.title {
             plot.settings.title = title;
         }
         plot.settings.window_s = change.window.unwrap_or(plot.settings.window_s);
-        registry.change_plot(project.id, &plot, change.index, OffsetDateTime::now_utc())?;
-        let plot = one(registry, project, &id)?;
-        shape(registry, project, &plot)
+        database.change_plot(project.id, &plot, change.index, OffsetDateTime::now_utc())?;
+        let plot = one(database, project, &id)?;
+        shape(database, project, &plot)
     };
     asked.write(update).await.map(Json)
 }
@@ -119,16 +118,16 @@ pub(super) async fn delete(
     asked: InProject,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    let delete = move |databases: &mut Databases, project: &Project| {
-        let plot = one(&databases.registry, project, &id)?;
-        databases.registry.delete_plot(plot.id)?;
+    let delete = move |database: &mut Database, project: &Project| {
+        let plot = one(&database, project, &id)?;
+        database.delete_plot(plot.id)?;
         Ok(StatusCode::NO_CONTENT)
     };
     asked.write(delete).await
 }
 
-fn one(registry: &Registry, project: &Project, id: &str) -> Result<PinnedPlot, ApiError> {
-    let found = registry.plot(project.id, uuid(id, "plot")?)?;
+fn one(database: &Database, project: &Project, id: &str) -> Result<PinnedPlot, ApiError> {
+    let found = database.plot(project.id, uuid(id, "plot")?)?;
     found.ok_or_else(|| ApiError::not_found(format!("this project has no plot {id}")))
 }
 
@@ -140,10 +139,10 @@ fn check_title(title: Option<&str>) -> Result<(), ApiError> {
     }
 }
 
-fn shape(registry: &Registry, project: &Project, plot: &PinnedPlot) -> Result<JsonPlot, ApiError> {
+fn shape(database: &Database, project: &Project, plot: &PinnedPlot) -> Result<JsonPlot, ApiError> {
     let mut entities = Vec::new();
     for row in &plot.entities {
-        entities.extend(registry.entity_of_row(*row)?);
+        entities.extend(database.entity_of_row(*row)?);
     }
     let of = |kind| {
         entities.iter().filter(|entity| entity.kind == kind).map(|entity| entity.uuid).collect()

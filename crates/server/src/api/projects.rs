@@ -22,8 +22,8 @@ use super::{
 use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
-    registry::{NewProject, Project, ProjectChange, Visibility},
-    storage::Databases,
+    database::Database,
+    database::{NewProject, Project, ProjectChange, Visibility},
 };
 
 /// Sort keys of a list of projects.
@@ -51,7 +51,7 @@ pub(super) async fn list(
     Asked(paging): Asked<Paging>,
     Asked(query): Asked<Query>,
 ) -> Result<Listed<JsonProject>, ApiError> {
-    let read = |databases: &Databases| Ok::<_, ApiError>(databases.registry.projects()?);
+    let read = |database: &Database| Ok::<_, ApiError>(database.projects()?);
     let mut projects = app.storage.read(read).await?;
     let sought = query.search.map(|text| text.to_lowercase());
     projects.retain(|project| {
@@ -98,13 +98,13 @@ pub(super) async fn create(
         url: new.url,
         visibility: new.visibility.map(visibility).unwrap_or_default(),
     };
-    let create = move |databases: &mut Databases| {
+    let create = move |database: &mut Database| {
         if let Some(slug) = &new.slug
-            && databases.registry.project(slug.as_str())?.is_some()
+            && database.project(slug.as_str())?.is_some()
         {
             return Err(taken(slug.as_str()));
         }
-        Ok(databases.registry.create_project(&new, OffsetDateTime::now_utc())?)
+        Ok(database.create_project(&new, OffsetDateTime::now_utc())?)
     };
     let project = app.storage.write(create).await?;
     Ok(Created(view::project(&project)))
@@ -126,9 +126,9 @@ pub(super) async fn update(
         visibility: change.visibility.map(visibility),
         judges_by_default: None,
     };
-    let update = move |databases: &mut Databases| {
+    let update = move |database: &mut Database| {
         let now = OffsetDateTime::now_utc();
-        let changed = databases.registry.change_project(project.id, &change, now)?;
+        let changed = database.change_project(project.id, &change, now)?;
         let asked = change.slug.as_ref().map_or(project.slug.as_str(), |slug| slug.as_str());
         changed.ok_or_else(|| taken(asked))
     };
@@ -141,8 +141,8 @@ pub(super) async fn delete(
     Extension(project): Extension<Project>,
 ) -> Result<StatusCode, ApiError> {
     let uuid = project.uuid;
-    let delete = move |databases: &mut Databases| {
-        databases.delete_project(project.id, "its project was deleted by the API")?;
+    let delete = move |database: &mut Database| {
+        database.delete_project(project.id, "its project was deleted by the API")?;
         Ok::<_, ApiError>(StatusCode::NO_CONTENT)
     };
     let done = app.storage.write(delete).await?;

@@ -15,13 +15,13 @@ use serde::Serialize;
 use wingbeat_pprof::pyroscope::PushRequest;
 use wingbeat_track::model::Slug;
 
-use super::run::project_named;
+use super::{names::check_path, run::project_named};
 use crate::{
     ApiError, App,
     access::{Caller, Right, Route},
+    database::Database,
+    database::Project,
     profiles::{ProfilesError, Push, intake, now_ns},
-    registry::Project,
-    storage::Databases,
 };
 
 /// Path that clients push to.
@@ -81,8 +81,8 @@ async fn project(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Proj
     let tenant = tenant.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
     if let (Caller::ProjectKey { project }, None) = (caller, &tenant) {
         let row = *project;
-        let find = move |databases: &Databases| {
-            let all = databases.registry.projects()?;
+        let find = move |database: &Database| {
+            let all = database.projects()?;
             Ok::<_, ApiError>(all.into_iter().find(|project| project.id == row))
         };
         let found = app.storage.read(find).await?;
@@ -126,6 +126,7 @@ fn pushes(body: &[u8], is_json: bool, now_ns: i64, oldest_ns: i64) -> Result<Vec
             let labels = series.labels.iter().map(|it| (it.name.clone(), it.value.clone()));
             let parts = intake::parts(labels, &sample.raw_profile, now_ns, oldest_ns, &mut budget)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
+            parts.iter().try_for_each(|part| check_path(&part.service))?;
             let id = sample.id.chars().take(64).collect();
             pushes.push(Push { id, parts });
         }

@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{
     ApiError,
-    registry::{Kind, Project},
+    database::Database,
+    database::{Kind, Project},
     series,
-    storage::Databases,
 };
 
 /// Sort keys of a list of reports.
@@ -64,12 +64,12 @@ pub(super) async fn list(
     let since = query.start_time.map(time_of_ms).transpose()?;
     let until = query.end_time.map(time_of_ms).transpose()?;
     let read = move |view: &View<'_>| {
-        let View { databases, project, .. } = view;
+        let View { database, project, .. } = view;
         if query.archived == Some(true) {
             return Ok(Listed(Vec::new(), 0));
         }
         let row = |kind, id: Option<&String>| {
-            id.map(|id| find(&databases.registry, project.id, kind, id)).transpose()
+            id.map(|id| find(&database, project.id, kind, id)).transpose()
         };
         let branch = row(Kind::Branch, query.branch.as_ref())?;
         let testbed = row(Kind::Testbed, query.testbed.as_ref())?;
@@ -80,16 +80,16 @@ pub(super) async fn list(
             until,
             ..ReportFilter::of(&project.stored)
         };
-        let count = databases.results.report_count(&filter)?;
+        let count = database.results.report_count(&filter)?;
         let clipped = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let (offset, limit) = (paging.offset(), paging.limit());
         let page = if paging.is_descending(true) {
             let end = offset.saturating_add(limit).min(count);
-            let mut newest = databases.results.reports(&filter, clipped(end))?;
+            let mut newest = database.results.reports(&filter, clipped(end))?;
             newest.drain(..clipped(offset).min(newest.len()));
             newest
         } else {
-            let mut oldest = databases.results.reports(&filter, usize::MAX)?;
+            let mut oldest = database.results.reports(&filter, usize::MAX)?;
             oldest.reverse();
             oldest.into_iter().skip(clipped(offset)).take(clipped(limit)).collect()
         };
@@ -120,13 +120,13 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let report = uuid(&id, "report")?;
     let (app, row) = (asked.app.clone(), asked.project.id);
-    let delete = move |databases: &mut Databases, project: &Project| {
-        let row = databases.registry.report(report)?;
+    let delete = move |database: &mut Database, project: &Project| {
+        let row = database.report(report)?;
         let is_its = row.is_some_and(|row| row.project == project.id);
-        if !is_its || databases.results.report(report)?.is_none() {
+        if !is_its || database.results.report(report)?.is_none() {
             return Err(missing(&id));
         }
-        databases.results.withdraw(report, Some("deleted by the API".to_owned()))?;
+        database.results.withdraw(report, Some("deleted by the API".to_owned()))?;
         Ok(())
     };
     asked.write(delete).await?;

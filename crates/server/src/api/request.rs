@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::view::View;
-use crate::{ApiError, App, registry::Project, storage::Databases};
+use crate::{ApiError, App, database::Database, database::Project};
 
 /// A JSON object as the body.
 pub(super) struct Body<T>(pub(super) T);
@@ -49,7 +49,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
-/// The project in a path, with access to the databases.
+/// The project in a path, with access to the database.
 pub(super) struct InProject {
     pub(super) app: App,
     pub(super) project: Project,
@@ -71,15 +71,15 @@ impl InProject {
         job: impl FnOnce(&View<'_>) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let Self { app, project } = self;
-        app.storage.read(move |databases| job(&View::of(databases, &project))).await
+        app.storage.read(move |database| job(&View::of(database, &project))).await
     }
 
     pub(super) async fn write<T: Send + 'static>(
         self,
-        job: impl FnOnce(&mut Databases, &Project) -> Result<T, ApiError> + Send + 'static,
+        job: impl FnOnce(&mut Database, &Project) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let Self { app, project } = self;
-        app.storage.write(move |databases| job(databases, &project)).await
+        app.storage.write(move |database| job(database, &project)).await
     }
 }
 

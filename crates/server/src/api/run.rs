@@ -1,11 +1,12 @@
-//! Receives a report: parsed by the adapter, named by the registry, judged against its history, stored, answered.
+//! Receives a report: parsed by the adapter, named, judged against its history, stored, answered.
 //!
 //! ```text
-//! body → results → project, entities, thresholds → verdicts → results.db → answer
-//!        adapter   registry (written)              history    written
+//! body → results → project, entities, thresholds → verdicts → store → answer
+//!        adapter                                   history
 //! ```
 //!
-//! [`take`] does this for both APIs. Each step is idempotent: repeating an idempotency key yields the same report.
+//! [`take`] does this for both APIs, and stores all of it in one transaction. Repeating an idempotency key yields the
+//! same report.
 
 mod names;
 mod new_report;
@@ -25,9 +26,10 @@ use wingbeat_track::{
 use self::names::name_all;
 pub(super) use self::{
     names::{Named, clone_thresholds, set_thresholds, thresholds},
-    new_report::project_named,
+    new_report::{check_time, project_named},
 };
 use super::{
+    names::Reach,
     request::{Body, Created},
     shapes::{JsonNewReport, JsonNewRun, JsonReport},
     view::View,
@@ -35,9 +37,8 @@ use super::{
 use crate::{
     ApiError, App,
     access::Caller,
-    registry::{Project, Registry},
+    database::{Database, Project},
     series,
-    storage::Databases,
 };
 
 /// `POST /v0/run`
@@ -68,24 +69,29 @@ async fn receive(
 ) -> Result<JsonReport, ApiError> {
     let adapter = new_report::check(&new)?;
     let uuid = new.idempotency_key.unwrap_or_else(Uuid::now_v7);
-    let of = project.clone();
-    let parse = move || new_report::results(&new, adapter).map(|results| (new, results));
+    let (of, reach) = (project.clone(), Reach::of(caller));
+    let parse = move || {
+        let iterations = new_report::results(&new, adapter)?;
+        // Outputs are large, and have been read.
+        Ok((JsonNewReport { results: Vec::new(), ..new }, iterations))
+    };
     let name =
-        move |registry: &Registry, (new, mut iterations): (JsonNewReport, Vec<Results>), now| {
-            let named = name_all(registry, &of, &new, &mut iterations, now)?;
+        move |database: &Database, (new, iterations): &(JsonNewReport, Vec<Results>), now| {
+            let mut iterations = iterations.clone();
+            let (named, own) = name_all(database, &of, new, &mut iterations, (reach, now))?;
             let (branch, testbed) = (named.branch_name.clone(), named.testbed_name.clone());
             let report = Report {
-                hash: new.hash.filter(|hash| !hash.is_empty()),
+                hash: new.hash.clone().filter(|hash| !hash.is_empty()),
                 end_time: new.end_time,
                 adapter,
                 iterations,
                 ..Report::new(uuid, of.stored.clone(), branch, testbed, new.start_time)
             };
-            Ok((named, report, Vec::new()))
+            Ok((named, report, own))
         };
-    let taken = take(app, caller, &project, uuid, parse, name).await?;
-    let answer = move |databases: &Databases| {
-        let view = View::of(databases, &project);
+    let taken = take(app, caller, &project, uuid, (parse, name)).await?;
+    let answer = move |database: &Database| {
+        let view = View::of(database, &project);
         match taken {
             Taken::Stored(report, notices) => view.stored(&report, notices),
             Taken::AlreadyThere => view.report(uuid),
@@ -106,81 +112,80 @@ pub(super) enum Taken {
     OfAnotherProject,
 }
 
-/// Stores a report, judging it if it has no verdicts. `parse` runs if it is new, and `name` in one transaction, which
-/// creates missing entities and returns thresholds for this report only.
+/// A report with its entities, and with the thresholds that are for it alone.
+type Ready = (Named, Report, Vec<Threshold>);
+
+/// Stores a report, judging it if it has no verdicts. `parse` runs if it is new. `name` finds or creates its entities.
 pub(super) async fn take<P: Send + 'static>(
     app: &App,
     caller: &Caller,
     project: &Project,
     uuid: Uuid,
-    parse: impl FnOnce() -> Result<P, ApiError> + Send + 'static,
-    name: impl FnOnce(&Registry, P, OffsetDateTime) -> Result<(Named, Report, Vec<Threshold>), ApiError>
-    + Send
-    + 'static,
+    (parse, name): (
+        impl FnOnce() -> Result<P, ApiError> + Send + 'static,
+        impl Fn(&Database, &P, OffsetDateTime) -> Result<Ready, ApiError> + Send + 'static,
+    ),
 ) -> Result<Taken, ApiError> {
-    let (user, now, row) = (caller.user(), OffsetDateTime::now_utc(), project.id);
-    let known = move |databases: &Databases| {
-        if databases.registry.report(uuid)?.is_some_and(|known| known.project != row) {
-            return Ok(Err(Taken::OfAnotherProject));
-        }
-        match databases.results.project_of_report(uuid)? {
-            Some(_) => Ok(Err(Taken::AlreadyThere)),
-            None => parse().map(Ok),
-        }
-    };
-    let parsed = match app.storage.read(known).await? {
-        Ok(parsed) => parsed,
-        Err(known) => {
-            if matches!(known, Taken::AlreadyThere) {
-                // It may exist without a row, for example by a copied store.
-                let enter = move |databases: &mut Databases| {
-                    databases.registry.add_report(uuid, row, user, now).map(drop)
-                };
-                app.storage.write(move |databases| Ok::<_, ApiError>(enter(databases)?)).await?;
-            }
-            return Ok(known);
-        }
-    };
-    let name = move |databases: &mut Databases| name(&databases.registry, parsed, now);
-    let (named, report, thresholds) = app.storage.write(name).await?;
-    let branch = named.branch.id;
+    let (user, now, stored) = (caller.user(), OffsetDateTime::now_utc(), project.stored.clone());
+    let reach = Reach::of(caller);
     let otherwise = project.judges_by_default.then(|| ThresholdModel::new(Test::Auto));
-    // A confirming report decides about another report, and is not judged itself.
-    let (report, notices) = if report.verdicts.is_empty() && report.confirms.is_none() {
-        let decide =
-            move |databases: &Databases| judged(databases, report, &named, thresholds, otherwise);
-        let Judged { report, notices, .. } = app.storage.read(decide).await?;
-        (report, notices)
-    } else {
-        (report, Vec::new())
+    let judge = move |database: &Database, (named, report, own): &Ready| -> Result<_, ApiError> {
+        // A confirming report decides about another report, and is not judged itself.
+        match report.verdicts.is_empty() && report.confirms.is_none() {
+            true => judged(database, report.clone(), named, own, otherwise),
+            false => Ok((report.clone(), Vec::new())),
+        }
     };
-    let store = move |databases: &mut Databases| {
-        // Writes the row first: a row without a report is harmless, a report without a row would be invisible.
-        databases.registry.add_report(uuid, row, user, now)?;
-        keep_notices(databases, uuid, &notices)?;
-        let is_new = databases.results.take(Document::Report(Box::new(report.clone())))?;
-        // A report of an earlier head may arrive after one of a later head.
-        databases.results.settle_replaced_heads(&report.project, &report.branch)?;
-        databases.registry.clear_start(branch)?;
+    let look = move |database: &Database| match database.results.project_of_report(uuid)? {
+        Some(project) if project == stored => Ok::<_, ApiError>(Err(Taken::AlreadyThere)),
+        Some(_) => Ok(Err(Taken::OfAnotherProject)),
+        None => {
+            let parsed = parse()?;
+            // Many reports can be judged at once, and one at a time be written. New names have no history.
+            let ahead = database.peek(|database| {
+                let ready = name(database, &parsed, now)?;
+                let judged = judge(database, &ready)?;
+                Ok::<_, ApiError>((ready, judged))
+            });
+            Ok(Ok((parsed, name, judge, ahead)))
+        }
+    };
+    let (parsed, name, judge, ahead) = match app.storage.read(look).await? {
+        Ok(new) => new,
+        Err(known) => return Ok(known),
+    };
+    let store = move |database: &Database| {
+        let ready = name(database, &parsed, now)?;
+        let (report, notices) = match ahead {
+            Some((then, judged)) if then == ready => judged,
+            _ => judge(database, &ready)?,
+        };
+        database.note_receipt(uuid, user, json(&notices)?.as_deref(), now)?;
+        let is_new = database.results.take(Document::Report(Box::new(report.clone())))?;
+        if reach == Reach::Project {
+            // A report of an earlier head may arrive after one of a later head.
+            database.results.settle_replaced_heads(&report.project, &report.branch)?;
+            database.clear_start(ready.0.branch.id)?;
+        }
         Ok::<_, ApiError>(match is_new {
             true => Taken::Stored(Box::new(report), notices),
             false => Taken::AlreadyThere,
         })
     };
-    let taken = app.storage.write(store).await?;
-    series::touch(app, row);
+    let taken = app.storage.write(move |database| database.together(store)).await?;
+    series::touch(app, project.id);
     Ok(taken)
 }
 
 /// Judges a report against its history with the stored thresholds, and with those for this report only, which override
 /// them. `otherwise` applies without a threshold.
 fn judged(
-    databases: &Databases,
+    database: &Database,
     mut report: Report,
     named: &Named,
-    own_thresholds: Vec<Threshold>,
+    own_thresholds: &[Threshold],
     otherwise: Option<ThresholdModel>,
-) -> Result<Judged, ApiError> {
+) -> Result<(Report, Vec<Notice>), ApiError> {
     let branching = Branching {
         start_point: named.start.branch.as_deref().map(BranchName::new).transpose().map_err(
             |error| ApiError::bad_request(format!("the start point cannot be used: {error}")),
@@ -191,8 +196,8 @@ fn judged(
     };
     // Substitutions for missing data show in the report's start point.
     let mut remarks = Vec::new();
-    evaluate::settle(&mut report, &branching, None, Some(&databases.results), &mut remarks)?;
-    let background = Background::read(&report, Some(&databases.results))?;
+    evaluate::settle(&mut report, &branching, None, Some(&database.results), &mut remarks)?;
+    let background = Background::read(&report, Some(&database.results))?;
     let threshold = |(measure, model): &(Slug, ThresholdModel)| Threshold {
         measure: measure.clone(),
         benchmark: None,
@@ -200,26 +205,26 @@ fn judged(
     };
     // The last of equals wins.
     let mut thresholds: Vec<_> = named.thresholds.iter().map(threshold).collect();
-    thresholds.extend(own_thresholds);
+    thresholds.extend_from_slice(own_thresholds);
     let rules = Rules { thresholds, otherwise, settings: verdict::Settings::default() };
-    Ok(evaluate::evaluate(report, &rules, &background, &[]))
+    let Judged { report, notices, .. } = evaluate::evaluate(report, &rules, &background, &[]);
+    Ok((report, notices))
 }
 
-/// Stores the notices of a report that has a row.
-fn keep_notices(databases: &Databases, report: Uuid, notices: &[Notice]) -> Result<(), ApiError> {
+/// Notices in JSON; `None` without any.
+fn json(notices: &[Notice]) -> Result<Option<String>, ApiError> {
     if notices.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    let json = serde_json::to_string(notices).map_err(|error| {
+    serde_json::to_string(notices).map(Some).map_err(|error| {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         ApiError::new(status, format!("the notices cannot be written: {error}"))
-    })?;
-    Ok(databases.registry.set_notices(report, &json)?)
+    })
 }
 
 /// Notices from judging a report. Omits kinds unknown to this version.
-pub(crate) fn notices_of(databases: &Databases, report: Uuid) -> Result<Vec<Notice>, ApiError> {
-    let Some(json) = databases.registry.notices(report)? else { return Ok(Vec::new()) };
+pub(crate) fn notices_of(database: &Database, report: Uuid) -> Result<Vec<Notice>, ApiError> {
+    let Some(json) = database.notices(report)? else { return Ok(Vec::new()) };
     let all: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap_or_default();
     Ok(all.into_iter().filter_map(|it| serde_json::from_value(it).ok()).collect())
 }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use wingbeat_track::model::{AlertStatus, Boundary, ThresholdModel, threshold::Test};
 
-use crate::registry::PlotSettings;
+use crate::database::PlotSettings;
 
 /// The one organization of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -8,15 +8,15 @@ use uuid::Uuid;
 use wingbeat_track::model::{Measure, ThresholdModel};
 
 use super::{
-    names::{find, find_or_make, measure_entity},
+    names::{Reach, find, find_or_make, measure_entity},
     request::{Asked, Body, Created, InProject, Listed, Paging, uuid},
     shapes::{JsonNewThreshold, JsonThreshold, JsonUpdateModel},
     view::View,
 };
 use crate::{
     ApiError,
-    registry::{Kind, Project, Threshold, ThresholdFilter},
-    storage::Databases,
+    database::Database,
+    database::{Kind, Project, Threshold, ThresholdFilter},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
@@ -54,9 +54,9 @@ pub(super) async fn list(
     Asked(query): Asked<Query>,
 ) -> Result<Listed<JsonThreshold>, ApiError> {
     let read = move |view: &View<'_>| {
-        let (registry, project) = (&view.databases.registry, view.project);
+        let (database, project) = (&view.database, view.project);
         let row = |kind, id: Option<&String>| {
-            id.map(|id| find(registry, project.id, kind, id).map(|entity| entity.id)).transpose()
+            id.map(|id| find(database, project.id, kind, id).map(|entity| entity.id)).transpose()
         };
         let filter = ThresholdFilter {
             branch: row(Kind::Branch, query.branch.as_ref())?,
@@ -64,10 +64,10 @@ pub(super) async fn list(
             measure: row(Kind::Measure, query.measure.as_ref())?,
         };
         let mut all = Vec::new();
-        for threshold in registry.thresholds(project.id, filter)? {
+        for threshold in database.thresholds(project.id, filter)? {
             let mut is_archived = false;
             for row in [threshold.branch, threshold.testbed, threshold.measure] {
-                let entity = registry.entity_of_row(row)?;
+                let entity = database.entity_of_row(row)?;
                 is_archived |= entity.is_some_and(|entity| entity.archived.is_some());
             }
             if is_archived == query.archived.unwrap_or(false) {
@@ -93,7 +93,7 @@ pub(super) async fn view(
     Asked(query): Asked<ViewQuery>,
 ) -> Result<Json<JsonThreshold>, ApiError> {
     let read = move |view: &View<'_>| {
-        let threshold = one(view.databases, view.project, &id)?;
+        let threshold = one(view.database, view.project, &id)?;
         let model = match query.model {
             None => threshold.model(),
             Some(uuid) => {
@@ -113,16 +113,17 @@ pub(super) async fn create(
     Body(new): Body<JsonNewThreshold>,
 ) -> Result<Created<JsonThreshold>, ApiError> {
     let model = checked(new.model)?;
-    let create = move |databases: &mut Databases, project: &Project| {
+    let create = move |database: &mut Database, project: &Project| {
         let now = OffsetDateTime::now_utc();
-        let registry = &databases.registry;
-        let threshold = registry.together(|registry| {
-            let branch = find_or_make(registry, project.id, Kind::Branch, &new.branch, now)?.id;
-            let testbed = find_or_make(registry, project.id, Kind::Testbed, &new.testbed, now)?.id;
-            let measure = match registry.entity(project.id, Kind::Measure, &new.measure)? {
+        let database = &database;
+        let threshold = database.together(|database| {
+            let at = (Reach::Project, now);
+            let branch = find_or_make(database, project.id, Kind::Branch, &new.branch, at)?.id;
+            let testbed = find_or_make(database, project.id, Kind::Testbed, &new.testbed, at)?.id;
+            let measure = match database.entity(project.id, Kind::Measure, &new.measure)? {
                 Some(known) => known.id,
                 None => {
-                    measure_entity(registry, project.id, &Measure::named(&new.measure), now)?.id
+                    measure_entity(database, project.id, &Measure::named(&new.measure), now)?.id
                 }
             };
             let place = (branch, testbed, measure);
@@ -131,15 +132,15 @@ pub(super) async fn create(
                 testbed: Some(testbed),
                 measure: Some(measure),
             };
-            if registry.thresholds(project.id, filter)?.iter().any(|it| it.model().is_some()) {
+            if database.thresholds(project.id, filter)?.iter().any(|it| it.model().is_some()) {
                 return Err(ApiError::conflict(
                     "this branch, testbed and measure have a threshold already: change that",
                 ));
             }
-            let made = registry.set_threshold(project.id, place, Some(&model), now)?;
+            let made = database.set_threshold(project.id, place, Some(&model), now)?;
             made.ok_or_else(|| ApiError::not_found("the threshold has just been deleted"))
         })?;
-        View::of(databases, project).threshold(&threshold, threshold.model())
+        View::of(database, project).threshold(&threshold, threshold.model())
     };
     asked.write(create).await.map(Created)
 }
@@ -165,13 +166,13 @@ pub(super) async fn update(
         })
     });
     let model = model.transpose()?;
-    let update = move |databases: &mut Databases, project: &Project| {
+    let update = move |database: &mut Database, project: &Project| {
         let now = OffsetDateTime::now_utc();
-        let Threshold { branch, testbed, measure, .. } = one(databases, project, &id)?;
+        let Threshold { branch, testbed, measure, .. } = one(database, project, &id)?;
         let place = (branch, testbed, measure);
-        databases.registry.set_threshold(project.id, place, model.as_ref(), now)?;
-        let threshold = one(databases, project, &id)?;
-        View::of(databases, project).threshold(&threshold, threshold.model())
+        database.set_threshold(project.id, place, model.as_ref(), now)?;
+        let threshold = one(database, project, &id)?;
+        View::of(database, project).threshold(&threshold, threshold.model())
     };
     asked.write(update).await.map(Json)
 }
@@ -180,16 +181,16 @@ pub(super) async fn delete(
     asked: InProject,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    let delete = move |databases: &mut Databases, project: &Project| {
-        let threshold = one(databases, project, &id)?;
-        databases.registry.delete_threshold(threshold.id)?;
+    let delete = move |database: &mut Database, project: &Project| {
+        let threshold = one(database, project, &id)?;
+        database.delete_threshold(threshold.id)?;
         Ok(StatusCode::NO_CONTENT)
     };
     asked.write(delete).await
 }
 
-fn one(databases: &Databases, project: &Project, id: &str) -> Result<Threshold, ApiError> {
-    let found = databases.registry.threshold(project.id, uuid(id, "threshold")?)?;
+fn one(database: &Database, project: &Project, id: &str) -> Result<Threshold, ApiError> {
+    let found = database.threshold(project.id, uuid(id, "threshold")?)?;
     found.ok_or_else(|| ApiError::not_found(format!("this project has no threshold {id}")))
 }
 

@@ -19,34 +19,34 @@ use super::shapes::{
 };
 use crate::{
     ApiError,
-    registry::{Entity, Kind, Project, Visibility},
-    storage::Databases,
+    database::Database,
+    database::{Entity, Kind, Project, Visibility},
 };
 
 /// UUID of the single organization of every server. Arbitrary.
 const ORGANIZATION: Uuid = Uuid::from_u128(0x8b36_4b1e_07c4_4a0e_b1f5_93d3_5c1d_2f60);
 
-/// One project's part of the databases, for one response.
+/// One project's part of the database, for one response.
 pub(super) struct View<'d> {
-    pub(super) databases: &'d Databases,
+    pub(super) database: &'d Database,
     pub(super) project: &'d Project,
     by_name: RefCell<HashMap<(Kind, String), Rc<Entity>>>,
 }
 
 impl<'d> View<'d> {
-    pub(super) fn of(databases: &'d Databases, project: &'d Project) -> Self {
-        Self { databases, project, by_name: RefCell::default() }
+    pub(super) fn of(database: &'d Database, project: &'d Project) -> Self {
+        Self { database, project, by_name: RefCell::default() }
     }
 
-    /// The entity with this name in the results. One that the registry lacks is synthesized: its name came by another
+    /// The entity with this name in the results. One that the server lacks is synthesized: its name came by another
     /// route, such as a copied store.
     pub(super) fn named(&self, kind: Kind, stored: &str) -> Result<Rc<Entity>, ApiError> {
         let key = (kind, stored.to_owned());
         if let Some(known) = self.by_name.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
-        let registry = &self.databases.registry;
-        let found = registry.entity_stored(self.project.id, kind, stored)?;
+        let database = &self.database;
+        let found = database.entity_stored(self.project.id, kind, stored)?;
         let entity = Rc::new(found.unwrap_or_else(|| self.made_up(kind, stored)));
         self.by_name.borrow_mut().insert(key, Rc::clone(&entity));
         Ok(entity)
@@ -120,7 +120,7 @@ pub(super) fn testbed_name(entity: &Entity) -> Result<TestbedName, ApiError> {
     TestbedName::new(&entity.stored).map_err(damaged)
 }
 
-/// A registry name is not valid in results.
+/// A name of an entity is not valid in results.
 #[expect(clippy::needless_pass_by_value, reason = "it stands behind map_err")]
 pub(super) fn damaged(error: InvalidName) -> ApiError {
     let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;

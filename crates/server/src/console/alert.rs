@@ -25,7 +25,7 @@ use super::{
     page_context::PageContext,
     plot::figures,
 };
-use crate::{ApiError, access::Right, registry::Kind, storage::StorageError};
+use crate::{ApiError, access::Right, database::Kind, storage::StorageError};
 
 /// Maximum reports drawn around the alert.
 const REPORTS_MAX: usize = 120;
@@ -95,8 +95,8 @@ fn absent() -> ApiError {
 /// The alert with this UUID, if it belongs to the project.
 async fn find(context: &PageContext, uuid: Uuid) -> Result<Found, ApiError> {
     let names = context.names.clone();
-    let read = context.read(move |databases, project| {
-        let results = &databases.results;
+    let read = context.read(move |database, project| {
+        let results = &database.results;
         let of_project = ReportFilter::of(&project.stored);
         let this = AlertFilter { reports: of_project.clone(), status: None, uuid: Some(uuid) };
         let alert = results.alerts(&this, 1)?.pop().ok_or_else(absent)?;
@@ -265,15 +265,15 @@ pub(super) async fn settle(
     // Fails if the alert is of another project.
     let series = find(&context, id).await?.alert;
     context
-        .write(move |databases| {
+        .write(move |database| {
             let reason = (!reason.is_empty()).then_some(reason);
-            databases.results.set_alert_status(id, form.status, reason.clone())?;
+            database.results.set_alert_status(id, form.status, reason.clone())?;
             let others = match form.status {
-                AlertStatus::Silenced => active_of_series(&databases.results, &series)?,
+                AlertStatus::Silenced => active_of_series(&database.results, &series)?,
                 _ => Vec::new(),
             };
             for other in others {
-                databases.results.set_alert_status(other, form.status, reason.clone())?;
+                database.results.set_alert_status(other, form.status, reason.clone())?;
             }
             Ok::<_, StorageError>(())
         })

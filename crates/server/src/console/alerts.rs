@@ -29,8 +29,8 @@ const STATUSES: [(&str, &str); 3] =
 
 pub(super) async fn list(context: PageContext, params: Params) -> Result<Page, ApiError> {
     let asked = params.clone();
-    let read = context.read(move |databases, project| {
-        let known = databases.results.known(&project.stored)?;
+    let read = context.read(move |database, project| {
+        let known = database.results.known(&project.stored)?;
         let reports = ReportFilter {
             branch: asked.get("branch").and_then(|name| BranchName::new(name).ok()),
             ..ReportFilter::of(&project.stored)
@@ -41,7 +41,7 @@ pub(super) async fn list(context: PageContext, params: Params) -> Result<Page, A
             Some(word) => Some(status(word)?),
         };
         let alerts =
-            databases.results.alerts(&AlertFilter { reports, status, uuid: None }, ALERTS_MAX)?;
+            database.results.alerts(&AlertFilter { reports, status, uuid: None }, ALERTS_MAX)?;
         Ok((known, alerts))
     });
     let (known, alerts) = read.await?;
@@ -192,13 +192,13 @@ pub(super) async fn dismiss_all(
 ) -> Result<Redirect, ApiError> {
     let project = context.project.stored.clone();
     context
-        .write(move |databases| {
-            let report = databases.results.report(form.report)?;
+        .write(move |database| {
+            let report = database.results.report(form.report)?;
             let alerts = report.filter(|it| it.project == project).map(|it| it.alerts);
             for alert in alerts.unwrap_or_default() {
                 if alert.status == AlertStatus::Active {
                     let status = AlertStatus::Dismissed;
-                    databases.results.set_alert_status(alert.uuid, status, None)?;
+                    database.results.set_alert_status(alert.uuid, status, None)?;
                 }
             }
             Ok::<_, StorageError>(())

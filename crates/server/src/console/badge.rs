@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     ApiError,
+    database::{Kind, SeriesRow},
     names::Names,
-    registry::{Kind, SeriesRow},
 };
 
 /// Maximum alerts counted.
@@ -37,10 +37,10 @@ struct Badge {
 pub(super) async fn show(context: PageContext, params: Params) -> Result<Response, ApiError> {
     let asked = params.clone();
     let names = context.names.clone();
-    let read = context.read(move |databases, project| {
-        let choice = Choice::of(databases, project, &asked, &names)?;
+    let read = context.read(move |database, project| {
+        let choice = Choice::of(database, project, &asked, &names)?;
         if asked.get("benchmark").is_some() {
-            let rows = rows(databases, project, &choice)?;
+            let rows = rows(database, project, &choice)?;
             return Ok(of_series(rows.iter().max_by_key(|row| row.newest.time), &names));
         }
         let reports = ReportFilter {
@@ -48,7 +48,7 @@ pub(super) async fn show(context: PageContext, params: Params) -> Result<Respons
             ..ReportFilter::of(&project.stored)
         };
         let filter = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
-        Ok(of_alerts(databases.results.alerts(&filter, ALERTS_MAX)?.len()))
+        Ok(of_alerts(database.results.alerts(&filter, ALERTS_MAX)?.len()))
     });
     let mut response = draw(&read.await?).into_string().into_response();
     for (name, value) in [

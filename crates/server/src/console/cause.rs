@@ -13,9 +13,9 @@ use wingbeat_track::{
 use super::{components::name, flame, links::Params, page_context::PageContext};
 use crate::{
     ApiError,
+    database::Database,
+    database::{Kind, Visibility},
     names::Names,
-    registry::{Kind, Visibility},
-    storage::Databases,
 };
 
 /// Rows of the function table.
@@ -82,9 +82,9 @@ async fn draw(
     search: Option<String>,
 ) -> Result<Option<Result<Cause, String>>, ApiError> {
     let names = context.names.clone();
-    let read = context.read(move |databases, project| {
+    let read = context.read(move |database, project| {
         let of_project = ReportFilter::of(&project.stored);
-        match explained(databases, of_project, &of)? {
+        match explained(database, of_project, &of)? {
             None | Some((_, Err(Unexplained::NoProfile | Unexplained::Measure))) => Ok(None),
             Some((_, Err(Unexplained::Store(error)))) => Err(error.into()),
             Some((_, Err(reason))) => Ok(Some(Err(reason.to_string()))),
@@ -101,11 +101,11 @@ async fn draw(
 
 /// The benchmark and both of its profiles. `None` if the project has no such alert or report.
 fn explained(
-    databases: &Databases,
+    database: &Database,
     of_project: ReportFilter,
     of: &Of,
 ) -> Result<Option<Explained>, ApiError> {
-    let results = &databases.results;
+    let results = &database.results;
     match of {
         Of::Alert(uuid) => {
             let filter = AlertFilter { reports: of_project, status: None, uuid: Some(*uuid) };

@@ -1,5 +1,7 @@
 //! Selects series: matches a query's names and globs against the project's.
 
+use std::collections::HashSet;
+
 use uuid::Uuid;
 use wingbeat_track::{
     model::{BenchmarkName, BranchName, Slug, TestbedName, threshold::matches_glob},
@@ -8,10 +10,13 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
-    console::{components::shortened, links::Params},
+    console::{
+        components::shortened,
+        links::{Params, is_glob},
+    },
+    database::Database,
+    database::{Kind, Project},
     names::Names,
-    registry::{Kind, Project},
-    storage::Databases,
 };
 
 /// Common main branches, in order of preference.
@@ -43,12 +48,12 @@ pub(crate) struct Choice {
 
 impl Choice {
     pub(crate) fn of(
-        databases: &Databases,
+        database: &Database,
         project: &Project,
         params: &Params,
         names: &Names,
     ) -> Result<Self, ApiError> {
-        let known = databases.results.known(&project.stored)?;
+        let known = database.results.known(&project.stored)?;
         let asked = |name: &str| params.all(name).map(str::to_owned).collect::<Vec<_>>();
         let (branches, globs) = (asked("branch"), asked("benchmark"));
         let (testbeds, measures) = (asked("testbed"), asked("measure"));
@@ -78,10 +83,10 @@ impl Choice {
             Some((kind, asked.clone()))
         });
         // Measures differ between projects.
-        let measures = databases.registry.series_measures(project.id)?;
+        let measures = database.series_measures(project.id)?;
         choice.known.measures.retain(|slug| measures.is_empty() || measures.contains(slug));
         if branches.is_empty() {
-            choice.branches = main_branch(databases, project, &choice.known)?.into_iter().collect();
+            choice.branches = main_branch(database, project, &choice.known)?.into_iter().collect();
         }
         Ok(choice)
     }
@@ -105,7 +110,7 @@ impl Choice {
 
 /// The default branch.
 pub(crate) fn main_branch(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     known: &Known,
 ) -> Result<Option<BranchName>, ApiError> {
@@ -115,13 +120,8 @@ pub(crate) fn main_branch(
         }
     }
     let filter = ReportFilter::of(&project.stored);
-    let newest = databases.results.reports(&filter, 1)?.pop();
+    let newest = database.results.reports(&filter, 1)?.pop();
     Ok(newest.map(|report| report.branch))
-}
-
-/// Whether a name matches a requested name or glob.
-fn fits(asked: &str, name: &str) -> bool {
-    asked == name || (asked.contains(['*', '?']) && matches_glob(asked, name))
 }
 
 /// Names that match a requested name or glob: by their names in the results, which addresses use, or else by their
@@ -136,19 +136,24 @@ fn of<T: Clone>(
     if asked.is_empty() {
         return Vec::new();
     }
-    let is_stored = |asked: &String| all.iter().any(|one| text(one) == asked);
-    let (stored, others): (Vec<&String>, Vec<&String>) = asked.iter().partition(|it| is_stored(it));
+    let known: HashSet<&str> = all.iter().map(&text).collect();
+    let asked: HashSet<&str> = asked.iter().map(String::as_str).collect();
+    let globs: Vec<&str> =
+        asked.iter().copied().filter(|it| is_glob(it) && !known.contains(it)).collect();
     let is_chosen = |one: &&T| {
-        let name = text(one);
-        stored.iter().any(|asked| *asked == name)
-            || others.iter().any(|asked| fits(asked, name) || fits(asked, &names.shown(kind, name)))
+        let stored = text(one);
+        let shown = names.shown(kind, stored);
+        // A current name that is also one in the results means the latter.
+        let is_named =
+            asked.contains(stored) || asked.contains(&*shown) && !known.contains(&*shown);
+        is_named || globs.iter().any(|it| matches_glob(it, stored) || matches_glob(it, &shown))
     };
     all.iter().filter(is_chosen).cloned().collect()
 }
 
 /// The query with readable names, if it is a client's query with lists of UUIDs.
 pub(crate) fn readable(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     params: &Params,
 ) -> Result<Option<Params>, ApiError> {
@@ -161,7 +166,7 @@ pub(crate) fn readable(
         let ids = params.all(plural).flat_map(|list| list.split(',')).map(str::trim);
         for id in ids.filter(|id| !id.is_empty()) {
             let stored = match Uuid::try_parse(id) {
-                Ok(uuid) => stored_name(databases, project, kind, uuid)?,
+                Ok(uuid) => stored_name(database, project, kind, uuid)?,
                 Err(_) => None,
             };
             readable = readable.and(kind.word(), stored.unwrap_or_else(|| id.to_owned()));
@@ -181,12 +186,12 @@ pub(crate) fn readable(
 
 /// Name in the results of the entity with this UUID.
 fn stored_name(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     kind: Kind,
     uuid: Uuid,
 ) -> Result<Option<String>, ApiError> {
-    let found = databases.registry.entity(project.id, kind, &uuid.to_string());
+    let found = database.entity(project.id, kind, &uuid.to_string());
     Ok(found?.map(|entity| entity.stored))
 }
 
@@ -196,7 +201,12 @@ mod tests {
 
     #[test]
     fn names_are_asked_for_as_they_are_or_by_globs() {
-        let check = |asked, name, expected| assert_eq!(fits(asked, name), expected, "{asked}");
+        let check = |asked: &str, name: &str, expected: bool| {
+            let all = [BenchmarkName::new(name).expect("a name")];
+            let (asked, names) = ([asked.to_owned()], Names::default());
+            let found = of(&all, &asked, BenchmarkName::as_str, &names, Kind::Benchmark);
+            assert_eq!(!found.is_empty(), expected, "{asked:?}");
+        };
         check("parse/json", "parse/json", true);
         check("parse/*", "parse/json", true);
         check("parse", "parse/json", false);

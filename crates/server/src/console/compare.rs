@@ -33,10 +33,10 @@ use super::{
         Part, Tone, commit, kept, moment, name, outcome, percent, select, shortened, sortable,
     },
     layout::{Page, Tab},
-    links::{Params, encoded},
+    links::{Params, encoded, is_glob},
     page_context::PageContext,
 };
-use crate::{ApiError, names::Names, registry::Kind};
+use crate::{ApiError, database::Kind, names::Names};
 
 /// Rows per page.
 const ROWS: usize = 500;
@@ -95,9 +95,9 @@ async fn reports_of(
     let testbed = params.get("testbed").and_then(|name| TestbedName::new(name).ok());
     let (first, second) = (before.to_owned(), after.to_owned());
     let names = context.names.clone();
-    let read = context.read(move |databases, project| {
-        let results = &databases.results;
-        let side = |text: &str, testbed| find(databases, project, &names, text, testbed);
+    let read = context.read(move |database, project| {
+        let results = &database.results;
+        let side = |text: &str, testbed| find(database, project, &names, text, testbed);
         let mut before = side(&first, testbed.as_ref())?;
         // By default both sides are of the same testbed, if possible.
         let wanted = testbed.as_ref().unwrap_or(&before.testbed);
@@ -109,7 +109,7 @@ async fn reports_of(
             let same = side(&first, Some(&after.testbed));
             before = same.ok().filter(|it| it.testbed == after.testbed).unwrap_or(before);
         }
-        let start = start_of(databases, &names, &first, &after)?;
+        let start = start_of(database, &names, &first, &after)?;
         let newest =
             start.as_ref().filter(|start| start.uuid != before.uuid).map(|_| before.clone());
         let before = start.unwrap_or(before);
@@ -122,8 +122,8 @@ async fn profiles(
     context: &PageContext,
     reports: [Uuid; 2],
 ) -> Result<[Vec<ProfileInfo>; 2], ApiError> {
-    let read = context.read(move |databases, _| {
-        let [before, after] = reports.map(|report| databases.results.profiles(report));
+    let read = context.read(move |database, _| {
+        let [before, after] = reports.map(|report| database.results.profiles(report));
         Ok([before?, after?])
     });
     read.await
@@ -136,9 +136,9 @@ async fn comparison(
     after: ReportSummary,
 ) -> Result<Comparison, ApiError> {
     let report = |uuid| {
-        context.read(move |databases, _| {
+        context.read(move |database, _| {
             let gone = || ApiError::not_found("one of both reports was deleted meanwhile");
-            databases.results.measured(uuid)?.ok_or_else(gone)
+            database.results.measured(uuid)?.ok_or_else(gone)
         })
     };
     // A history that already contains the change cannot detect it: the older side goes first.
@@ -147,7 +147,7 @@ async fn comparison(
         && after.start_time < before.start_time;
     let (before, after) = if is_mirrored { (after, before) } else { (before, after) };
     let (first, second) = (before.uuid, after.uuid);
-    let past = context.read(move |databases, _| history(&databases.results, &before, second));
+    let past = context.read(move |database, _| history(&database.results, &before, second));
     let (past, before, after) = tokio::try_join!(past, report(first), report(second))?;
     let judge = context.read(move |_, _| Ok(compare(&past, before, after)));
     let comparison = judge.await?;
@@ -304,7 +304,7 @@ fn rows(
             && measure.is_none_or(|measure| row.measure.slug.as_str() == measure)
             && glob.is_none_or(|glob| {
                 let name = context.names.shown(Kind::Benchmark, row.benchmark.as_str());
-                matches_glob(glob, &name) || (!glob.contains(['*', '?']) && name.contains(glob))
+                matches_glob(glob, &name) || (!is_glob(glob) && name.contains(glob))
             })
     };
     let mut rows: Vec<&CompareRow> = comparison.rows.iter().filter(fits).collect();

@@ -23,8 +23,8 @@ use crate::{
     ApiError,
     access::Right,
     api::names::check_name,
-    registry::{Entity, EntityChange, EntityFilter, Kind, Project},
-    storage::Databases,
+    database::Database,
+    database::{Entity, EntityChange, EntityFilter, Kind, Project},
 };
 
 /// Names per page.
@@ -71,16 +71,16 @@ struct Entry {
 }
 
 /// All current names of a kind.
-fn entries(databases: &Databases, project: &Project, kind: Kind) -> Result<Vec<Entry>, ApiError> {
+fn entries(database: &Database, project: &Project, kind: Kind) -> Result<Vec<Entry>, ApiError> {
     let mut entities = HashMap::new();
     for is_archived in [false, true] {
         let filter = EntityFilter { is_archived, limit: NAMES_MAX, ..EntityFilter::default() };
-        let found = databases.registry.entities(project.id, kind, &filter);
+        let found = database.entities(project.id, kind, &filter);
         let (found, _) = found?;
         entities
             .extend(found.into_iter().map(|entity| (entity.stored, (entity.name, is_archived))));
     }
-    let known = databases.results.known(&project.stored)?;
+    let known = database.results.known(&project.stored)?;
     let entry = |stored: String| {
         let (shown, is_archived) =
             entities.remove(&stored).unwrap_or_else(|| (written(kind, &stored), false));
@@ -94,7 +94,7 @@ pub(super) async fn list(
     params: Params,
     kind: Kind,
 ) -> Result<Page, ApiError> {
-    let read = context.read(move |databases, project| entries(databases, project, kind));
+    let read = context.read(move |database, project| entries(database, project, kind));
     let mut names = read.await?;
     let shows_archived = params.get("archived").is_some();
     names.retain(|name| name.is_archived == shows_archived);
@@ -148,16 +148,16 @@ fn kinds(context: &PageContext, current: Kind) -> Markup {
 
 /// The entity of a path: by name in the results, else by UUID, slug or name.
 fn find(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     kind: Kind,
     asked: &str,
 ) -> Result<Option<Entity>, ApiError> {
-    let registry = &databases.registry;
-    let stored = registry.entity_stored(project.id, kind, asked)?;
+    let database = &database;
+    let stored = database.entity_stored(project.id, kind, asked)?;
     match stored {
         Some(found) => Ok(Some(found)),
-        None => Ok(registry.entity(project.id, kind, asked)?),
+        None => Ok(database.entity(project.id, kind, asked)?),
     }
 }
 
@@ -166,10 +166,10 @@ pub(super) async fn one(
     Path((_, id)): Path<(String, String)>,
     kind: Kind,
 ) -> Result<Page, ApiError> {
-    let read = context.read(move |databases, project| {
-        let entity = find(databases, project, kind, &id)?;
+    let read = context.read(move |database, project| {
+        let entity = find(database, project, kind, &id)?;
         let stored = entity.as_ref().map_or(id.as_str(), |entity| &entity.stored);
-        let known = databases.results.known(&project.stored)?;
+        let known = database.results.known(&project.stored)?;
         if entity.is_none() && !stored_names(kind, &known).iter().any(|name| name == stored) {
             return Err(absent(kind, &id));
         }
@@ -179,7 +179,7 @@ pub(super) async fn one(
             ..ReportFilter::of(&project.stored)
         };
         let reports = match kind {
-            Kind::Branch | Kind::Testbed => databases.results.reports(&filter, REPORTS)?,
+            Kind::Branch | Kind::Testbed => database.results.reports(&filter, REPORTS)?,
             Kind::Benchmark | Kind::Measure => Vec::new(),
         };
         Ok((stored.to_owned(), entity, reports))
@@ -264,7 +264,7 @@ pub(super) async fn change(
     kind: Kind,
 ) -> Result<Redirect, ApiError> {
     let asked = id.clone();
-    let read = context.read(move |databases, project| find(databases, project, kind, &asked));
+    let read = context.read(move |database, project| find(database, project, kind, &asked));
     let entity = read.await?.ok_or_else(|| absent(kind, &id))?;
     let name = form.name.trim().to_owned();
     check_name(kind, &name)?;
@@ -273,8 +273,8 @@ pub(super) async fn change(
         is_archived: Some(form.archived.is_some()),
         ..EntityChange::default()
     };
-    let write = context.write(move |databases| {
-        databases.registry.change_entity(entity.id, &change, OffsetDateTime::now_utc())
+    let write = context.write(move |database| {
+        database.change_entity(entity.id, &change, OffsetDateTime::now_utc())
     });
     match write.await? {
         Some(Ok(_)) => {

@@ -13,7 +13,7 @@ use super::{
     layout::Page,
     links::encoded,
 };
-use crate::{ApiError, registry::Project};
+use crate::{ApiError, database::Project};
 
 /// Path prefixes of machine clients.
 const MACHINES: [&str; 5] = ["/v0/", "/v1/", "/push.v1.", "/healthz", "/metrics"];

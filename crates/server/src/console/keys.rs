@@ -20,8 +20,8 @@ use super::{
 use crate::{
     ApiError, App,
     access::{Caller, KeyKind, KeyText, Role},
-    registry::{Key, KeyOwner, NewKey, User, key_name_fault},
-    storage::{Databases, StorageError},
+    database::{Database, Key, KeyOwner, NewKey, User, key_name_fault},
+    storage::StorageError,
 };
 
 /// Lifetimes to choose from, in days. The last counts as unlimited.
@@ -42,7 +42,7 @@ pub(super) struct Fields {
 
 pub(super) async fn list(context: PageContext) -> Result<Page, ApiError> {
     let owner = KeyOwner::Project(context.project.id);
-    let keys = context.app.storage.registry(move |registry| registry.keys(owner)).await?;
+    let keys = context.app.storage.ask(move |database| database.keys(owner)).await?;
     let path = context.at("keys");
     let content = html! {
         h1 { "Keys" }
@@ -84,7 +84,7 @@ pub(super) async fn list_of_user(
 ) -> Result<Response, ApiError> {
     let user = visible_user(&app, &caller, user).await?;
     let owner = KeyOwner::User(user.id);
-    let keys = app.storage.registry(move |registry| registry.keys(owner)).await?;
+    let keys = app.storage.ask(move |database| database.keys(owner)).await?;
     let path = path_of(&user);
     let content = html! {
         h1 { "Keys of " (user.name) }
@@ -132,7 +132,7 @@ pub(super) async fn revoke_of_user(
 
 /// The user of a path, for that user and for admins.
 async fn visible_user(app: &App, caller: &Caller, id: String) -> Result<User, ApiError> {
-    let found = app.storage.registry(move |registry| registry.user(&id)).await?;
+    let found = app.storage.ask(move |database| database.user(&id)).await?;
     let may_see = |user: &User| caller.user() == Some(user.id) || caller.has_role(Role::Admin);
     let none = || ApiError::not_found("there is no such user, or you are another user");
     found.filter(may_see).ok_or_else(none)
@@ -161,16 +161,15 @@ async fn store(
     let (text, now) = (KeyText::random(kind)?, OffsetDateTime::now_utc());
     let (hash, expires) = (text.digest(), now + Duration::days(days.into()));
     let new = NewKey { owner, name, hash, creator, expires };
-    let create = move |databases: &mut Databases| {
-        Ok::<_, StorageError>(databases.registry.create_key(&new, now)?)
-    };
+    let create =
+        move |database: &mut Database| Ok::<_, StorageError>(database.create_key(&new, now)?);
     Ok((app.storage.write(create).await?, text))
 }
 
 async fn end(app: &App, owner: KeyOwner, key: Uuid) -> Result<(), ApiError> {
-    let revoke = move |databases: &mut Databases| {
+    let revoke = move |database: &mut Database| {
         let now = OffsetDateTime::now_utc();
-        Ok::<_, StorageError>(databases.registry.revoke_key(owner, key, now)?)
+        Ok::<_, StorageError>(database.revoke_key(owner, key, now)?)
     };
     match app.storage.write(revoke).await? {
         true => Ok(()),

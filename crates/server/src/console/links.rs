@@ -24,6 +24,19 @@ pub(super) fn encoded(text: &str) -> String {
     out
 }
 
+/// Maximum parameters of an address, and maximum bytes of one: a client's link lists the UUIDs of all benchmarks of a
+/// plot in one value.
+const PARAMS_MAX: usize = 512;
+const VALUE_BYTES_MAX: usize = 16 << 10;
+
+/// Maximum values with globs: each is matched with each name.
+const GLOBS_MAX: usize = 16;
+
+/// Whether a text is a glob.
+pub(super) fn is_glob(text: &str) -> bool {
+    text.contains(['*', '?'])
+}
+
 /// Query parameters, in order. Ignores unknown ones, and drops empty ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Params(Vec<(String, String)>);
@@ -93,6 +106,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
             Query::try_from_uri(&parts.uri).map_err(|error| {
                 ApiError::bad_request(format!("the query of this address cannot be read: {error}"))
             })?;
+        let globs = all.iter().filter(|(_, value)| is_glob(value)).count();
+        let is_long = |(name, value): &(String, String)| name.len() + value.len() > VALUE_BYTES_MAX;
+        if all.len() > PARAMS_MAX || globs > GLOBS_MAX || all.iter().any(is_long) {
+            return Err(ApiError::bad_request(format!(
+                "this address asks for too much: at most {PARAMS_MAX} parameters of {VALUE_BYTES_MAX} bytes each, and \
+                 {GLOBS_MAX} globs"
+            )));
+        }
         Ok(Self::of(all))
     }
 }

@@ -20,9 +20,9 @@ use super::{
 use crate::{
     ApiError, App,
     access::{Caller, Right},
+    database::{Database, Kind, Project},
     names::Names,
-    registry::{Kind, Project},
-    storage::{Databases, StorageError},
+    storage::StorageError,
 };
 
 /// Context of every project page.
@@ -100,22 +100,22 @@ impl PageContext {
         select("Measure", "measure", Some("all"), all, chosen)
     }
 
-    /// Reads the project's data from the databases.
+    /// Reads the project's data from the database.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&Databases, &Project) -> Result<T, ApiError> + Send + 'static,
+        job: impl FnOnce(&Database, &Project) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let project = self.project.clone();
-        self.app.storage.read(move |databases| job(databases, &project)).await
+        self.app.storage.read(move |database| job(database, &project)).await
     }
 
     pub(super) async fn write<T: Send + 'static, E: Into<StorageError>>(
         &self,
-        job: impl FnOnce(&mut Databases) -> Result<T, E> + Send + 'static,
+        job: impl FnOnce(&mut Database) -> Result<T, E> + Send + 'static,
     ) -> Result<T, ApiError> {
         self.app
             .storage
-            .write(|databases| job(databases).map_err(Into::into))
+            .write(|database| job(database).map_err(Into::into))
             .await
             .map_err(|error: StorageError| error.into())
     }
@@ -132,7 +132,7 @@ impl FromRequestParts<App> for PageContext {
         };
         let names = {
             let project = project.clone();
-            let read = app.storage.read(move |databases| Names::read(databases, &project));
+            let read = app.storage.read(move |database| Names::read(database, &project));
             Arc::new(read.await?)
         };
         let slug = encoded(project.slug.as_str());

@@ -16,9 +16,8 @@ use super::{
 use crate::{
     ApiError,
     access::Right,
+    database::{Database, Entity, Kind, PinnedPlot, PlotFilter, PlotSettings, Project},
     names::Names,
-    registry::{Entity, Kind, PinnedPlot, PlotFilter, PlotSettings, Project, Registry},
-    storage::Databases,
 };
 
 /// Plots linked from the first pages.
@@ -52,10 +51,10 @@ pub(super) struct Pin {
 }
 
 impl Pin {
-    fn of(registry: &Registry, plot: PinnedPlot) -> Result<Self, ApiError> {
+    fn of(database: &Database, plot: PinnedPlot) -> Result<Self, ApiError> {
         let mut entities = Vec::new();
         for row in &plot.entities {
-            entities.extend(registry.entity_of_row(*row)?);
+            entities.extend(database.entity_of_row(*row)?);
         }
         Ok(Self { plot, entities })
     }
@@ -102,14 +101,14 @@ impl Pin {
 }
 
 /// The first plots of a project.
-pub(super) fn first(databases: &Databases, project: &Project) -> Result<Vec<Pin>, ApiError> {
-    all(databases, project, LINKED)
+pub(super) fn first(database: &Database, project: &Project) -> Result<Vec<Pin>, ApiError> {
+    all(database, project, LINKED)
 }
 
-fn all(databases: &Databases, project: &Project, limit: u64) -> Result<Vec<Pin>, ApiError> {
+fn all(database: &Database, project: &Project, limit: u64) -> Result<Vec<Pin>, ApiError> {
     let filter = PlotFilter { limit, ..PlotFilter::default() };
-    let (plots, _) = databases.registry.plots(project.id, filter)?;
-    plots.into_iter().map(|plot| Pin::of(&databases.registry, plot)).collect()
+    let (plots, _) = database.plots(project.id, filter)?;
+    plots.into_iter().map(|plot| Pin::of(&database, plot)).collect()
 }
 
 /// Links to the first plots; empty without any.
@@ -127,7 +126,7 @@ pub(super) fn links(context: &PageContext, pins: &[Pin]) -> Markup {
 }
 
 pub(super) async fn list(context: PageContext) -> Result<Page, ApiError> {
-    let read = context.read(|databases, project| all(databases, project, LISTED));
+    let read = context.read(|database, project| all(database, project, LISTED));
     let pins = read.await?;
     let content = html! {
         h1 { "Pinned plots" }
@@ -169,20 +168,20 @@ pub(super) async fn open(
     context: PageContext,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Redirect, ApiError> {
-    let read = context.read(move |databases, project| find(databases, project, &id));
+    let read = context.read(move |database, project| find(database, project, &id));
     let pin = read.await?.ok_or_else(absent)?;
     Ok(Redirect::to(&pin.address(&context, OffsetDateTime::now_utc())))
 }
 
 /// The plot with this UUID, if it belongs to the project.
 pub(super) fn find(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     id: &str,
 ) -> Result<Option<Pin>, ApiError> {
     let Ok(uuid) = Uuid::try_parse(id) else { return Ok(None) };
-    let plot = databases.registry.plot(project.id, uuid)?;
-    plot.map(|plot| Pin::of(&databases.registry, plot)).transpose()
+    let plot = database.plot(project.id, uuid)?;
+    plot.map(|plot| Pin::of(&database, plot)).transpose()
 }
 
 fn absent() -> ApiError {
@@ -234,10 +233,10 @@ pub(super) async fn create(
     let settings =
         PlotSettings { title: Some(title), window_s: days * 86_400, ..PlotSettings::default() };
     let (names, project) = (context.names.clone(), context.project.clone());
-    let write = move |databases: &mut Databases| {
-        let rows = rows(databases, &project, &params, &names)?;
+    let write = move |database: &mut Database| {
+        let rows = rows(database, &project, &params, &names)?;
         let now = OffsetDateTime::now_utc();
-        let made = databases.registry.create_plot(project.id, &settings, &rows, None, now);
+        let made = database.create_plot(project.id, &settings, &rows, None, now);
         Ok::<_, ApiError>(made?)
     };
     context.app.storage.write(write).await?;
@@ -246,12 +245,12 @@ pub(super) async fn create(
 
 /// Rows of the entities that a query selects. Empty for a kind that it does not restrict.
 fn rows(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     params: &Params,
     names: &Names,
 ) -> Result<Vec<i64>, ApiError> {
-    let choice = Choice::of(databases, project, params, names)?;
+    let choice = Choice::of(database, project, params, names)?;
     if choice.missing.is_some() {
         return Err(ApiError::bad_request("no series fits that, so there is nothing to pin"));
     }
@@ -269,7 +268,7 @@ fn rows(
     chosen.extend(choice.measures.iter().map(|it| (Kind::Measure, it.as_str())));
     let mut rows = Vec::new();
     for (kind, stored) in chosen {
-        let found = databases.registry.entity_stored(project.id, kind, stored);
+        let found = database.entity_stored(project.id, kind, stored);
         rows.extend(found?.map(|entity| entity.id));
     }
     Ok(rows)
@@ -280,9 +279,9 @@ pub(super) async fn remove(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Redirect, ApiError> {
     let project = context.project.clone();
-    let write = move |databases: &mut Databases| {
-        let pin = find(databases, &project, &id)?.ok_or_else(absent)?;
-        databases.registry.delete_plot(pin.plot.id)?;
+    let write = move |database: &mut Database| {
+        let pin = find(database, &project, &id)?.ok_or_else(absent)?;
+        database.delete_plot(pin.plot.id)?;
         Ok::<_, ApiError>(())
     };
     context.app.storage.write(write).await?;

@@ -18,7 +18,7 @@ use super::{
     page_context::PageContext,
     pins,
 };
-use crate::{ApiError, registry::Project, storage::Databases};
+use crate::{ApiError, database::Database, database::Project};
 
 /// Maximum newest reports of a plot.
 const REPORTS_MAX: usize = 5000;
@@ -38,9 +38,9 @@ pub(super) async fn show(context: PageContext, params: Params) -> Result<Respons
         Err(readable) => return Ok(Redirect::to(&readable.at(&context.at("plot"))).into_response()),
     };
     let asked = params.get("plot").map(str::to_owned);
-    let read = context.read(move |databases, project| {
-        let pinned = asked.map(|id| pins::find(databases, project, &id)).transpose()?;
-        Ok((pins::first(databases, project)?, pinned.flatten()))
+    let read = context.read(move |database, project| {
+        let pinned = asked.map(|id| pins::find(database, project, &id)).transpose()?;
+        Ok((pins::first(database, project)?, pinned.flatten()))
     });
     let (pinned, shown) = read.await?;
     let embed = params.only(&OWN).at(&format!("/perf/{}/embed", context.project.slug));
@@ -102,12 +102,12 @@ async fn read(
     let asked = params.clone();
     let range = Range::of(params)?;
     let names = context.names.clone();
-    let read = move |databases: &Databases, project: &Project| {
-        if let Some(readable) = readable(databases, project, &asked)? {
+    let read = move |database: &Database, project: &Project| {
+        if let Some(readable) = readable(database, project, &asked)? {
             return Ok(Err(readable));
         }
-        let choice = Choice::of(databases, project, &asked, &names)?;
-        let mut plot = range.plot(databases, project, &choice)?;
+        let choice = Choice::of(database, project, &asked, &names)?;
+        let mut plot = range.plot(database, project, &choice)?;
         names.put_into(&mut plot);
         let chart = Chart::new(project.name.clone(), &plot).first(LINES_MAX);
         Ok(Ok((choice, chart)))
@@ -142,7 +142,7 @@ impl Range {
 
     fn plot(
         self,
-        databases: &Databases,
+        database: &Database,
         project: &Project,
         choice: &Choice,
     ) -> Result<Plot, ApiError> {
@@ -159,7 +159,7 @@ impl Range {
             reports_max: REPORTS_MAX,
             ..PlotQuery::of(project.stored.clone())
         };
-        Ok(databases.results.plot(&query)?)
+        Ok(database.results.plot(&query)?)
     }
 }
 

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     ApiError, App,
     access::{Caller, Right},
-    registry::{Kind, Project, Visibility},
-    storage::Databases,
+    database::Database,
+    database::{Kind, Project, Visibility},
 };
 
 /// Maximum alerts counted.
@@ -38,10 +38,10 @@ pub(super) async fn list(
     uri: Uri,
 ) -> Result<Page, ApiError> {
     let looker = caller.clone();
-    let read = app.storage.read(move |databases| {
-        let projects = databases.registry.projects()?;
+    let read = app.storage.read(move |database| {
+        let projects = database.projects()?;
         let visible = projects.into_iter().filter(|project| looker.has(Right::Read, Some(project)));
-        visible.map(|project| entry(databases, project)).collect::<Result<Vec<_>, ApiError>>()
+        visible.map(|project| entry(database, project)).collect::<Result<Vec<_>, ApiError>>()
     });
     let entries = read.await?;
     let content = html! {
@@ -51,14 +51,14 @@ pub(super) async fn list(
     Ok(Page::of_server(&caller, uri.path(), "Projects", &content))
 }
 
-fn entry(databases: &Databases, project: Project) -> Result<Entry, ApiError> {
+fn entry(database: &Database, project: Project) -> Result<Entry, ApiError> {
     let reports = ReportFilter::of(&project.stored);
-    let newest = databases.results.reports(&reports, 1)?.pop();
+    let newest = database.results.reports(&reports, 1)?.pop();
     let stored = newest.as_ref().map(|report| report.branch.as_str()).unwrap_or_default();
-    let branch = databases.registry.entity_stored(project.id, Kind::Branch, stored);
+    let branch = database.entity_stored(project.id, Kind::Branch, stored);
     let branch = branch?.map(|entity| entity.name);
     let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
-    let alerts = databases.results.alerts(&active, ALERTS_MAX)?.len();
+    let alerts = database.results.alerts(&active, ALERTS_MAX)?.len();
     Ok(Entry { project, newest, branch, alerts })
 }
 

@@ -19,7 +19,7 @@ use super::{
     page_context::PageContext,
 };
 use crate::{
-    ApiError, access::Right, api::notices_of, registry::Kind, series, storage::StorageError,
+    ApiError, access::Right, api::notices_of, database::Kind, series, storage::StorageError,
 };
 
 pub(super) async fn show(
@@ -27,12 +27,12 @@ pub(super) async fn show(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Page, ApiError> {
     let uuid = Uuid::try_parse(&id).map_err(|_| absent(&id))?;
-    let read = context.read(move |databases, project| {
-        let found = databases.results.report(uuid)?;
+    let read = context.read(move |database, project| {
+        let found = database.results.report(uuid)?;
         let report = found.filter(|it| it.project == project.stored).ok_or_else(|| absent(&id))?;
         let last = HistoryLimits { reports: 1, sampled_reports: 0 };
-        let baseline = databases.results.history(&report, last)?.reports.pop();
-        Ok((report, baseline, notices_of(databases, uuid)?))
+        let baseline = database.results.history(&report, last)?.reports.pop();
+        Ok((report, baseline, notices_of(database, uuid)?))
     });
     let (report, baseline, noticed) = read.await?;
     let rows = ReportRow::by_weight(&report, &[]);
@@ -292,8 +292,8 @@ pub(super) async fn withdraw(
     let uuid = Uuid::try_parse(&id).map_err(|_| absent(&id))?;
     let reason: String = fields.reason.trim().chars().take(REASON_MAX).collect();
     let project = context.project.stored.clone();
-    let write = context.write(move |databases| {
-        let results = &mut databases.results;
+    let write = context.write(move |database| {
+        let results = &mut database.results;
         let is_its = results.report(uuid)?.is_some_and(|report| report.project == project);
         let reason = (!reason.is_empty()).then_some(reason);
         let withdrawn = if is_its { results.withdraw(uuid, reason)? } else { None };

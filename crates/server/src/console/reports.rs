@@ -23,13 +23,13 @@ const REPORTS_MAX: usize = 10_000;
 
 pub(super) async fn list(context: PageContext, params: Params) -> Result<Page, ApiError> {
     let asked = params.clone();
-    let read = context.read(move |databases, project| {
-        let known = databases.results.known(&project.stored)?;
+    let read = context.read(move |database, project| {
+        let known = database.results.known(&project.stored)?;
         let branch = asked.get("branch").and_then(|name| BranchName::new(name).ok());
         let testbed = asked.get("testbed").and_then(|name| TestbedName::new(name).ok());
         let project = Some(project.stored.clone());
         let filter = ReportFilter { project, branch, testbed, ..ReportFilter::default() };
-        Ok((known, databases.results.reports(&filter, REPORTS_MAX)?))
+        Ok((known, database.results.reports(&filter, REPORTS_MAX)?))
     });
     let (known, reports) = read.await?;
     let path = context.at("reports");

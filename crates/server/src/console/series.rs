@@ -22,10 +22,10 @@ use super::{
 };
 use crate::{
     ApiError,
+    database::Database,
+    database::{Kind, Project, SeriesRow},
     names::Names,
-    registry::{Kind, Project, SeriesRow},
     series,
-    storage::Databases,
 };
 
 /// Rows per page.
@@ -35,14 +35,14 @@ const ROWS: usize = 200;
 pub(super) async fn show(context: PageContext, params: Params) -> Result<Response, ApiError> {
     let asked = params.clone();
     let names = context.names.clone();
-    let read = context.read(move |databases, project| {
-        if let Some(readable) = readable(databases, project, &asked)? {
+    let read = context.read(move |database, project| {
+        if let Some(readable) = readable(database, project, &asked)? {
             return Ok(Err(readable));
         }
-        let choice = Choice::of(databases, project, &asked, &names)?;
-        let rows = rows(databases, project, &choice)?;
-        let alerts = Alerts::read(databases, project)?;
-        Ok(Ok((choice, rows, alerts, pins::first(databases, project)?)))
+        let choice = Choice::of(database, project, &asked, &names)?;
+        let rows = rows(database, project, &choice)?;
+        let alerts = Alerts::read(database, project, &rows)?;
+        Ok(Ok((choice, rows, alerts, pins::first(database, project)?)))
     });
     let (choice, mut rows, alerts, pinned) = match read.await? {
         Ok(found) => found,
@@ -155,7 +155,12 @@ fn table(
     }
 }
 
-fn line(context: &PageContext, row: &SeriesRow, alert: Option<Uuid>, has_testbeds: bool) -> Markup {
+fn line(
+    context: &PageContext,
+    row: &SeriesRow,
+    alert: Option<&NewestAlert>,
+    has_testbeds: bool,
+) -> Markup {
     let SeriesRow { benchmark, measure, newest, .. } = row;
     let plot = Params::default()
         .and("branch", row.branch.as_str())
@@ -173,7 +178,7 @@ fn line(context: &PageContext, row: &SeriesRow, alert: Option<Uuid>, has_testbed
             th scope="row" {
                 a href=(plot) { (context.benchmark(benchmark)) }
                 @if let Some(alert) = alert {
-                    " " a class="tag bad" href={ (context.at("alerts/")) (alert) } { "alert" }
+                    " " a class="tag bad" href={ (context.at("alerts/")) (alert.uuid) } { "alert" }
                 }
             }
             td { (context.measure(measure)) }
@@ -192,7 +197,7 @@ fn line(context: &PageContext, row: &SeriesRow, alert: Option<Uuid>, has_testbed
                     a href={ (context.at("reports/")) (change.report) } { (day(change.time)) } " "
                     (commit(change.hash.as_deref(), forge))
                 }
-            } @else if alert.is_some() {
+            } @else if alert.is_some_and(|alert| alert.is_new) {
                 td class="quiet" title="A level counts as new once several reports have it" { "too new to tell" }
             } @else { td class="quiet" { "none" } }
         }
@@ -204,14 +209,14 @@ const REPORTS_MAX: usize = 1000;
 
 /// All series of a selection.
 pub(super) fn rows(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     choice: &Choice,
 ) -> Result<Vec<SeriesRow>, ApiError> {
     if choice.missing.is_some() {
         return Ok(Vec::new());
     }
-    if let Some(mut rows) = series::kept(databases, project, &choice.branches)? {
+    if let Some(mut rows) = series::kept(database, project, &choice.branches)? {
         let benchmarks: HashSet<_> = choice.benchmarks.iter().collect();
         rows.retain(|row| {
             (choice.testbeds.is_empty() || choice.testbeds.contains(&row.testbed))
@@ -229,32 +234,68 @@ pub(super) fn rows(
         reports_max: REPORTS_MAX,
         ..PlotQuery::of(project.stored.clone())
     };
-    let plot = databases.results.plot(&query)?;
+    let plot = database.results.plot(&query)?;
     Ok(plot.series.iter().filter_map(|one| series::row(&plot, one)).collect())
 }
 
 /// The newest active alert of each series with any.
 #[derive(Debug, Default)]
-pub(super) struct Alerts(HashMap<(BranchName, TestbedName, BenchmarkName, Slug), Uuid>);
+pub(super) struct Alerts(HashMap<(BranchName, TestbedName, BenchmarkName, Slug), NewestAlert>);
+
+#[derive(Debug)]
+pub(super) struct NewestAlert {
+    uuid: Uuid,
+    /// Whether too few reports came since to tell a new level from an outlier.
+    is_new: bool,
+}
 
 /// Maximum alerts read.
 const ALERTS_MAX: usize = 1000;
 
+/// Reports after which a new level would have been found.
+const LEVEL_REPORTS: usize = 5;
+
 impl Alerts {
-    pub(super) fn read(databases: &Databases, project: &Project) -> Result<Self, ApiError> {
+    pub(super) fn read(
+        database: &Database,
+        project: &Project,
+        rows: &[SeriesRow],
+    ) -> Result<Self, ApiError> {
+        let shown: HashSet<_> = rows.iter().map(|row| (&row.branch, &row.testbed)).collect();
         let reports = ReportFilter::of(&project.stored);
         let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+        let mut all = HashMap::new();
+        let mut since = HashMap::new();
         // Newest first, and the last insertion wins.
-        let alerts = databases.results.alerts(&active, ALERTS_MAX)?.into_iter().rev();
-        let by_series = alerts.map(|it| {
-            ((it.branch, it.testbed, it.alert.benchmark, it.measure.slug), it.alert.uuid)
-        });
-        Ok(Self(by_series.collect()))
+        for it in database.results.alerts(&active, ALERTS_MAX)?.into_iter().rev() {
+            if !shown.contains(&(&it.branch, &it.testbed)) {
+                continue;
+            }
+            let place = (it.branch, it.testbed);
+            let since = match since.get(&place) {
+                Some(since) => *since,
+                None => {
+                    let (branch, testbed) = place.clone();
+                    let reports = ReportFilter {
+                        branch: Some(branch),
+                        testbed: Some(testbed),
+                        ..ReportFilter::of(&project.stored)
+                    };
+                    let newest = database.results.reports(&reports, LEVEL_REPORTS)?;
+                    *since.entry(place.clone()).or_insert(newest.last().map(|it| it.start_time))
+                }
+            };
+            let is_new = since.is_none_or(|since| it.start_time >= since);
+            let (branch, testbed) = place;
+            let key = (branch, testbed, it.alert.benchmark, it.measure.slug);
+            all.insert(key, NewestAlert { uuid: it.alert.uuid, is_new });
+        }
+        Ok(Self(all))
     }
 
-    pub(super) fn of(&self, row: &SeriesRow) -> Option<Uuid> {
+    pub(super) fn of(&self, row: &SeriesRow) -> Option<&NewestAlert> {
         let SeriesRow { branch, testbed, benchmark, measure, .. } = row;
         let key = (branch.clone(), testbed.clone(), benchmark.clone(), measure.slug.clone());
-        self.0.get(&key).copied()
+        self.0.get(&key)
     }
 }

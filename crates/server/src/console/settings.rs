@@ -14,7 +14,7 @@ use super::{
 use crate::{
     ApiError,
     access::Right,
-    registry::{ProjectChange, Visibility},
+    database::{ProjectChange, Visibility},
 };
 
 pub(super) async fn show(context: PageContext, params: Params) -> Result<Page, ApiError> {
@@ -102,8 +102,8 @@ pub(super) async fn delete(
         )));
     }
     let project = context.project.id;
-    let write = context.write(move |databases| {
-        databases.delete_project(project, "its project was deleted in the console")
+    let write = context.write(move |database| {
+        database.delete_project(project, "its project was deleted in the console")
     });
     write.await?;
     context.app.forget_profiles(context.project.uuid).await;
@@ -141,9 +141,9 @@ pub(super) async fn save(
         judges_by_default: Some(form.judges_by_default.is_some()),
     };
     let project = context.project.id;
-    let write = context.write(move |databases| {
+    let write = context.write(move |database| {
         let now = OffsetDateTime::now_utc();
-        databases.registry.change_project(project, &change, now)
+        database.change_project(project, &change, now)
     });
     match write.await? {
         Some(_) => Ok(Redirect::to(&context.at("settings?saved=yes"))),

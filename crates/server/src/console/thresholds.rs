@@ -10,7 +10,10 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_text::grouped;
-use wingbeat_track::model::{ThresholdModel, threshold::Test};
+use wingbeat_track::{
+    model::{ThresholdModel, threshold::Test},
+    store::StoreError,
+};
 
 use super::{
     components::{moment, name, select},
@@ -22,10 +25,8 @@ use super::{
 use crate::{
     ApiError,
     access::Right,
+    database::{Database, Entity, EntityFilter, Kind, Model, Threshold, ThresholdFilter},
     names::Names,
-    registry::{
-        Entity, EntityFilter, Kind, Model, Registry, RegistryError, Threshold, ThresholdFilter,
-    },
 };
 
 /// Maximum names offered per kind.
@@ -40,11 +41,11 @@ struct Named {
 }
 
 impl Named {
-    fn of(registry: &Registry, names: &Names, threshold: Threshold) -> Result<Self, RegistryError> {
+    fn of(database: &Database, names: &Names, threshold: Threshold) -> Result<Self, StoreError> {
         let name = |row: i64| {
-            let entity = registry.entity_of_row(row)?;
+            let entity = database.entity_of_row(row)?;
             let name = entity.map(|it| names.shown(it.kind, &it.stored).into_owned());
-            Ok::<_, RegistryError>(name.unwrap_or_default())
+            Ok::<_, StoreError>(name.unwrap_or_default())
         };
         Ok(Self {
             branch: name(threshold.branch)?,
@@ -57,11 +58,11 @@ impl Named {
 
 pub(super) async fn list(context: PageContext) -> Result<Page, ApiError> {
     let names = context.names.clone();
-    let read = context.read(move |databases, project| {
-        let registry = &databases.registry;
-        let all = registry.thresholds(project.id, ThresholdFilter::default());
+    let read = context.read(move |database, project| {
+        let database = &database;
+        let all = database.thresholds(project.id, ThresholdFilter::default());
         let all = all?;
-        let named = all.into_iter().map(|it| Named::of(registry, &names, it));
+        let named = all.into_iter().map(|it| Named::of(database, &names, it));
         Ok(named.collect::<Result<Vec<_>, _>>()?)
     });
     let thresholds = read.await?;
@@ -132,10 +133,10 @@ async fn form(
     filled: &Fields,
     problem: Option<ApiError>,
 ) -> Result<Page, ApiError> {
-    let read = context.read(|databases, project| {
+    let read = context.read(|database, project| {
         let of = |kind| {
             let filter = EntityFilter { limit: OFFERED, ..EntityFilter::default() };
-            let found = databases.registry.entities(project.id, kind, &filter);
+            let found = database.entities(project.id, kind, &filter);
             Ok::<Vec<Entity>, ApiError>(found?.0)
         };
         Ok([of(Kind::Measure)?, of(Kind::Branch)?, of(Kind::Testbed)?])
@@ -214,10 +215,10 @@ async fn one(
     refused: Option<(Fields, ApiError)>,
 ) -> Result<Page, ApiError> {
     let names = context.names.clone();
-    let read = context.read(move |databases, project| {
-        let registry = &databases.registry;
-        let found = registry.threshold(project.id, uuid)?;
-        Ok(Named::of(registry, &names, found.ok_or_else(absent)?)?)
+    let read = context.read(move |database, project| {
+        let database = &database;
+        let found = database.threshold(project.id, uuid)?;
+        Ok(Named::of(database, &names, found.ok_or_else(absent)?)?)
     });
     let Named { threshold, branch, testbed, measure } = read.await?;
     let place = context.at(format_args!("thresholds/{uuid}"));
@@ -345,10 +346,10 @@ pub(super) async fn create(
         Err(problem) => return Ok(form(&context, &filled, Some(problem)).await?.into_response()),
     };
     let project = context.project.id;
-    let write = context.write(move |databases| {
-        let registry = &databases.registry;
+    let write = context.write(move |database| {
+        let database = &database;
         let row =
-            |kind, name: &str| registry.entity(project, kind, name).map(|it| it.map(|it| it.id));
+            |kind, name: &str| database.entity(project, kind, name).map(|it| it.map(|it| it.id));
         let (branch, testbed) =
             (row(Kind::Branch, &filled.branch)?, row(Kind::Testbed, &filled.testbed)?);
         let (Some(branch), Some(testbed), Some(measure)) =
@@ -357,7 +358,7 @@ pub(super) async fn create(
             return Ok(None);
         };
         let now = OffsetDateTime::now_utc();
-        registry.set_threshold(project, (branch, testbed, measure), Some(&model), now)
+        database.set_threshold(project, (branch, testbed, measure), Some(&model), now)
     });
     match write.await? {
         Some(threshold) => {
@@ -382,11 +383,11 @@ pub(super) async fn change(
         }
     };
     let project = context.project.id;
-    let write = context.write(move |databases| {
-        let registry = &databases.registry;
-        let Some(known) = registry.threshold(project, uuid)? else { return Ok(None) };
+    let write = context.write(move |database| {
+        let database = &database;
+        let Some(known) = database.threshold(project, uuid)? else { return Ok(None) };
         let place = (known.branch, known.testbed, known.measure);
-        registry.set_threshold(project, place, Some(&model), OffsetDateTime::now_utc())
+        database.set_threshold(project, place, Some(&model), OffsetDateTime::now_utc())
     });
     write.await?.ok_or_else(absent)?;
     Ok(Redirect::to(&context.at(format_args!("thresholds/{uuid}"))).into_response())
@@ -397,10 +398,10 @@ pub(super) async fn remove(
     Path((_, uuid)): Path<(String, Uuid)>,
 ) -> Result<Redirect, ApiError> {
     let project = context.project.id;
-    let write = context.write(move |databases| {
-        let registry = &databases.registry;
-        match registry.threshold(project, uuid)? {
-            Some(known) => registry.delete_threshold(known.id).map(Some),
+    let write = context.write(move |database| {
+        let database = &database;
+        match database.threshold(project, uuid)? {
+            Some(known) => database.delete_threshold(known.id).map(Some),
             None => Ok(None),
         }
     });

@@ -290,6 +290,11 @@ pub(super) fn extent(connection: &Connection, project: &str) -> rusqlite::Result
     connection.query_row(sql, [project], read).optional()
 }
 
+/// Start of the newest window of all projects.
+pub(super) fn newest_ns(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    connection.query_row("SELECT max(newest_ns) FROM series", [], |row| row.get(0))
+}
+
 fn packed(sums: &[i64]) -> Vec<u8> {
     sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()
 }

@@ -74,11 +74,14 @@ pub(super) fn forget_before(
     Ok(gone)
 }
 
-/// Removes empty series and old seen entries.
-pub(super) fn forget_empty(
-    transaction: &Transaction<'_>,
-    now_ns: i64,
-) -> Result<(), ProfilesError> {
+/// Removes old entries of received profiles.
+pub(super) fn forget_seen(transaction: &Transaction<'_>, now_ns: i64) -> Result<(), ProfilesError> {
+    transaction.execute("DELETE FROM seen WHERE at_ns < ?1", [now_ns - SEEN_NS])?;
+    Ok(())
+}
+
+/// Removes empty series.
+pub(super) fn forget_empty(transaction: &Transaction<'_>) -> Result<(), ProfilesError> {
     let sql = "DELETE FROM series WHERE NOT EXISTS (SELECT 1 FROM block WHERE block.series = series.id) RETURNING id";
     let gone: Vec<i64> =
         transaction.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
@@ -88,6 +91,5 @@ pub(super) fn forget_empty(
             transaction.prepare_cached(&sql)?.execute([series])?;
         }
     }
-    transaction.execute("DELETE FROM seen WHERE at_ns < ?1", [now_ns - SEEN_NS])?;
     Ok(())
 }

@@ -1,6 +1,9 @@
 //! Pushing, merging, reading and deleting profiles in a folder.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use tempfile::TempDir;
 use wingbeat_pprof::{
@@ -188,12 +191,18 @@ fn the_oldest_are_deleted_by_age_and_size() {
     kept.put(vec![part("old", "a", SECOND, DAY - 8 * 24 * HOUR)], DAY);
     assert_eq!(kept.files(), 41);
     let now = DAY + 41 * MINUTE;
-    kept.profiles.tidy(now).expect("tidied");
+    let begin = Instant::now();
+    kept.profiles.tidy_at(now, begin).expect("tidied");
     let (left, services) = (kept.files(), kept.profiles.series("p", None).expect("listed").len());
     assert!((20..=30).contains(&left) && services == 1, "{left} files of {services}");
     let newest = kept.read("web", DAY + 35 * MINUTE, DAY + 40 * MINUTE, now);
     assert_eq!(newest, 5.0);
-    kept.profiles.tidy(DAY + 9 * 24 * HOUR).expect("tidied");
+    // A clock that jumps deletes nothing by age, until a day has really passed.
+    kept.profiles.tidy_at(now + 9 * 24 * HOUR, begin).expect("tidied");
+    kept.profiles.tidy_at(now, begin).expect("tidied");
+    assert_eq!(kept.read("web", DAY + 30 * MINUTE, DAY + 40 * MINUTE, now), 10.0);
+    let later = begin + Duration::from_nanos((9 * 24 * HOUR).unsigned_abs());
+    kept.profiles.tidy_at(now + 9 * 24 * HOUR, later).expect("tidied");
     assert_eq!((kept.files(), kept.profiles.series("p", None).expect("listed")), (0, vec![]));
 }
 
@@ -266,7 +275,7 @@ async fn cancelled_requests_release_their_permit() {
         let (waits, goes_on) = std::sync::mpsc::channel::<()>();
         let job = kept.profiles.run(move || goes_on.recv().is_ok());
         // Cancelled while the job runs.
-        let given_up = tokio::time::timeout(std::time::Duration::from_millis(1), job).await;
+        let given_up = tokio::time::timeout(Duration::from_millis(1), job).await;
         assert!(given_up.is_err());
         drop(waits);
     }

@@ -23,7 +23,7 @@ use crate::{
     storage::{Claim, Storage},
 };
 
-/// Threads that serve requests. Databases are read on separate threads.
+/// Threads that serve requests. Database are read on separate threads.
 const THREADS_MAX: usize = 4;
 
 /// Logs JSON lines to stderr. `WINGBEAT_LOG` sets the filter, as `warn` or `debug`.
@@ -46,8 +46,8 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> anyhow::Result<()
         DataLocation::Postgres { .. } => None,
     };
     let storage = Storage::open(&settings.location)?;
-    let registry = crate::storage::open_registry(&settings.location)?;
-    let has_users = registry.has_users()?;
+    let database = crate::storage::open(&settings.location)?;
+    let has_users = database.has_users()?;
     let address = settings.listen;
     ensure!(
         has_users || address.ip().is_loopback(),
@@ -67,14 +67,14 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> anyhow::Result<()
     // Without the announcement, commands use the configured URL for links.
     match &mut claim {
         Some(claim) => drop(claim.announce(&settings.public_url)),
-        None => registry.set_public_url(&settings.public_url)?,
+        None => database.set_public_url(&settings.public_url)?,
     }
     if !has_users {
         let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
-        registry.create_invite(None, &digest(&secret), now, now + INVITE_LIFETIME)?;
+        database.create_invite(None, &digest(&secret), now, now + INVITE_LIFETIME)?;
         announce(&format!("{}/auth/invite/{secret}", settings.public_url));
     }
-    drop(registry);
+    drop(database);
     warn_of_plain_http(&settings);
     let app = App::of(settings, storage);
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(THREADS_MAX);
@@ -85,7 +85,7 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> anyhow::Result<()
         .map_err(ended)?;
     let served = runtime.block_on(answer(app.clone(), listener, bound));
     runtime.shutdown_timeout(Duration::from_secs(5));
-    // Dropping the last handle of the databases waits for the writer.
+    // Dropping the last handle of the database waits for the writer.
     drop(app);
     tracing::info!("stopped");
     served.map_err(ended)
@@ -107,7 +107,8 @@ async fn answer(app: App, listener: StdListener, bound: SocketAddr) -> io::Resul
     let listener = TcpListener::from_std(listener)?;
     let url = app.settings.public_url.clone();
     tracing::info!(address = %bound, %url, data = %app.settings.location, "listening");
-    serve(app, listener, stop).await
+    serve(app, listener, stop).await;
+    Ok(())
 }
 
 /// Warns if passwords and cookies are sent over plain HTTP.

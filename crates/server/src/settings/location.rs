@@ -16,7 +16,7 @@ use super::Given;
 /// Location of the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DataLocation {
-    /// Two SQLite databases in a folder, which has one server.
+    /// An SQLite database in a folder, which has one server.
     Folder(PathBuf),
     /// A PostgreSQL database, which may have several servers.
     Postgres {

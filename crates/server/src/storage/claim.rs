@@ -7,8 +7,8 @@ use std::{
     path::Path,
 };
 
-use super::{StorageError, create_folder};
-use crate::{registry::Registry, settings::DataLocation};
+use super::{StorageError, create_folder, open_existing};
+use crate::settings::DataLocation;
 
 /// Name of the lock file. It contains the server's URL.
 const LOCK: &str = "server.lock";
@@ -46,9 +46,7 @@ impl Claim {
 pub fn served_at(place: &DataLocation) -> Option<String> {
     match place {
         DataLocation::Folder(folder) => served_folder(folder),
-        DataLocation::Postgres { primary, .. } => {
-            Registry::open_existing_at(primary).ok()?.public_url().ok()?
-        }
+        DataLocation::Postgres { .. } => open_existing(place).ok()?.public_url().ok()?,
     }
 }
 

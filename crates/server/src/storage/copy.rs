@@ -1,12 +1,7 @@
-//! Copies the registry between locations, from and to folders or databases.
+//! Copies the server's tables between locations, from and to folders or databases.
 
-use std::path::Path;
-
-use super::{Claim, REGISTRY, StorageError, open_existing_registry, open_registry};
-use crate::{
-    registry::{Content, Registry, RegistryError},
-    settings::DataLocation,
-};
+use super::{Claim, StorageError, open, open_existing};
+use crate::{database::Content, settings::DataLocation};
 
 /// Locks on the folders of a copy. A PostgreSQL database has no such lock.
 #[derive(Debug)]
@@ -14,20 +9,20 @@ pub struct Claims {
     _claims: [Option<Claim>; 2],
 }
 
-/// Copies the registry to a location that has none, and verifies the copy by digest. Returns its content; `None` if
-/// there is no server's data at `from`. Running it again only compares. While the locks are held, no server can start
-/// in either folder: results copied afterwards would be inconsistent with the registry.
-pub fn copy_registry(
+/// Copies a server's tables to a location that has none of another server, and verifies the copy by digest. Returns
+/// their content; `None` if there is no server's data at `from`. Running it again only compares. While the locks are
+/// held, no server can start in either folder: results copied afterwards would be inconsistent.
+pub fn copy_server(
     from: &DataLocation,
     to: &DataLocation,
 ) -> Result<Option<(Content, Claims)>, StorageError> {
-    let source = match open_of(from)? {
-        Some(source) => source,
-        None => return Ok(None),
+    let source = match open_existing(from) {
+        Err(StorageError::NoServer(_)) => return Ok(None),
+        source => source?,
     };
     // Would miss concurrent writes of a running server.
     let claims = Claims { _claims: [claim(from)?, claim(to)?] };
-    let target = open_registry(to)?;
+    let target = open(to)?;
     let content = source.content()?;
     if target.content()? != content {
         source.copy_to(&target)?;
@@ -38,26 +33,11 @@ pub fn copy_registry(
     Ok(Some((content, claims)))
 }
 
-fn open_of(place: &DataLocation) -> Result<Option<Registry>, StorageError> {
-    match open_existing_registry(place) {
-        Ok(registry) => Ok(Some(registry)),
-        Err(StorageError::NoServer(_) | StorageError::Registry(RegistryError::Empty { .. })) => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
 fn claim(place: &DataLocation) -> Result<Option<Claim>, StorageError> {
     match place {
         DataLocation::Folder(folder) => Claim::of(folder).map(Some),
         DataLocation::Postgres { .. } => Ok(None),
     }
-}
-
-/// Whether a folder belongs to a server.
-pub fn is_of_server(folder: &Path) -> bool {
-    folder.join(REGISTRY).is_file()
 }
 
 #[cfg(test)]
@@ -67,7 +47,7 @@ mod tests {
     use wingbeat_track::model::ProjectName;
 
     use super::*;
-    use crate::registry::{NewProject, Visibility};
+    use crate::database::{NewProject, Visibility};
 
     #[test]
     fn there_and_back_is_equal() {
@@ -78,21 +58,21 @@ mod tests {
             let primary = PostgresUrl::parse(&url).expect("a URL");
             places.insert(1, DataLocation::Postgres { primary, replica: None });
         }
-        assert!(copy_registry(&first, &places[1]).expect("nothing to copy").is_none());
+        assert!(copy_server(&first, &places[1]).expect("nothing to copy").is_none());
         let name = ProjectName::new("a").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
         let now = OffsetDateTime::UNIX_EPOCH;
-        open_registry(&first).expect("made").create_project(&new, now).expect("made");
+        open(&first).expect("made").create_project(&new, now).expect("made");
         let mut contents = Vec::new();
         for pair in places.windows(2) {
-            let copy = || copy_registry(&pair[0], &pair[1]).expect("copied").expect("something").0;
+            let copy = || copy_server(&pair[0], &pair[1]).expect("copied").expect("something").0;
             contents.push(copy());
             assert_eq!(Some(copy()), contents.last().copied());
         }
         assert!(contents.iter().all(|it| *it == contents[0] && it.rows == 1), "{contents:?}");
-        let last = open_registry(&places[places.len() - 1]).expect("opened");
+        let last = open(&places[places.len() - 1]).expect("opened");
         last.create_project(&new, now).expect("made");
-        let error = copy_registry(&first, &places[places.len() - 1]).expect_err("another one");
-        assert!(error.to_string().contains("has users or projects already"), "{error}");
+        let error = copy_server(&first, &places[places.len() - 1]).expect_err("another one");
+        assert!(error.to_string().contains("has users or projects of a server already"), "{error}");
     }
 }

@@ -18,7 +18,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use tokio::{sync::Semaphore, task, time::timeout};
 use wingbeat_sql::PostgresUrl;
 
-use super::{Databases, Source, StorageError};
+use super::{Database, Source, StorageError};
 
 /// Maximum idle connections.
 const IDLE_MAX: usize = 8;
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(super) struct Readers {
     source: Source,
-    idle: Arc<Mutex<Vec<Databases>>>,
+    idle: Arc<Mutex<Vec<Database>>>,
     free: Arc<Semaphore>,
 }
 
@@ -45,7 +45,7 @@ impl Readers {
 
     pub(super) async fn run<T, E>(
         &self,
-        job: impl FnOnce(&Databases) -> Result<T, E> + Send + 'static,
+        job: impl FnOnce(&Database) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -56,9 +56,9 @@ impl Readers {
         let readers = self.clone();
         let work = move || {
             let _permit = permit;
-            let databases = readers.take()?;
-            let answer = job(&databases);
-            readers.give_back(databases);
+            let database = readers.take()?;
+            let answer = job(&database);
+            readers.give_back(database);
             answer
         };
         match task::spawn_blocking(work).await {
@@ -67,7 +67,7 @@ impl Readers {
         }
     }
 
-    fn take(&self) -> Result<Databases, StorageError> {
+    fn take(&self) -> Result<Database, StorageError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| self.source.open(), Ok)
     }
@@ -76,15 +76,18 @@ impl Readers {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.len().min(1);
         let unused = idle.split_off(kept);
-        idle.iter().for_each(Databases::release_memory);
+        for database in &idle[..] {
+            // Failure is harmless.
+            let _ = database.results.release_memory();
+        }
         drop(idle);
         drop(unused);
     }
 
-    fn give_back(&self, databases: Databases) {
+    fn give_back(&self, database: Database) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {
-            idle.push(databases);
+            idle.push(database);
         }
     }
 }
@@ -138,7 +141,7 @@ impl Replica {
     where
         T: Send + 'static,
         E: From<StorageError> + Send + 'static,
-        J: FnOnce(&Databases) -> Result<T, E> + Send + 'static,
+        J: FnOnce(&Database) -> Result<T, E> + Send + 'static,
     {
         let old = {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,13 +154,13 @@ impl Replica {
         // The job is taken if the replica has replayed far enough.
         let ran = self
             .readers
-            .run(move |databases| {
-                if !databases.registry.has_replayed(at_least)? {
+            .run(move |database| {
+                if !database.has_replayed(at_least)? {
                     return Ok(None);
                 }
                 is_missing.store(false, Ordering::Relaxed);
                 let job = own.lock().unwrap_or_else(PoisonError::into_inner).take();
-                Ok::<_, StorageError>(job.map(|job| job(databases)))
+                Ok::<_, StorageError>(job.map(|job| job(database)))
             })
             .await;
         match ran {

@@ -11,7 +11,9 @@ use tokio::sync::{
     oneshot,
 };
 
-use super::{Databases, StorageError};
+use wingbeat_track::store::StoreError;
+
+use super::{Database, StorageError};
 
 /// Maximum queued writes. Each waits for those before it: a report of 1,000 metrics takes about 15 ms.
 const QUEUE: usize = 256;
@@ -20,12 +22,12 @@ const QUEUE: usize = 256;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Performs a write, and returns the callback that reports it.
-type Job = Box<dyn FnOnce(Result<&mut Databases, StorageError>) -> Tell + Send>;
+type Job = Box<dyn FnOnce(Result<&mut Database, StorageError>) -> Tell + Send>;
 
 type Tell = Box<dyn FnOnce()>;
 
 /// Called after each write, before it is reported.
-type Done = Box<dyn Fn(&Databases) + Send>;
+type Done = Box<dyn Fn(&Database) + Send>;
 
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -36,9 +38,9 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread. It ends when the last sender is dropped and all jobs are done.
-    pub(super) fn start(databases: Databases, done: Done) -> Result<Self, StorageError> {
+    pub(super) fn start(database: Database, done: Done) -> Result<Self, StorageError> {
         let (jobs, mut waiting) = mpsc::channel::<Job>(QUEUE);
-        let mut worker = Worker { databases, done, lost: None };
+        let mut worker = Worker { database, done, lost: None };
         let work = move || {
             while let Some(job) = waiting.blocking_recv() {
                 worker.run(job);
@@ -56,11 +58,11 @@ impl Writer {
 
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Databases) -> T + Send + 'static,
+        job: impl FnOnce(&mut Database) -> T + Send + 'static,
     ) -> Result<T, StorageError> {
         let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move |databases| {
-            let done = databases.map(job);
+        let job: Job = Box::new(move |database| {
+            let done = database.map(job);
             // The requester may be gone; the write stays.
             Box::new(move || drop(answer.send(done)))
         });
@@ -75,7 +77,7 @@ impl Writer {
 
 /// Serializes writes across all servers of a database.
 struct Worker {
-    databases: Databases,
+    database: Database,
     done: Done,
     /// When the database became unreachable.
     lost: Option<Instant>,
@@ -87,13 +89,13 @@ impl Worker {
             return job(Err(error))();
         }
         // A panic in one request must not end all others. Dropping its transaction rolls it back.
-        let tell = catch_unwind(AssertUnwindSafe(|| job(Ok(&mut self.databases))));
-        (self.done)(&self.databases);
+        let tell = catch_unwind(AssertUnwindSafe(|| job(Ok(&mut self.database))));
+        (self.done)(&self.database);
         match tell {
             Ok(tell) => tell(),
             Err(_) => tracing::error!("a write panicked; it was rolled back"),
         }
-        if let Err(error) = self.databases.registry.unlock_writes() {
+        if let Err(error) = self.database.unlock_writes() {
             // The lock was lost with the connection.
             tracing::warn!("the connection that writes was lost: {error}");
         }
@@ -104,8 +106,8 @@ impl Worker {
         if self.lost.is_some_and(|at| at.elapsed() < PAUSE) {
             return Err(StorageError::Lost);
         }
-        let begun = self.databases.registry.lock_writes();
-        let is_lost = matches!(&begun, Err(error) if error.is_lost());
+        let begun = self.database.lock_writes();
+        let is_lost = matches!(&begun, Err(StoreError::Lost { .. }));
         self.lost = is_lost.then(Instant::now);
         Ok(begun?)
     }

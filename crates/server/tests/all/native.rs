@@ -9,10 +9,10 @@ use uuid::Uuid;
 use wingbeat_server::{
     App,
     access::{KeyKind, KeyText},
-    registry::{KeyOwner, NewKey, NewUser, Role},
+    database::{KeyOwner, NewKey, NewUser, Role},
     service::serve,
     settings::Settings,
-    storage::open_registry,
+    storage::open,
 };
 use wingbeat_track::{
     model::{
@@ -61,7 +61,7 @@ impl Server {
 
     /// The server's store, as another process would see it.
     fn results(&self) -> Store {
-        Store::open_existing(self.folder.path().join("results.db")).expect("a store")
+        Store::open_existing(self.folder.path().join("server.db")).expect("a store")
     }
 
     fn push(&self, store: &Store) -> Exchanged {
@@ -84,16 +84,16 @@ impl Drop for Server {
 }
 
 fn key(folder: &TempDir, role: Role) -> Key {
-    let registry = open_registry(&folder.path().into()).expect("opened");
+    let database = open(&folder.path().into()).expect("opened");
     let now = OffsetDateTime::now_utc();
     let new = NewUser { name: "ci".to_owned(), email: "ci@example.org".to_owned(), role };
-    let user = registry.create_user(&new, now).expect("written").expect("made");
+    let user = database.create_user(&new, now).expect("written").expect("made");
     let text = KeyText::random(KeyKind::User).expect("random");
     let expires = now + time::Duration::days(1);
     let owner = KeyOwner::User(user.id);
     let hash = text.digest();
     let new = NewKey { owner, name: "ci".to_owned(), hash, creator: None, expires };
-    registry.create_key(&new, now).expect("made");
+    database.create_key(&new, now).expect("made");
     Key::new(text.as_str()).expect("a key")
 }
 
@@ -237,7 +237,7 @@ fn measures_of_clients_are_known_by_their_names() {
 fn a_store_goes_there_and_comes_back() {
     let server = Server::start(Role::Member);
     let folder = tempfile::tempdir().expect("a folder");
-    let mut here = store(&folder, "here.db");
+    let here = store(&folder, "here.db");
     for second in 1..=450 {
         here.insert(&with_alert(report(second, 1.0))).expect("stored");
     }
@@ -272,7 +272,7 @@ fn a_store_goes_there_and_comes_back() {
 fn what_confirms_a_report_is_not_judged() {
     let server = Server::start(Role::Member);
     let folder = tempfile::tempdir().expect("a folder");
-    let mut here = store(&folder, "here.db");
+    let here = store(&folder, "here.db");
     for second in 1..=30 {
         here.insert(&report(second, 1.0)).expect("stored");
     }

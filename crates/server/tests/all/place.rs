@@ -9,9 +9,9 @@ use std::{
 use tempfile::TempDir;
 use wingbeat_server::{
     App,
-    registry::Registry,
+    database::Database,
     settings::{DataLocation, Settings},
-    storage::open_registry,
+    storage,
 };
 
 /// Modules whose tests keep data in a [`Kept`].
@@ -44,9 +44,9 @@ impl Kept {
         Settings { files: self.folder.path().to_owned(), ..Settings::of(self.place.clone()) }
     }
 
-    /// Reads or changes the registry.
-    pub(crate) fn registry<T: Send>(&self, ask: impl FnOnce(&Registry) -> T + Send) -> T {
-        apart(|| ask(&open_registry(&self.place).expect("opened")))
+    /// Reads or changes the database.
+    pub(crate) fn database<T: Send>(&self, ask: impl FnOnce(&Database) -> T + Send) -> T {
+        apart(|| ask(&storage::open(&self.place).expect("opened")))
     }
 }
 

@@ -1,6 +1,9 @@
 //! A stopping server finishes in-flight requests, but does not wait forever.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::pending,
+    time::{Duration, Instant},
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -36,7 +39,7 @@ async fn stop_meanwhile(pause: Option<Duration>) -> (String, Duration) {
         client.write_all(rest.as_bytes()).await.expect("sent");
     }
     let ended = timeout(Duration::from_secs(20), server).await;
-    ended.expect("in time").expect("no panic").expect("no error");
+    ended.expect("in time").expect("no panic");
     let duration = begun.elapsed();
     // A closed connection yields nothing more. The task that holds it ends with the runtime.
     let mut answer = vec![0; 4096];
@@ -59,4 +62,36 @@ async fn a_client_that_stalls_is_not_waited_for() {
         (Duration::from_millis(600)..Duration::from_secs(10)).contains(&duration),
         "{duration:?}"
     );
+}
+
+#[tokio::test]
+async fn a_body_has_a_bounded_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings =
+        Settings { body_time_max: Duration::from_millis(300), ..Settings::of(folder.path()) };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("an address");
+    let app = App::open(settings).expect("opened");
+    let server = tokio::spawn(serve_with_grace(app, listener, pending(), Duration::ZERO));
+    let mut client = TcpStream::connect(address).await.expect("connected");
+    let head = format!(
+        "POST /auth/login HTTP/1.1\r\nHost: {address}\r\nSec-Fetch-Site: same-origin\r\nContent-Length: \
+         100\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n"
+    );
+    client.write_all(head.as_bytes()).await.expect("sent");
+    let (mut from, mut to) = client.split();
+    // A byte now and then does not prolong the time.
+    let drip = async {
+        while to.write_all(b"a").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let mut answer = Vec::new();
+    // Bytes sent after the end reset the connection, after the answer.
+    let read = async { drop(from.read_to_end(&mut answer).await) };
+    let both = async { tokio::join!(drip, read) };
+    timeout(Duration::from_secs(20), both).await.expect("it ends");
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    server.abort();
 }

@@ -1,4 +1,4 @@
-//! A server with empty databases, requests to it, and its responses.
+//! A server with empty database, requests to it, and its responses.
 
 use axum::{
     Router,
@@ -13,7 +13,7 @@ use wingbeat_server::{
     App,
     access::{KeyKind, KeyText, digest, random_text},
     api::shapes::JsonReport,
-    registry::{KeyOwner, NewKey, NewProject, NewUser, Project, Role, User, Visibility},
+    database::{KeyOwner, NewKey, NewProject, NewUser, Project, Role, User, Visibility},
     router,
     settings::Settings,
 };
@@ -65,7 +65,7 @@ impl Server {
 
     pub(crate) fn user(&self, name: &str, role: Role) -> User {
         let new = NewUser { name: name.to_owned(), email: format!("{name}@example.org"), role };
-        let made = self.kept.registry(|registry| registry.create_user(&new, now()));
+        let made = self.kept.database(|database| database.create_user(&new, now()));
         made.expect("written").expect("made")
     }
 
@@ -73,7 +73,7 @@ impl Server {
     pub(crate) async fn user_with_password(&self, name: &str, role: Role) -> User {
         let user = self.user(name, role);
         let hash = self.app.access.passwords.hash(PASSWORD.to_owned()).await.expect("hashed");
-        let set = self.kept.registry(|registry| registry.set_password(user.id, &hash, now()));
+        let set = self.kept.database(|database| database.set_password(user.id, &hash, now()));
         set.expect("written");
         user
     }
@@ -81,7 +81,7 @@ impl Server {
     pub(crate) fn project(&self, name: &str, visibility: Visibility) -> Project {
         let name = ProjectName::new(name).expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility };
-        self.kept.registry(|registry| registry.create_project(&new, now())).expect("made")
+        self.kept.database(|database| database.create_project(&new, now())).expect("made")
     }
 
     pub(crate) fn key(&self, owner: KeyOwner, lifetime: Duration) -> (KeyText, Uuid) {
@@ -92,7 +92,7 @@ impl Server {
         let text = KeyText::random(kind).expect("random");
         let (hash, expires) = (text.digest(), now() + lifetime);
         let new = NewKey { owner, name: "ci".to_owned(), hash, creator: None, expires };
-        let key = self.kept.registry(|registry| registry.create_key(&new, now())).expect("made");
+        let key = self.kept.database(|database| database.create_key(&new, now())).expect("made");
         (text, key.uuid)
     }
 
@@ -103,7 +103,7 @@ impl Server {
     }
 
     pub(crate) fn key_of_project(&self, project: &str) -> String {
-        let found = self.kept.registry(|registry| registry.project(project));
+        let found = self.kept.database(|database| database.project(project));
         let owner = KeyOwner::Project(found.expect("read").expect("a project").id);
         self.key(owner, Duration::HOUR).0.as_str().to_owned()
     }
@@ -113,7 +113,7 @@ impl Server {
         let secret = random_text().expect("random");
         let (hash, expires) = (digest(&secret), now() + lifetime);
         let create =
-            self.kept.registry(|registry| registry.create_session(&hash, user.id, now(), expires));
+            self.kept.database(|database| database.create_session(&hash, user.id, now(), expires));
         create.expect("written");
         format!("wingbeat={secret}")
     }

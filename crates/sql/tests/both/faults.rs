@@ -88,8 +88,8 @@ fn one_writes_at_a_time_and_the_next_one_waits() {
     assert!(begin.elapsed() >= Duration::from_millis(50));
     // Readers do not wait, and another schema has its own lock.
     other.view().expect("a view");
-    let other_schema = PostgresUrl::parse(&url_of(&db)).expect("a URL").with_suffix("_other");
-    Connection::postgres(&other_schema).expect("connected").writing().expect("another lock");
+    let other_schema = connect(&format!("{}?schema=other", url_of(&db))).expect("connected");
+    other_schema.writing().expect("another lock");
     first.commit().expect("written");
     other.writing().expect("begun").commit().expect("written");
 }

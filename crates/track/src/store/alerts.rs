@@ -76,7 +76,7 @@ impl Store {
     /// Changes the status of an alert now, and returns the change. Without a reason, an unchanged status keeps its
     /// earlier reason.
     pub fn set_alert_status(
-        &mut self,
+        &self,
         alert: Uuid,
         status: AlertStatus,
         reason: Option<String>,
@@ -111,7 +111,7 @@ impl Store {
     ///
     /// Not silenced, which would silence their series on the new head, too.
     pub fn settle_replaced_heads(
-        &mut self,
+        &self,
         project: &ProjectName,
         branch: &BranchName,
     ) -> Result<usize, StoreError> {

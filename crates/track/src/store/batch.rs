@@ -112,7 +112,7 @@ impl<T> Batch<T> {
 impl Store {
     /// Stores a document durably, and returns whether it is new. [`StoreError::Invalid`] if it contradicts itself or
     /// existing data.
-    pub fn take(&mut self, document: Document) -> Result<bool, StoreError> {
+    pub fn take(&self, document: Document) -> Result<bool, StoreError> {
         let mut batch = Batch::new();
         batch.add((), document);
         let mut taken = Ok(false);

@@ -63,7 +63,7 @@ impl Store {
     /// Copies everything to another store, and compares each document with the result.
     pub fn copy_to(
         &self,
-        to: &mut Self,
+        to: &Self,
         mut progress: impl FnMut(Progress),
     ) -> Result<Copied, CopyError> {
         let wrap = self.error("copying it");
@@ -155,7 +155,7 @@ impl Store {
     }
 
     /// Stores a batch in one transaction.
-    fn store_batch(&mut self, batch: &mut Batch<Entry>) -> Result<(), CopyError> {
+    fn store_batch(&self, batch: &mut Batch<Entry>) -> Result<(), CopyError> {
         let mut refused = None;
         let each = |entry: Entry, _: &Document, outcome| {
             if let Err(invalid) = outcome {

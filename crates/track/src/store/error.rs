@@ -92,7 +92,8 @@ pub(super) fn damage(what: impl Into<String>) -> Error {
 }
 
 impl StoreError {
-    pub(super) fn of(path: &Path, doing: &'static str, source: Error) -> Self {
+    /// Adds to an error of the database what failed, and where.
+    pub fn of(path: &Path, doing: &'static str, source: Error) -> Self {
         let path = path.to_owned();
         match source.fault() {
             Fault::Full => Self::Full { path, doing },

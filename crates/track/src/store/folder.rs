@@ -55,7 +55,7 @@ impl Store {
     /// does not stop the others.
     ///
     /// Ignores files that begin with a dot or do not end in `.json`.
-    pub fn import(&mut self, folder: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
+    pub fn import(&self, folder: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
         let folder = folder.as_ref();
         let mut names = list(folder)?;
         names.retain(|name| !is_foreign(name));

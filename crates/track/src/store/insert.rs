@@ -42,7 +42,7 @@ struct Writer<'c> {
 
 impl Store {
     /// Stores a report durably. An existing UUID changes nothing.
-    pub fn insert(&mut self, report: &Report) -> Result<Insertion, StoreError> {
+    pub fn insert(&self, report: &Report) -> Result<Insertion, StoreError> {
         validate(report)?;
         self.doing("storing a report", || {
             let transaction = self.connection.writing()?;

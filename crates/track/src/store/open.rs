@@ -135,9 +135,13 @@ impl Store {
     }
 
     fn prepare_for_writing(self) -> Result<Self, StoreError> {
-        self.identify()?;
+        let identity = self.identify()?;
         sqlite::prepare_for_writing(&self.connection).map_err(self.error(OPENING))?;
-        self.migrated()
+        match identity {
+            // Waits for no other process that writes.
+            Identity::Version(VERSION) => Ok(self),
+            _ => self.migrated(),
+        }
     }
 
     fn migrated(self) -> Result<Self, StoreError> {

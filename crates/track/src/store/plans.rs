@@ -127,7 +127,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     use_documents(store, project, &feature, alert);
     use_profiles(store, &main);
     store.export(folder).expect("exported");
-    let mut other = Store::open(folder.join("other.db")).expect("a store");
+    let other = Store::open(folder.join("other.db")).expect("a store");
     assert_eq!(other.import(folder).expect("imported").documents.reports, 2);
 }
 
@@ -202,7 +202,7 @@ fn no_query_reads_a_whole_table() {
 #[test]
 fn each_report_of_a_history_and_a_plot_is_a_search() {
     let temporary = tempfile::tempdir().expect("a folder");
-    let mut store = Store::open(temporary.path().join("results.db")).expect("a store");
+    let store = Store::open(temporary.path().join("results.db")).expect("a store");
     for number in 1..=9 {
         store.insert(&report(number, "main", None)).expect("stored");
     }

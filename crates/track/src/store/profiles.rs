@@ -37,7 +37,7 @@ impl FromSql for ProfileHash {
 
 impl Store {
     /// Stores all of the profiles or none, and returns how many are new.
-    pub fn insert_profiles(&mut self, profiles: &[Profile]) -> Result<usize, StoreError> {
+    pub fn insert_profiles(&self, profiles: &[Profile]) -> Result<usize, StoreError> {
         for profile in profiles {
             validate_profile(profile)?;
         }

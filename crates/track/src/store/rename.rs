@@ -62,7 +62,7 @@ impl Store {
     ///
     /// Documents of reports have names, so their digests are computed again. A report that is damaged is an error.
     pub fn rename(
-        &mut self,
+        &self,
         project: &ProjectName,
         what: Renamable,
         (old, new): (&str, &str),

@@ -85,7 +85,7 @@ fn baseline<'k>(of: &Kept, series: &HashMap<&[String; 4], Vec<&'k Kept>>) -> Opt
 impl Store {
     /// Deletes the contents of a project's profiles that need not be kept. Returns their number.
     pub fn tidy_profiles(
-        &mut self,
+        &self,
         project: &ProjectName,
         retention: Retention,
     ) -> Result<usize, StoreError> {

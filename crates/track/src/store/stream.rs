@@ -77,21 +77,21 @@ impl Store {
 
     /// Imports a file of [`Store::export_file`], or a sequence of documents as in an export folder; all of it or
     /// nothing. May be compressed by gzip.
-    pub fn import_file(&mut self, path: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
+    pub fn import_file(&self, path: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(io_error("read the file", path))?;
         self.import_from(file, path)
     }
 
     /// Like [`Store::import_file`], from any reader. `name` is used in errors.
-    pub fn import_from(&mut self, from: impl Read, name: &Path) -> Result<Imported, ExchangeError> {
+    pub fn import_from(&self, from: impl Read, name: &Path) -> Result<Imported, ExchangeError> {
         let from = unpacked(from).map_err(io_error("read the file", name))?;
         self.import_lines(from, name)
     }
 
     /// Like [`Store::import_from`], but also accepts another tool's history, which belongs to a place.
     pub fn import_any(
-        &mut self,
+        &self,
         from: impl Read,
         name: &Path,
         place: &import::Place,
@@ -117,7 +117,7 @@ impl Store {
     }
 
     fn import_lines(
-        &mut self,
+        &self,
         mut from: Box<dyn BufRead + '_>,
         name: &Path,
     ) -> Result<Imported, ExchangeError> {
@@ -126,7 +126,7 @@ impl Store {
 
     /// Imports documents in one transaction, all or none.
     fn import_whole(
-        &mut self,
+        &self,
         name: &Path,
         take: impl FnOnce(&Connection, &mut Imported) -> Result<(), Refusal>,
     ) -> Result<Imported, ExchangeError> {

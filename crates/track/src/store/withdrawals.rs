@@ -32,7 +32,7 @@ pub(super) const STANDS: &str = "NOT EXISTS (SELECT 1 FROM withdrawal w WHERE w.
 impl Store {
     /// Withdraws a report now. `None` if there is no such report, or it was already withdrawn.
     pub fn withdraw(
-        &mut self,
+        &self,
         report: Uuid,
         reason: Option<String>,
     ) -> Result<Option<Withdrawal>, StoreError> {

@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_server::{
     access::{KeyKind, KeyText},
-    registry::{Key, KeyOwner, NO_END, NewKey, NewProject, Registry, Visibility, key_name_fault},
+    database::{Database, Key, KeyOwner, NO_END, NewKey, NewProject, Visibility, key_name_fault},
 };
 use wingbeat_text::{Block, Column, Table};
 use wingbeat_track::model::ProjectName;
@@ -97,20 +97,20 @@ fn create(args: &CreateArgs, quiet: bool) -> anyhow::Result<()> {
     if let Some(fault) = key_name_fault(&args.name) {
         anyhow::bail!(fault);
     }
-    let (_, registry) =
-        if args.create_project { args.place.new_registry()? } else { args.place.registry()? };
+    let (_, database) =
+        if args.create_project { args.place.new_database()? } else { args.place.database()? };
     let now = OffsetDateTime::now_utc();
     if let Some(name) = args.owner.project.as_ref().filter(|_| args.create_project)
-        && registry.project(name)?.is_none()
+        && database.project(name)?.is_none()
     {
         let name = ProjectName::new(name.clone())?;
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::default() };
-        let project = registry.create_project(&new, now)?;
+        let project = database.create_project(&new, now)?;
         if !quiet {
             message!("made the internal project {}", project.slug.as_str());
         }
     }
-    let owner = args.owner.of(&registry)?;
+    let owner = args.owner.of(&database)?;
     let kind = match owner {
         KeyOwner::User(_) => KeyKind::User,
         KeyOwner::Project(_) => KeyKind::Project,
@@ -124,8 +124,8 @@ fn create(args: &CreateArgs, quiet: bool) -> anyhow::Result<()> {
     let expires = expires.ok_or_else(|| anyhow::anyhow!("--ttl is too long: leave it out"))?;
     let new =
         NewKey { owner, name: args.name.clone(), hash: text.digest(), creator: None, expires };
-    let key = registry.create_key(&new, now)?;
-    registry.note("command line", &format!("made the key {}", key.uuid), now)?;
+    let key = database.create_key(&new, now)?;
+    database.note("command line", &format!("made the key {}", key.uuid), now)?;
     if !quiet {
         let end = match key.end() {
             Some(end) => format!("until {}", end.date()),
@@ -144,8 +144,8 @@ fn end(key: &Key) -> String {
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<()> {
-    let (_, registry) = args.place.registry()?;
-    let keys = registry.keys(args.owner.of(&registry)?)?;
+    let (_, database) = args.place.database()?;
+    let keys = database.keys(args.owner.of(&database)?)?;
     let cells = |cell: &dyn Fn(&Key) -> String| keys.iter().map(cell).collect::<Vec<_>>();
     let columns = vec![
         Column::words("key", cells(&|key| key.uuid.to_string())),
@@ -161,12 +161,12 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
 }
 
 fn revoke(args: &RevokeArgs, quiet: bool) -> anyhow::Result<()> {
-    let (_, registry) = args.place.registry()?;
-    let owner = args.owner.of(&registry)?;
+    let (_, database) = args.place.database()?;
+    let owner = args.owner.of(&database)?;
     let now = OffsetDateTime::now_utc();
-    let is_there = registry.revoke_key(owner, args.key, now)?;
+    let is_there = database.revoke_key(owner, args.key, now)?;
     anyhow::ensure!(is_there, "there is no key {} of that owner", args.key);
-    registry.note("command line", &format!("revoked the key {}", args.key), now)?;
+    database.note("command line", &format!("revoked the key {}", args.key), now)?;
     if !quiet {
         message!("revoked {}", args.key);
     }
@@ -174,16 +174,16 @@ fn revoke(args: &RevokeArgs, quiet: bool) -> anyhow::Result<()> {
 }
 
 impl OwnerArgs {
-    fn of(&self, registry: &Registry) -> anyhow::Result<KeyOwner> {
+    fn of(&self, database: &Database) -> anyhow::Result<KeyOwner> {
         if let Some(name) = &self.project {
-            let project = registry.project(name)?;
+            let project = database.project(name)?;
             let project = project.ok_or_else(|| {
                 anyhow::anyhow!("there is no project {name:?}; --create-project makes it")
             })?;
             return Ok(KeyOwner::Project(project.id));
         }
         let name = self.user.as_deref().unwrap_or_default();
-        let user = registry.user(name)?;
+        let user = database.user(name)?;
         let user = user.ok_or_else(|| super::users::unknown(name))?;
         Ok(KeyOwner::User(user.id))
     }

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use time::OffsetDateTime;
 use wingbeat_server::{
     access::{INVITE_LIFETIME, digest, random_text},
-    registry::{NewUser, Registry, Role, User, user_fault},
+    database::{Database, NewUser, Role, User, user_fault},
     settings::Settings,
 };
 use wingbeat_text::{Block, Column, Table};
@@ -92,10 +92,10 @@ pub(super) fn run(args: &UserArgs, quiet: bool) -> anyhow::Result<()> {
         UserAction::List(args) => return list(args),
         UserAction::Reset(args) => return reset(args, quiet),
         UserAction::Role(args) => {
-            let (_, registry) = args.place.registry()?;
-            let user = one(&registry, &args.user)?;
-            let user = registry.set_role(user.id, args.role, now)??;
-            note(&registry, format!("{} is {} now", user.email, user.role.word()))?
+            let (_, database) = args.place.database()?;
+            let user = one(&database, &args.user)?;
+            let user = database.set_role(user.id, args.role, now)??;
+            note(&database, format!("{} is {} now", user.email, user.role.word()))?
         }
         UserAction::Lock(args) => lock(args, true, now)?,
         UserAction::Unlock(args) => lock(args, false, now)?,
@@ -116,15 +116,15 @@ fn add(args: &AddArgs, quiet: bool) -> anyhow::Result<()> {
     if let Some(fault) = user_fault(&new) {
         anyhow::bail!(fault);
     }
-    let (settings, registry) = args.place.new_registry()?;
-    let user = registry.create_user(&new, OffsetDateTime::now_utc())??;
-    note(&registry, format!("made the user {}", user.email))?;
-    print_link(&settings, &registry, &user, quiet)
+    let (settings, database) = args.place.new_database()?;
+    let user = database.create_user(&new, OffsetDateTime::now_utc())??;
+    note(&database, format!("made the user {}", user.email))?;
+    print_link(&settings, &database, &user, quiet)
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<()> {
-    let (_, registry) = args.place.registry()?;
-    let users = registry.users()?;
+    let (_, database) = args.place.database()?;
+    let users = database.users()?;
     let cells = |cell: &dyn Fn(&User) -> String| users.iter().map(cell).collect::<Vec<_>>();
     let state = |user: &User| match (user.is_locked, user.has_password) {
         (true, _) => "locked out".to_owned(),
@@ -142,30 +142,30 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
 }
 
 fn lock(args: &OneArgs, is_locked: bool, now: OffsetDateTime) -> anyhow::Result<String> {
-    let (_, registry) = args.place.registry()?;
-    let user = one(&registry, &args.user)?;
-    let user = registry.set_locked(user.id, is_locked, now)??;
+    let (_, database) = args.place.database()?;
+    let user = one(&database, &args.user)?;
+    let user = database.set_locked(user.id, is_locked, now)??;
     let state = if is_locked { "is locked out" } else { "may sign in again" };
-    note(&registry, format!("{} {state}", user.email))
+    note(&database, format!("{} {state}", user.email))
 }
 
 fn reset(args: &OneArgs, quiet: bool) -> anyhow::Result<()> {
-    let (settings, registry) = args.place.registry()?;
-    let user = one(&registry, &args.user)?;
-    registry.end_sessions(user.id)?;
-    note(&registry, format!("made a link for {}", user.email))?;
-    print_link(&settings, &registry, &user, quiet)
+    let (settings, database) = args.place.database()?;
+    let user = one(&database, &args.user)?;
+    database.end_sessions(user.id)?;
+    note(&database, format!("made a link for {}", user.email))?;
+    print_link(&settings, &database, &user, quiet)
 }
 
 /// Creates a link for a user, which invalidates earlier ones, and prints it to stdout.
 fn print_link(
     settings: &Settings,
-    registry: &Registry,
+    database: &Database,
     user: &User,
     quiet: bool,
 ) -> anyhow::Result<()> {
     let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
-    registry.create_invite(Some(user.id), &digest(&secret), now, now + INVITE_LIFETIME)?;
+    database.create_invite(Some(user.id), &digest(&secret), now, now + INVITE_LIFETIME)?;
     if !quiet {
         let days = INVITE_LIFETIME.whole_days();
         message!("{} chooses a password here, once, within {days} days:", user.email);
@@ -173,15 +173,15 @@ fn print_link(
     print(&format!("{}/auth/invite/{secret}\n", settings.public_url))
 }
 
-fn one(registry: &Registry, id: &str) -> anyhow::Result<User> {
-    registry.user(id)?.ok_or_else(|| unknown(id))
+fn one(database: &Database, id: &str) -> anyhow::Result<User> {
+    database.user(id)?.ok_or_else(|| unknown(id))
 }
 
 pub(super) fn unknown(id: &str) -> anyhow::Error {
     anyhow::anyhow!("there is no user {id:?}; `wingbeat serve user list` lists them")
 }
 
-fn note(registry: &Registry, what: String) -> anyhow::Result<String> {
-    registry.note("command line", &what, OffsetDateTime::now_utc())?;
+fn note(database: &Database, what: String) -> anyhow::Result<String> {
+    database.note("command line", &what, OffsetDateTime::now_utc())?;
     Ok(what)
 }

@@ -7,9 +7,9 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use wingbeat_server::{
-    registry::Content,
+    database::Content,
     settings::DataLocation,
-    storage::{Claims, RESULTS, copy_registry, is_of_server},
+    storage::{Claims, FILE, copy_server, has_server},
 };
 use wingbeat_sql::PostgresUrl;
 use wingbeat_text::plural;
@@ -65,9 +65,9 @@ pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode>
 
 fn copy(args: &CopyArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     // No server can start at either location until all is copied.
-    let (server, _claims) = copy_server(&args.from, &args.to)?.unzip();
+    let (server, _claims) = copy_users(&args.from, &args.to)?.unzip();
     let from = Store::open_existing(store_of(&args.from))?;
-    let mut to = Store::open(store_of(&args.to))?;
+    let to = Store::open(store_of(&args.to))?;
     let mut shown = 0;
     let tell = |progress| {
         let (done, all, what) = match progress {
@@ -81,7 +81,7 @@ fn copy(args: &CopyArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             shown = percent;
         }
     };
-    let copied = from.copy_to(&mut to, tell)?;
+    let copied = from.copy_to(&to, tell)?;
     match args.format.get() {
         Format::Json => {
             let mut json = serde_json::to_value(&copied).context("cannot write JSON")?;
@@ -105,22 +105,22 @@ fn copy(args: &CopyArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies a server's registry, if there is one and the target is not a single file.
-fn copy_server(from: &Path, to: &Path) -> anyhow::Result<Option<(Content, Claims)>> {
+/// Copies a server's database, if there is one and the target is not a single file.
+fn copy_users(from: &Path, to: &Path) -> anyhow::Result<Option<(Content, Claims)>> {
     let source = match place_of(from)? {
         Some(place) => place,
-        None if is_of_server(from) => DataLocation::from(from),
+        None if from.join(FILE).is_file() => DataLocation::from(from),
         None => return Ok(None),
     };
     let target = match place_of(to)? {
         Some(place) => place,
         None if to.is_file() || to.extension().is_some_and(|it| it == "db") => return Ok(None),
-        None if matches!(source, DataLocation::Postgres { .. }) || is_of_server(from) => {
+        None if matches!(source, DataLocation::Postgres { .. }) || from.join(FILE).is_file() => {
             DataLocation::from(to)
         }
         None => return Ok(None),
     };
-    Ok(copy_registry(&source, &target)?)
+    Ok(copy_server(&source, &target)?)
 }
 
 /// The database given by a text.
@@ -136,7 +136,7 @@ fn place_of(path: &Path) -> anyhow::Result<Option<DataLocation>> {
 
 /// The store of a server's folder, or the path itself.
 fn store_of(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join(RESULTS) } else { path.to_owned() }
+    if path.is_dir() { path.join(FILE) } else { path.to_owned() }
 }
 
 fn hex(digest: &[u8]) -> String {
@@ -198,9 +198,9 @@ fn rename(args: &RenameArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         Renamable::Benchmark => BenchmarkName::new(new).map(drop),
     }?;
     let word = kind.word();
-    let mut store = args.store.open()?;
+    let store = args.store.open()?;
     let path = store.path().display().to_string();
-    if store.path().parent().is_some_and(is_of_server) {
+    if has_server(&store)? {
         bail!(
             "the store {path} is of a server, which has names of its own: rename the {word} on its page of the \
              console, or with `bencher {word} update --name`"

@@ -159,7 +159,7 @@ impl Repository {
         self.run(&["--project", "p", &latency(values[0])]).ended_with(0);
         let template = self.reports().pop().expect("a report");
         fs::remove_dir_all(self.path().join(".wingbeat")).expect("removed");
-        let mut store = Store::open(self.store_path()).expect("a store");
+        let store = Store::open(self.store_path()).expect("a store");
         for (at, &value) in (0..).zip(values) {
             let mut report = template.clone();
             let number = format!("00000000-0000-7000-8000-{at:012x}");

@@ -35,7 +35,7 @@ impl Place {
     /// a branch from it.
     pub(crate) fn with_history() -> Self {
         let place = Self::empty();
-        let mut store = Store::open(place.store()).expect("a store");
+        let store = Store::open(place.store()).expect("a store");
         for number in 0..REPORTS {
             store.insert(&report(number)).expect("stored");
         }
@@ -46,7 +46,7 @@ impl Place {
     /// Adds three reports on `main`, with an alert each: of `parse/small`, `print` and `parse/small`, whose UUIDs end
     /// in 2, 1 and 3.
     pub(crate) fn add_alerts(&self) {
-        let mut store = Store::open(self.store()).expect("a store");
+        let store = Store::open(self.store()).expect("a store");
         for (at, benchmark, number) in
             [(1, "parse/small", 2), (2, "print", 1), (3, "parse/small", 3)]
         {

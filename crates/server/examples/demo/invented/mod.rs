@@ -12,8 +12,8 @@ use uuid::Uuid;
 use wingbeat_server::{
     App,
     access::{digest, random_text},
-    registry::{Kind, NewEntity, NewProject, Project, Visibility},
-    storage::{Databases, StorageError},
+    database::{Database, Kind, NewEntity, NewProject, Project, Visibility},
+    storage::StorageError,
 };
 use wingbeat_track::{
     model::{
@@ -50,9 +50,9 @@ pub(crate) async fn trials(app: &App) -> Result<(), Box<dyn Error>> {
 pub(crate) async fn invitation(app: &App) -> Result<String, Box<dyn Error>> {
     let secret = random_text()?;
     let hash = digest(&secret);
-    let make = move |databases: &mut Databases| {
+    let make = move |database: &mut Database| {
         let now = OffsetDateTime::now_utc();
-        let invite = databases.registry.create_invite(None, &hash, now, now + Duration::days(1));
+        let invite = database.create_invite(None, &hash, now, now + Duration::days(1));
         invite.map_err(StorageError::from)
     };
     app.storage.write(make).await?;
@@ -72,23 +72,23 @@ async fn fill(
         url: url.map(str::to_owned),
         visibility: Visibility::Public,
     };
-    let make = move |databases: &mut Databases| {
+    let make = move |database: &mut Database| {
         let now = OffsetDateTime::now_utc();
-        databases.registry.create_project(&new, now).map_err(StorageError::from)
+        database.create_project(&new, now).map_err(StorageError::from)
     };
     let project = app.storage.write(make).await?;
     for report in reports(&project.stored) {
         let profiles = profiles(&report);
-        let judge = move |databases: &mut Databases| {
-            store(&mut databases.results, report)?;
-            databases.results.insert_profiles(&profiles)?;
+        let judge = move |database: &mut Database| {
+            store(&mut database.results, report)?;
+            database.results.insert_profiles(&profiles)?;
             Ok::<_, StorageError>(())
         };
         app.storage.write(judge).await?;
     }
     name_all(app, &project).await?;
-    let settle = move |databases: &mut Databases| {
-        settle_old(&mut databases.results, &project.stored).map_err(StorageError::from)
+    let settle = move |database: &mut Database| {
+        settle_old(&mut database.results, &project.stored).map_err(StorageError::from)
     };
     Ok(app.storage.write(settle).await?)
 }
@@ -96,8 +96,8 @@ async fn fill(
 /// Assigns UUIDs to all names in a project's results, like the server does on upload.
 async fn name_all(app: &App, project: &Project) -> Result<(), Box<dyn Error>> {
     let project = project.clone();
-    let name = move |databases: &mut Databases| {
-        let known = databases.results.known(&project.stored)?;
+    let name = move |database: &mut Database| {
+        let known = database.results.known(&project.stored)?;
         let named = |slug: &str| Measure::named(slug).name.into_owned();
         let text = |names: &[BenchmarkName]| names.iter().map(ToString::to_string).collect();
         let all: [(Kind, Vec<String>); 4] = [
@@ -111,7 +111,7 @@ async fn name_all(app: &App, project: &Project) -> Result<(), Box<dyn Error>> {
                 let new = NewEntity { name: &name, slug: None, units: None };
                 let now = OffsetDateTime::now_utc();
                 // A taken name exists already.
-                let _ = databases.registry.create_entity(project.id, kind, &new, now)?;
+                let _ = database.create_entity(project.id, kind, &new, now)?;
             }
         }
         Ok::<_, StorageError>(())

@@ -5,8 +5,9 @@ use std::error::Error;
 use prost::Message as _;
 use wingbeat_server::{
     App,
+    database::Database,
     profiles::{Push, intake, now_ns},
-    storage::{Databases, StorageError},
+    storage::StorageError,
 };
 
 use super::profiled::message;
@@ -123,8 +124,7 @@ pub(crate) fn of_hostile() -> Vec<Source> {
 /// Pushes everything to a project, as if clients had, and merges it like a server.
 pub(crate) async fn fill(app: &App, slug: &str, sources: &[Source]) -> Result<(), Box<dyn Error>> {
     let slug = slug.to_owned();
-    let find =
-        move |databases: &Databases| databases.registry.project(&slug).map_err(StorageError::from);
+    let find = move |database: &Database| database.project(&slug).map_err(StorageError::from);
     let project = app.storage.read(find).await?.ok_or("no such project")?.uuid.to_string();
     let now_ns = now_ns();
     for source in sources {

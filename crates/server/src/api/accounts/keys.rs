@@ -17,8 +17,7 @@ use super::{
 use crate::{
     ApiError, App,
     access::{Caller, KeyKind, KeyText},
-    registry::{Key, KeyOwner, NO_END, NewKey, Project, Registry, key_name_fault},
-    storage::Databases,
+    database::{Database, Key, KeyOwner, NO_END, NewKey, Project, key_name_fault},
 };
 
 /// The project or user in a path.
@@ -38,7 +37,7 @@ impl FromRequestParts<App> for Owner {
         let caller = parts.extensions.get::<Caller>().cloned().unwrap_or(Caller::Anonymous);
         let names = Path::<HashMap<String, String>>::from_request_parts(parts, app).await;
         let id = names.ok().and_then(|mut names| names.remove("user")).unwrap_or_default();
-        let find = move |databases: &Databases| user_of(&databases.registry, &caller, &id);
+        let find = move |database: &Database| user_of(&database, &caller, &id);
         let user = app.storage.read(find).await?;
         Ok(Self { row: KeyOwner::User(user.id), uuid: user.uuid })
     }
@@ -56,7 +55,7 @@ pub(super) async fn list(
     Asked(wanted): Asked<Wanted>,
     Asked(paging): Asked<Paging>,
 ) -> Result<Listed<JsonKey>, ApiError> {
-    let mut keys = app.storage.registry(move |registry| registry.keys(owner.row)).await?;
+    let mut keys = app.storage.ask(move |database| database.keys(owner.row)).await?;
     keys.retain(|key| key.revoked.is_some() == wanted.revoked);
     Ok(wanted.page(paging, keys, |key| &key.name, |key| json(key, owner)))
 }
@@ -84,9 +83,7 @@ pub(super) async fn create(
     let expires = now + new.ttl.map_or(NO_END, |ttl| Duration::seconds(ttl.into()));
     let (owner_row, hash) = (owner.row, text.digest());
     let new = NewKey { owner: owner_row, name: new.name, hash, creator, expires };
-    let create = move |databases: &mut Databases| {
-        Ok::<_, ApiError>(databases.registry.create_key(&new, now)?)
-    };
+    let create = move |database: &mut Database| Ok::<_, ApiError>(database.create_key(&new, now)?);
     let about = json(&app.storage.write(create).await?, owner);
     Ok(Created(JsonKeyCreated { about, key: text.as_str().to_owned(), token: text.token() }))
 }
@@ -96,7 +93,7 @@ pub(super) async fn view(
     owner: Owner,
     Path(path): Path<OneKey>,
 ) -> Result<Json<JsonKey>, ApiError> {
-    let read = move |databases: &Databases| one(&databases.registry, owner, &path.key);
+    let read = move |database: &Database| one(&database, owner, &path.key);
     Ok(Json(json(&app.storage.read(read).await?, owner)))
 }
 
@@ -106,12 +103,12 @@ pub(super) async fn rename(
     Path(path): Path<OneKey>,
     Json(update): Json<JsonUpdateKey>,
 ) -> Result<Json<JsonKey>, ApiError> {
-    let rename = move |databases: &mut Databases| {
-        let registry = &databases.registry;
-        let key = one(registry, owner, &path.key)?;
+    let rename = move |database: &mut Database| {
+        let database = &database;
+        let key = one(database, owner, &path.key)?;
         let Some(name) = update.name else { return Ok(key) };
         check_name(&name)?;
-        let renamed = registry.rename_key(owner.row, key.uuid, &name)?;
+        let renamed = database.rename_key(owner.row, key.uuid, &name)?;
         renamed.ok_or_else(|| no_key(&path.key))
     };
     Ok(Json(json(&app.storage.write(rename).await?, owner)))
@@ -122,17 +119,17 @@ pub(super) async fn revoke(
     owner: Owner,
     Path(path): Path<OneKey>,
 ) -> Result<StatusCode, ApiError> {
-    let revoke = move |databases: &mut Databases| {
-        let key = one(&databases.registry, owner, &path.key)?;
-        databases.registry.revoke_key(owner.row, key.uuid, OffsetDateTime::now_utc())?;
+    let revoke = move |database: &mut Database| {
+        let key = one(&database, owner, &path.key)?;
+        database.revoke_key(owner.row, key.uuid, OffsetDateTime::now_utc())?;
         Ok::<_, ApiError>(StatusCode::NO_CONTENT)
     };
     app.storage.write(revoke).await
 }
 
-fn one(registry: &Registry, owner: Owner, id: &str) -> Result<Key, ApiError> {
+fn one(database: &Database, owner: Owner, id: &str) -> Result<Key, ApiError> {
     let key = match Uuid::try_parse(id) {
-        Ok(uuid) => registry.key(owner.row, uuid)?,
+        Ok(uuid) => database.key(owner.row, uuid)?,
         Err(_) => None,
     };
     key.ok_or_else(|| no_key(id))

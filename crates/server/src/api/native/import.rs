@@ -18,13 +18,13 @@ use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
     api::{
-        run::{Taken, project_named, take},
+        names::Reach,
+        run::{Taken, check_time, project_named, take},
         shapes::JsonReport,
         view::View,
     },
-    registry::{Project, Registry},
+    database::{Database, Project},
     series,
-    storage::Databases,
 };
 
 struct Line {
@@ -51,7 +51,7 @@ pub(super) async fn reports(
     Extension(caller): Extension<Caller>,
     body: Bytes,
 ) -> Result<Json<Answer>, ApiError> {
-    let lines = app.storage.read(move |_: &Databases| parse(&body)).await?;
+    let lines = app.storage.read(move |_: &Database| parse(&body)).await?;
     let mut taken = Answer::default();
     let mut projects = HashMap::new();
     let is_single = lines.len() == 1;
@@ -87,8 +87,8 @@ pub(super) async fn reports(
 /// Deletes redundant profiles after an upload; returns the explanations.
 async fn explain(app: &App, reports: BTreeSet<Uuid>) -> Result<Vec<Explained>, ApiError> {
     let projects = reports.clone();
-    let tidy = move |databases: &mut Databases| {
-        let results = &mut databases.results;
+    let tidy = move |database: &mut Database| {
+        let results = &mut database.results;
         let named = projects.iter().map(|report| results.project_of_report(*report));
         let named = named.collect::<Result<Vec<_>, _>>()?;
         for project in named.into_iter().flatten().collect::<BTreeSet<_>>() {
@@ -97,12 +97,12 @@ async fn explain(app: &App, reports: BTreeSet<Uuid>) -> Result<Vec<Explained>, A
         Ok::<_, ApiError>(())
     };
     app.storage.write(tidy).await?;
-    let read = move |databases: &Databases| {
+    let read = move |database: &Database| {
         let mut explained = Vec::new();
         for report in reports {
-            if let Some(report) = databases.results.report(report)? {
+            if let Some(report) = database.results.report(report)? {
                 explained.extend(explain::of_report(
-                    &databases.results,
+                    &database.results,
                     &report,
                     &explain::NoSources,
                 )?);
@@ -157,8 +157,8 @@ async fn project(
 }
 
 async fn stored(app: &App, name: ProjectName) -> Result<Option<Project>, ApiError> {
-    let find = move |databases: &Databases| databases.registry.project_stored(&name);
-    app.storage.read(move |databases| Ok::<_, ApiError>(find(databases)?)).await
+    let find = move |database: &Database| database.project_stored(&name);
+    app.storage.read(move |database| Ok::<_, ApiError>(find(database)?)).await
 }
 
 /// Stores a report, judging it if it has no verdicts. A single one is returned as stored.
@@ -170,12 +170,26 @@ async fn store(
     instructions: Instructions,
     is_single: bool,
 ) -> Result<(Outcome, Views), ApiError> {
+    if let Err(error) = check_time(report.start_time) {
+        return Ok((Outcome::Refused(error.message), Views::default()));
+    }
     let (uuid, of) = (report.uuid, project.clone());
-    let name = move |registry: &Registry, (), now| {
-        let named = resolve_names(registry, &of, &mut report, &instructions, now)?;
-        Ok((named, report, instructions.thresholds))
+    let reach = Reach::of(caller);
+    if reach == Reach::Report {
+        // A confirming report decides about the alerts of another one, and a judged one names the head of its branch.
+        if report.confirms.is_some() {
+            let reason = "a report that confirms another one needs a key".to_owned();
+            return Ok((Outcome::Refused(reason), Views::default()));
+        }
+        report.verdicts.clear();
+        report.alerts.clear();
+    }
+    let name = move |database: &Database, report: &Report, now| {
+        let mut report = report.clone();
+        let named = resolve_names(database, &of, &mut report, &instructions, (reach, now))?;
+        Ok((named, report, instructions.thresholds.clone()))
     };
-    let taken = match take(app, caller, project, uuid, || Ok(()), name).await {
+    let taken = match take(app, caller, project, uuid, (|| Ok(report), name)).await {
         Ok(taken) => taken,
         Err(error) if error.status.is_client_error() => {
             return Ok((Outcome::Refused(error.message), Views::default()));
@@ -194,11 +208,11 @@ async fn store(
         return Ok((outcome, Views::default()));
     }
     let project = project.clone();
-    let read = move |databases: &Databases| {
-        let view = View::of(databases, &project);
+    let read = move |database: &Database| {
+        let view = View::of(database, &project);
         let (json, report) = match taken {
             Taken::Stored(report, notices) => (view.stored(&report, notices)?, Some(report)),
-            _ => (view.report(uuid)?, databases.results.report(uuid)?.map(Box::new)),
+            _ => (view.report(uuid)?, database.results.report(uuid)?.map(Box::new)),
         };
         Ok::<_, ApiError>((json, report))
     };
@@ -212,17 +226,17 @@ async fn note(app: &App, caller: &Caller, document: Document) -> Result<Outcome,
         Document::AlertChange(_) | Document::Profile(_) | Document::Report(_) => Right::Write,
     };
     let about = document.clone();
-    let find = move |databases: &Databases| {
+    let find = move |database: &Database| {
         let name = match about {
             Document::Report(report) => Some(report.project),
-            Document::AlertChange(change) => databases.results.project_of_alert(change.alert)?,
-            Document::Withdrawal(taken) => databases.results.project_of_report(taken.report)?,
+            Document::AlertChange(change) => database.results.project_of_alert(change.alert)?,
+            Document::Withdrawal(taken) => database.results.project_of_report(taken.report)?,
             Document::Profile(profile) => {
-                databases.results.project_of_report(profile.about.report)?
+                database.results.project_of_report(profile.about.report)?
             }
         };
         let Some(name) = name else { return Ok(None) };
-        Ok::<_, ApiError>(databases.registry.project_stored(&name)?)
+        Ok::<_, ApiError>(database.project_stored(&name)?)
     };
     // Its subject may arrive later. Members may write to all projects.
     let project = app.storage.read(find).await?;
@@ -238,15 +252,15 @@ async fn note(app: &App, caller: &Caller, document: Document) -> Result<Outcome,
             ),
         });
     }
-    let outcome = app.storage.write(move |databases| take_note(databases, document)).await?;
+    let outcome = app.storage.write(move |database| take_note(database, document)).await?;
     if let Some(project) = project {
         series::touch(app, project.id);
     }
     Ok(outcome)
 }
 
-fn take_note(databases: &mut Databases, document: Document) -> Result<Outcome, ApiError> {
-    match databases.results.take(document) {
+fn take_note(database: &mut Database, document: Document) -> Result<Outcome, ApiError> {
+    match database.results.take(document) {
         Ok(true) => Ok(Outcome::Stored),
         Ok(false) => Ok(Outcome::AlreadyThere),
         Err(StoreError::Invalid(invalid)) => Ok(Outcome::Refused(invalid.to_string())),

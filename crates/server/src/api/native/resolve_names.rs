@@ -12,62 +12,77 @@ use wingbeat_track::{
 use crate::{
     ApiError,
     api::{
-        names::{check_name, is_another, known_measure, make, unarchived},
+        names::{Reach, check_name, is_another, known_measure, make},
         run::{Named, clone_thresholds, set_thresholds, thresholds},
         view::{branch_name, damaged, testbed_name},
     },
-    registry::{Entity, Kind, NewEntity, Project, Registry, Start},
+    database::{Database, Entity, Kind, NewEntity, Project, Start},
 };
 
 /// Finds or creates all entities of a report, in one transaction.
 pub(super) fn resolve_names(
-    registry: &Registry,
+    database: &Database,
     project: &Project,
     report: &mut Report,
     instructions: &Instructions,
-    now: OffsetDateTime,
+    (reach, now): (Reach, OffsetDateTime),
 ) -> Result<Named, ApiError> {
-    registry.together(|registry| {
-        let names = Names { registry, project: project.id, now };
+    database.together(|database| {
+        let names = Names { database, project: project.id, reach, now };
         report.project = project.stored.clone();
+        let is_new = names.known(Kind::Branch, report.branch.as_str())?.is_none();
         let branch = names.place(Kind::Branch, report.branch.as_str())?;
         let testbed = names.place(Kind::Testbed, report.testbed.as_str())?;
         report.branch = branch_name(&branch)?;
         report.testbed = testbed_name(&testbed)?;
-        let start = names.start(report, instructions, &branch)?;
+        let may_start = is_new || reach == Reach::Project;
+        let start =
+            if may_start { names.start(report, instructions, &branch)? } else { Start::default() };
         names.benchmarks(report)?;
         let renamed = names.measures(report)?;
-        keep_thresholds(&names, project, instructions, &renamed, &start, (&branch, &testbed))?;
+        let (is_stored, place) = (reach == Reach::Project, (&branch, &testbed));
+        if is_stored {
+            keep_thresholds(&names, project, instructions, &renamed, &start, place)?;
+        }
+        let thresholds = match is_stored || !instructions.thresholds_reset {
+            true => thresholds(database, project, &branch, &testbed)?,
+            false => Vec::new(),
+        };
         Ok(Named {
             branch_name: report.branch.clone(),
             testbed_name: report.testbed.clone(),
             start,
-            thresholds: thresholds(registry, project, &branch, &testbed)?,
+            thresholds,
             branch,
         })
     })
 }
 
 struct Names<'r> {
-    registry: &'r Registry,
+    database: &'r Database,
     project: i64,
+    reach: Reach,
     now: OffsetDateTime,
 }
 
 impl Names<'_> {
-    /// Finds a branch or testbed by its name in the results, then by its display name; created if absent.
-    fn place(&self, kind: Kind, name: &str) -> Result<Entity, ApiError> {
-        let stored = self.registry.entity_stored(self.project, kind, name)?;
-        let known = match stored {
+    /// Finds a branch or testbed by its name in the results, then by its display name.
+    fn known(&self, kind: Kind, name: &str) -> Result<Option<Entity>, ApiError> {
+        let stored = self.database.entity_stored(self.project, kind, name)?;
+        Ok(match stored {
             Some(entity) => Some(entity),
-            None => self.registry.entity(self.project, kind, name)?,
-        };
-        match known {
-            Some(entity) => unarchived(self.registry, entity, self.now),
+            None => self.database.entity(self.project, kind, name)?,
+        })
+    }
+
+    /// The same; created if absent.
+    fn place(&self, kind: Kind, name: &str) -> Result<Entity, ApiError> {
+        match self.known(kind, name)? {
+            Some(entity) => self.reach.unarchived(self.database, entity, self.now),
             None => {
                 check_name(kind, name)?;
                 let new = NewEntity { name, slug: None, units: None };
-                make(self.registry, self.project, kind, &new, self.now)
+                make(self.database, self.project, kind, &new, self.now)
             }
         }
     }
@@ -81,13 +96,13 @@ impl Names<'_> {
     ) -> Result<Start, ApiError> {
         let is_reset = instructions.start_point_reset;
         let Some(start) = &mut report.start_point else {
-            let recorded = self.registry.start(branch.id)?.unwrap_or_default();
+            let recorded = self.database.start(branch.id)?.unwrap_or_default();
             return Ok(Start { is_reset: is_reset || recorded.is_reset, ..recorded });
         };
         // A start point without results is allowed: it contributes no history.
         let name = start.branch.as_str();
-        if self.registry.entity_stored(self.project, Kind::Branch, name)?.is_none()
-            && let Some(entity) = self.registry.entity(self.project, Kind::Branch, name)?
+        if self.database.entity_stored(self.project, Kind::Branch, name)?.is_none()
+            && let Some(entity) = self.database.entity(self.project, Kind::Branch, name)?
         {
             start.branch = BranchName::new(&entity.stored).map_err(damaged)?;
         }
@@ -106,13 +121,13 @@ impl Names<'_> {
         let mut renamed: HashMap<BenchmarkName, BenchmarkName> = HashMap::new();
         for name in &names {
             let text = name.as_str();
-            let stored = self.registry.entity_stored(self.project, Kind::Benchmark, text)?;
+            let stored = self.database.entity_stored(self.project, Kind::Benchmark, text)?;
             let entity = match stored {
                 Some(entity) => entity,
-                None => match self.registry.entity_named(self.project, Kind::Benchmark, text)? {
+                None => match self.database.entity_named(self.project, Kind::Benchmark, text)? {
                     None => {
                         let new = NewEntity { name: text, slug: None, units: None };
-                        make(self.registry, self.project, Kind::Benchmark, &new, self.now)?
+                        make(self.database, self.project, Kind::Benchmark, &new, self.now)?
                     }
                     Some(entity) => {
                         let stored = BenchmarkName::new(&entity.stored).map_err(damaged)?;
@@ -124,7 +139,7 @@ impl Names<'_> {
                     }
                 },
             };
-            unarchived(self.registry, entity, self.now)?;
+            self.reach.unarchived(self.database, entity, self.now)?;
         }
         drop(names);
         let rename = |name: &mut BenchmarkName| {
@@ -179,15 +194,15 @@ impl Names<'_> {
     fn measure(&self, measure: &Measure, is_new: bool) -> Result<Option<Entity>, ApiError> {
         let (stored, name) = (measure.slug.as_str(), &*measure.name);
         let known = match is_new {
-            true => known_measure(self.registry, self.project, measure)?,
+            true => known_measure(self.database, self.project, measure)?,
             false => {
-                let by_slug = self.registry.entity_stored(self.project, Kind::Measure, stored)?;
+                let by_slug = self.database.entity_stored(self.project, Kind::Measure, stored)?;
                 // Without a distinct name, the slug identifies it.
                 by_slug.filter(|entity| name == stored || !is_another(entity, measure))
             }
         };
         if let Some(entity) = known {
-            return unarchived(self.registry, entity, self.now).map(Some);
+            return self.reach.unarchived(self.database, entity, self.now).map(Some);
         }
         if is_new {
             check_name(Kind::Measure, name)?;
@@ -195,7 +210,7 @@ impl Names<'_> {
         let (slug, tailed) = (measure.slug.clone(), Slug::with_tail(name));
         for (name, slug) in [(name, slug.clone()), (name, tailed), (stored, slug)] {
             let new = NewEntity { name, slug: Some(slug), units: Some(&*measure.units) };
-            let made = self.registry.create_entity(self.project, Kind::Measure, &new, self.now)?;
+            let made = self.database.create_entity(self.project, Kind::Measure, &new, self.now)?;
             if let Ok(entity) = made {
                 return Ok(Some(entity));
             }
@@ -214,11 +229,11 @@ fn keep_thresholds(
     start: &Start,
     (branch, testbed): (&Entity, &Entity),
 ) -> Result<(), ApiError> {
-    let (registry, now) = (names.registry, names.now);
+    let (database, now) = (names.database, names.now);
     if let (true, Some(name)) = (instructions.clone_thresholds, &start.branch)
-        && let Some(start) = registry.entity_stored(project.id, Kind::Branch, name)?
+        && let Some(start) = database.entity_stored(project.id, Kind::Branch, name)?
     {
-        clone_thresholds(registry, project, &start, branch, now)?;
+        clone_thresholds(database, project, &start, branch, now)?;
     }
     let mut models = Vec::new();
     for threshold in &instructions.thresholds {
@@ -231,7 +246,7 @@ fn keep_thresholds(
         }
     }
     set_thresholds(
-        registry,
+        database,
         project,
         (branch, testbed),
         &models,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
     adapter::{Adapter, AdapterError},
@@ -16,9 +16,11 @@ use crate::{
         names::check_hash,
         shapes::{JsonNewReport, JsonNewRun, JsonReportSettings},
     },
-    registry::{NewProject, Project, Visibility},
-    storage::Databases,
+    database::{Database, NewProject, Project, Visibility},
 };
+
+/// How much clocks may differ, as for pushed profiles.
+const AHEAD_MAX: Duration = Duration::minutes(10);
 
 /// Languages of the client's former adapters. They mean: detect.
 const LANGUAGES: [&str; 11] =
@@ -76,9 +78,23 @@ pub(super) fn check(new: &JsonNewReport) -> Result<Adapter, ApiError> {
     if new.results.is_empty() {
         return Err(ApiError::bad_request("the report has no results: send at least one output"));
     }
+    check_time(new.start_time)?;
     check_hash(new.hash.as_deref())?;
     check_hash(new.start_point.as_ref().and_then(|start| start.hash.as_deref()))?;
     adapter(new.settings.as_ref().and_then(|settings| settings.adapter.as_deref()))
+}
+
+/// Rejects a report of the future: it would stay the newest until then, and hide all that come meanwhile. Bencher takes
+/// them, but whoever sends one means another time: a clock is wrong, or milliseconds were taken for seconds.
+pub(in crate::api) fn check_time(start: OffsetDateTime) -> Result<(), ApiError> {
+    let now = OffsetDateTime::now_utc();
+    if start - now <= AHEAD_MAX {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "the report begins at {start}, but here it is {now}: set the clock of the machine that measured, or the time \
+         given for it (`--backdate`)"
+    )))
 }
 
 /// Parsed outputs: one per iteration, or one in total if folded.
@@ -133,7 +149,7 @@ pub(super) async fn project_of_run(
 }
 
 /// The project with this UUID, slug or name, if the caller may add results to it. Creates an absent one with the name
-/// and slug, unless there is a reason against the slug.
+/// and slug, unless there is a reason against the slug. Refusals have the name alone, which the caller knows.
 pub(in crate::api) async fn project_named(
     app: &App,
     caller: &Caller,
@@ -143,18 +159,18 @@ pub(in crate::api) async fn project_named(
 ) -> Result<Project, ApiError> {
     let known = {
         let id = id.clone();
-        app.storage
-            .read(move |databases| Ok::<_, ApiError>(databases.registry.project(&id)?))
-            .await?
+        app.storage.read(move |database| Ok::<_, ApiError>(database.project(&id)?)).await?
     };
     let allows_anonymous = app.settings.allow_anonymous_runs;
     if let Some(project) = known {
-        check_caller(caller, &project, allows_anonymous)?;
-        return Ok(project);
+        return match may_add(caller, &project, allows_anonymous) {
+            true => Ok(project),
+            false => Err(not_allowed(caller, name)),
+        };
     }
     let is_open = allows_anonymous && *caller == Caller::Anonymous;
     if !caller.has_role(Role::Member) && !is_open {
-        return Err(not_allowed(caller, &id));
+        return Err(not_allowed(caller, name));
     }
     if Uuid::try_parse(&id).is_ok() {
         return Err(ApiError::not_found(format!("there is no project with the UUID {id}")));
@@ -164,12 +180,12 @@ pub(in crate::api) async fn project_named(
     let name = name.map_err(|error| ApiError::bad_request(error.to_string()))?;
     let visibility = visibility_of_new(caller);
     let new = NewProject { name, slug: Some(slug), url: None, visibility };
-    let make = move |databases: &mut Databases| {
+    let make = move |database: &mut Database| {
         // Another run may have created it in the meantime.
-        let known = databases.registry.project(&id)?;
+        let known = database.project(&id)?;
         match known {
             Some(known) => Ok::<_, ApiError>(known),
-            None => Ok(databases.registry.create_project(&new, OffsetDateTime::now_utc())?),
+            None => Ok(database.create_project(&new, OffsetDateTime::now_utc())?),
         }
     };
     app.storage.write(make).await
@@ -183,17 +199,11 @@ fn visibility_of_new(caller: &Caller) -> Visibility {
     }
 }
 
-fn check_caller(
-    caller: &Caller,
-    project: &Project,
-    allows_anonymous: bool,
-) -> Result<(), ApiError> {
-    let is_public = project.visibility == Visibility::Public;
-    let is_allowed = match caller {
-        Caller::Anonymous => allows_anonymous && is_public,
+fn may_add(caller: &Caller, project: &Project, allows_anonymous: bool) -> bool {
+    match caller {
+        Caller::Anonymous => allows_anonymous && project.visibility == Visibility::Public,
         known => known.has(Right::Write, Some(project)),
-    };
-    if is_allowed { Ok(()) } else { Err(not_allowed(caller, project.slug.as_str())) }
+    }
 }
 
 fn not_allowed(caller: &Caller, project: &str) -> ApiError {

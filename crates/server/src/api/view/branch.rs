@@ -11,13 +11,13 @@ use super::{View, branch_name};
 use crate::{
     ApiError,
     api::shapes::{JsonBranch, JsonHead, JsonStartPoint, JsonVersion},
-    registry::{Entity, Kind},
+    database::{Entity, Kind},
 };
 
 impl View<'_> {
     /// The current branch.
     pub(in crate::api) fn branch(&self, entity: &Entity) -> Result<JsonBranch, ApiError> {
-        let results = &self.databases.results;
+        let results = &self.database.results;
         let name = branch_name(entity)?;
         let stored = &self.project.stored;
         let latest = results.latest(stored, &name, None)?;
@@ -43,7 +43,7 @@ impl View<'_> {
     ) -> Result<JsonBranch, ApiError> {
         let entity = self.named(Kind::Branch, report.branch.as_str())?;
         let version = self.version(report.uuid, report.hash.as_deref())?;
-        let head = self.databases.results.branch_head(&report.project, &report.branch)?;
+        let head = self.database.results.branch_head(&report.project, &report.branch)?;
         let start = head.filter(|head| head.epoch == report.epoch);
         let start = start.and_then(|head| head.start_point);
         self.branch_at(&entity, report.epoch, version, start.as_ref())
@@ -57,14 +57,14 @@ impl View<'_> {
         hash: Option<&str>,
     ) -> Result<JsonBranch, ApiError> {
         let entity = self.named(Kind::Branch, branch.as_str())?;
-        let head = self.databases.results.branch_head(&self.project.stored, branch)?;
+        let head = self.database.results.branch_head(&self.project.stored, branch)?;
         let version = self.version(report, hash)?;
         let (epoch, start) = head.map_or((0, None), |head| (head.epoch, head.start_point));
         self.branch_at(&entity, epoch, version, start.as_ref())
     }
 
     fn version(&self, report: Uuid, hash: Option<&str>) -> Result<Option<JsonVersion>, ApiError> {
-        let number = self.databases.results.version_number(report)?;
+        let number = self.database.results.version_number(report)?;
         Ok(number.map(|number| version(number, hash)))
     }
 
@@ -99,7 +99,7 @@ impl View<'_> {
             until: start.until,
             ..ReportFilter::of(&self.project.stored)
         };
-        let Some(last) = self.databases.results.reports(&filter, 1)?.pop() else { return Ok(None) };
+        let Some(last) = self.database.results.reports(&filter, 1)?.pop() else { return Ok(None) };
         let version = self.version(last.uuid, last.hash.as_deref())?;
         let head = head(&entity, last.epoch);
         Ok(version.map(|version| JsonStartPoint {

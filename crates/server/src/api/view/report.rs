@@ -17,16 +17,16 @@ use crate::{
             JsonReport, JsonReportCounts, JsonReportMeasure, JsonReportResult,
         },
     },
-    registry::{Kind, MetricUuids, ReportRow},
+    database::{Kind, ReportRow},
 };
 
 impl View<'_> {
     /// The whole report with that UUID; `None` if the project lacks it.
     pub(in crate::api) fn report(&self, uuid: Uuid) -> Result<Option<JsonReport>, ApiError> {
-        let row = self.databases.registry.report(uuid)?;
+        let row = self.database.report(uuid)?;
         let Some(row) = row.filter(|row| row.project == self.project.id) else { return Ok(None) };
-        let Some(report) = self.databases.results.report(uuid)? else { return Ok(None) };
-        let notices = notices_of(self.databases, uuid)?;
+        let Some(report) = self.database.results.report(uuid)? else { return Ok(None) };
+        let notices = notices_of(self.database, uuid)?;
         self.whole(&row, &report, notices).map(Some)
     }
 
@@ -36,7 +36,7 @@ impl View<'_> {
         report: &Report,
         notices: Vec<Notice>,
     ) -> Result<Option<JsonReport>, ApiError> {
-        let row = self.databases.registry.report(report.uuid)?;
+        let row = self.database.report(report.uuid)?;
         row.map(|row| self.whole(&row, report, notices)).transpose()
     }
 
@@ -75,7 +75,7 @@ impl View<'_> {
         &self,
         report: &ReportSummary,
     ) -> Result<Option<JsonReport>, ApiError> {
-        let Some(row) = self.databases.registry.report(report.uuid)? else { return Ok(None) };
+        let Some(row) = self.database.report(report.uuid)? else { return Ok(None) };
         let testbed = self.named(Kind::Testbed, report.testbed.as_str())?;
         let (total, active) = (report.alerts, report.active_alerts);
         Ok(Some(JsonReport {
@@ -101,11 +101,11 @@ impl View<'_> {
 
     /// A metric of a report, by its index.
     pub(in crate::api) fn metric(&self, uuid: Uuid) -> Result<Option<JsonOneMetric>, ApiError> {
-        let found = self.databases.registry.metric(uuid)?;
+        let found = self.database.find_metric(uuid)?;
         let Some((row, position)) = found.filter(|(row, _)| row.project == self.project.id) else {
             return Ok(None);
         };
-        let Some(report) = self.databases.results.report(row.uuid)? else { return Ok(None) };
+        let Some(report) = self.database.results.report(row.uuid)? else { return Ok(None) };
         let rows = MetricRow::all(&report, &[]);
         let Some(found) = rows.get(position as usize) else { return Ok(None) };
         let alerts = self.alerts_of(&report)?;
@@ -140,7 +140,6 @@ impl View<'_> {
         let branch = self.named(Kind::Branch, report.branch.as_str())?;
         let testbed = self.named(Kind::Testbed, report.testbed.as_str())?;
         let judges = Judges::of(self, &branch, &testbed)?;
-        let uuids = MetricUuids::of(row);
         let rows = MetricRow::all(report, &[]);
         let mut rest = (0..).zip(&rows);
         let mut iterations = Vec::new();
@@ -152,7 +151,7 @@ impl View<'_> {
                     let measure = self.named(Kind::Measure, it.measure.slug.as_str())?;
                     measures.push(JsonReportMeasure {
                         measure: self.measure(&measure),
-                        metric: it.metric_json(uuids.at(position)),
+                        metric: it.metric_json(row.metric(position)),
                         threshold: judges.at(self.project.uuid, &measure, row.created),
                         boundary: it.verdict.and_then(|verdict| verdict.boundary),
                         wingbeat: Some(it.json()),
@@ -172,7 +171,7 @@ impl View<'_> {
             benchmarks: count.benchmarks,
             measures: count.measures,
         };
-        Ok(self.databases.results.iteration_counts(report)?.into_iter().map(json).collect())
+        Ok(self.database.results.iteration_counts(report)?.into_iter().map(json).collect())
     }
 
     /// Alerts of a report with their status.
@@ -182,7 +181,7 @@ impl View<'_> {
         }
         let reports = ReportFilter { uuid: Some(report.uuid), ..ReportFilter::of(&report.project) };
         let filter = AlertFilter { reports, ..AlertFilter::default() };
-        Ok(self.databases.results.alerts(&filter, usize::MAX)?)
+        Ok(self.database.results.alerts(&filter, usize::MAX)?)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
         JsonBenchmark, JsonBranch, JsonMeasure, JsonMetric, JsonPerfMetric, JsonProject,
         JsonTestbed,
     },
-    registry::{Entity, MetricUuids, ReportRow},
+    database::{Entity, ReportRow},
 };
 
 /// Maximum in Bencher's server.
@@ -36,10 +36,9 @@ pub(in crate::api) struct Wanted {
     pub(in crate::api) until: Option<OffsetDateTime>,
 }
 
-/// A report of the series, from the registry.
+/// A report of the series, from the database.
 struct Source {
     row: ReportRow,
-    metrics: MetricUuids,
     end_time: OffsetDateTime,
 }
 
@@ -130,7 +129,7 @@ impl PerfAnswer {
         parts.flat_map(|part| &part.points).filter_map(move |point| {
             let report = self.plot.reports.get(point.report)?;
             let source = self.sources.get(point.report)?.as_ref()?;
-            let Source { row, metrics, end_time } = source;
+            let Source { row, end_time } = source;
             let PlotPoint { baseline, lower_limit, upper_limit, .. } = *point;
             let has_boundary = baseline.or(lower_limit).or(upper_limit).is_some();
             let number = pair.numbers.get(&report.uuid).copied().unwrap_or_default();
@@ -141,7 +140,7 @@ impl PerfAnswer {
                 end_time: *end_time,
                 version: version(number, report.hash.as_deref()),
                 metric: JsonMetric {
-                    uuid: metrics.at(point.position),
+                    uuid: row.metric(point.position),
                     value: point.value,
                     lower_value: point.lower,
                     upper_value: point.upper,
@@ -210,7 +209,7 @@ impl View<'_> {
         };
         for branch in &wanted.branches {
             let numbers = self
-                .databases
+                .database
                 .results
                 .version_numbers(&self.project.stored, &branch_name(branch)?)?;
             let branch_json = self.branch(branch)?;
@@ -244,14 +243,14 @@ impl View<'_> {
         Ok(answer)
     }
 
-    /// Registry rows of a plot's reports. One without a row came by another route, and has no metrics here.
+    /// Database rows of a plot's reports. One without a row came by another route, and has no metrics here.
     fn sources(&self, plot: &Plot) -> Result<Vec<Option<Source>>, ApiError> {
-        let ends = self.databases.results.end_times(&self.project.stored)?;
+        let ends = self.database.results.end_times(&self.project.stored)?;
         let mut sources = Vec::with_capacity(plot.reports.len());
         for report in &plot.reports {
-            let row = self.databases.registry.report(report.uuid)?;
+            let row = self.database.report(report.uuid)?;
             let end_time = ends.get(&report.uuid).copied().unwrap_or(report.start_time);
-            sources.push(row.map(|row| Source { metrics: MetricUuids::of(&row), row, end_time }));
+            sources.push(row.map(|row| Source { row, end_time }));
         }
         Ok(sources)
     }
@@ -273,7 +272,7 @@ impl View<'_> {
             ..ReportFilter::of(&self.project.stored)
         };
         let filter = AlertFilter { reports, ..AlertFilter::default() };
-        let found = self.databases.results.alerts(&filter, usize::MAX)?;
+        let found = self.database.results.alerts(&filter, usize::MAX)?;
         Ok(found.into_iter().map(|alert| ((alert.report, alert.position), alert)).collect())
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     api::shapes::{
         JsonAlert, JsonBranch, JsonMetric, JsonModel, JsonThreshold, JsonThresholdModel,
     },
-    registry::{Entity, Kind, MetricUuids, Model, ReportRow, Threshold, ThresholdFilter},
+    database::{Entity, Kind, Model, ReportRow, Threshold, ThresholdFilter},
 };
 
 /// Thresholds of a branch and testbed, by row of the measure.
@@ -26,7 +26,7 @@ impl Judges {
     ) -> Result<Self, ApiError> {
         let filter =
             ThresholdFilter { branch: Some(branch.id), testbed: Some(testbed.id), measure: None };
-        let found = view.databases.registry.thresholds(view.project.id, filter)?;
+        let found = view.database.thresholds(view.project.id, filter)?;
         Ok(Self(found.into_iter().map(|threshold| (threshold.measure, threshold)).collect()))
     }
 
@@ -56,7 +56,7 @@ impl View<'_> {
         model: Option<&Model>,
     ) -> Result<JsonThreshold, ApiError> {
         let row = |id| {
-            let found = self.databases.registry.entity_of_row(id)?;
+            let found = self.database.entity_of_row(id)?;
             let missing = || ApiError::not_found("a name of the threshold has just been deleted");
             found.ok_or_else(missing)
         };
@@ -112,7 +112,7 @@ impl View<'_> {
             iteration: alert.iteration,
             benchmark: self.entity(&*self.named(Kind::Benchmark, alert.benchmark.as_str())?),
             metric: JsonMetric {
-                uuid: MetricUuids::of(row).at(stored.position),
+                uuid: row.metric(stored.position),
                 value: stored.value,
                 lower_value: stored.lower_value,
                 upper_value: stored.upper_value,

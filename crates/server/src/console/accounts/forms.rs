@@ -9,9 +9,12 @@ use time::OffsetDateTime;
 
 use crate::{
     ApiError, App,
-    access::{Caller, PASSWORD_BYTES_MIN, Role, SESSION_IDLE, digest, password_fault, random_text},
+    access::{
+        Caller, PASSWORD_BYTES_MIN, Role, SESSION_IDLE, browser_mark, digest, password_fault,
+        random_text,
+    },
     console::layout::page,
-    registry::User,
+    database::User,
     storage::StorageError,
 };
 
@@ -61,7 +64,7 @@ pub(super) fn next_page(next: &str) -> &str {
     if is_ours { next } else { "/" }
 }
 
-/// Starts a new session and redirects. Ends the browser's old session.
+/// Starts a new session, marks the browser as the user's, and redirects. Ends the browser's old session.
 pub(super) async fn begin_session(
     app: &App,
     user: i64,
@@ -70,24 +73,28 @@ pub(super) async fn begin_session(
 ) -> Result<Response, ApiError> {
     let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
     let hash = digest(&secret);
-    let write = app.storage.write(move |databases| {
+    let write = app.storage.write(move |database| {
         if let Some(former) = former {
-            databases.registry.end_session(&former)?;
+            database.end_session(&former)?;
         }
-        databases.registry.create_session(&hash, user, now, now + SESSION_IDLE)?;
-        Ok::<_, StorageError>(())
+        database.create_session(&hash, user, now, now + SESSION_IDLE)?;
+        Ok::<_, StorageError>(database.password_hash(user)?)
     });
-    write.await?;
+    let password_hash = write.await?;
     let mut response = Redirect::to(next_page(next)).into_response();
     let cookie = app.access.cookies.set(&secret, SESSION_IDLE);
     response.headers_mut().insert(header::SET_COOKIE, cookie);
+    if let Some(hash) = password_hash {
+        let mark = app.access.cookies.set_browser(&browser_mark(&hash)?);
+        response.headers_mut().append(header::SET_COOKIE, mark);
+    }
     Ok(response)
 }
 
 /// The calling user. Pages that need one require the right for it.
 pub(super) async fn user_of(app: &App, caller: &Caller) -> Result<User, ApiError> {
     let user = match caller.user() {
-        Some(id) => app.storage.registry(move |registry| registry.user_of(id)).await?,
+        Some(id) => app.storage.ask(move |database| database.user_of(id)).await?,
         None => None,
     };
     user.ok_or_else(|| ApiError::forbidden("this page is for users, not for keys of projects"))

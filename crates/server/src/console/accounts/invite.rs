@@ -13,7 +13,7 @@ use super::forms::{begin_session, fault, new_password, new_password_fault, secre
 use crate::{
     ApiError, App,
     access::{Role, digest},
-    registry::{Invite, NewUser, user_fault},
+    database::{Invite, NewUser, user_fault},
     storage::StorageError,
 };
 
@@ -54,10 +54,10 @@ pub(super) async fn accept(
     }
     let password = app.access.passwords.hash(sent.new.clone()).await?;
     let (hash, now) = (digest(&token), OffsetDateTime::now_utc());
-    let write = app.storage.write(move |databases| {
-        let accepted = databases.registry.accept_invite(&hash, Some(&admin), &password, now)?;
+    let write = app.storage.write(move |database| {
+        let accepted = database.accept_invite(&hash, Some(&admin), &password, now)?;
         if let Some(Ok(user)) = &accepted {
-            databases.registry.note(&user.email, "chose a password by a link", now)?;
+            database.note(&user.email, "chose a password by a link", now)?;
         }
         Ok::<_, StorageError>(accepted)
     });
@@ -72,7 +72,7 @@ pub(super) async fn accept(
 
 async fn find(app: &App, token: &str) -> Result<Invite, ApiError> {
     let (hash, now) = (digest(token), OffsetDateTime::now_utc());
-    let found = app.storage.registry(move |registry| registry.invite(&hash, now)).await?;
+    let found = app.storage.ask(move |database| database.invite(&hash, now)).await?;
     found.ok_or_else(used_up)
 }
 

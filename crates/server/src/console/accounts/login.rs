@@ -16,7 +16,8 @@ use super::forms::{
 };
 use crate::{
     ApiError, App,
-    access::{Caller, ClientAddress, Means, TooMany},
+    access::{Attempt, Caller, ClientAddress, Means, TooMany, digest, known_browser},
+    database::EMAIL_BYTES_MAX,
     storage::StorageError,
 };
 
@@ -54,33 +55,38 @@ pub(super) async fn sign_in(
     Form(sent): Form<SignIn>,
 ) -> Result<Response, ApiError> {
     let SignIn { email, password, next } = sent;
-    if let Err(TooMany(wait)) = app.access.limits.attempt(address, &email, Instant::now()) {
+    if email.len() > EMAIL_BYTES_MAX {
+        let message = "no email address is that long: check it";
+        return Ok(form(StatusCode::BAD_REQUEST, Some(message), "", &next));
+    }
+    let wanted = email.clone();
+    let read = app.storage.read(move |database| {
+        // Slugs are not valid for sign-in.
+        let user = match wanted.contains('@') {
+            true => database.user(&wanted)?.filter(|user| !user.is_locked),
+            false => None,
+        };
+        // Timing must not reveal whether an account exists: no user has the row 0.
+        let hash = database.password_hash(user.as_ref().map_or(0, |user| user.id))?;
+        Ok::<_, StorageError>(user.zip(hash))
+    });
+    let (user, hash) = read.await?.unzip();
+    let mark = app.access.cookies.browser(&headers);
+    let browser = mark.zip(hash.as_deref()).and_then(|(mark, hash)| known_browser(mark, hash));
+    let attempt = Attempt { address, account: &email, browser };
+    if let Err(TooMany(wait)) = app.access.limits.attempt(attempt, Instant::now()) {
         let message = format!("too many failed sign-ins: try again in {} s", wait.as_secs() + 1);
         let mut response = form(StatusCode::TOO_MANY_REQUESTS, Some(&message), &email, &next);
         let wait = HeaderValue::from(wait.as_secs() + 1);
         response.headers_mut().insert(header::RETRY_AFTER, wait);
         return Ok(response);
     }
-    let wanted = email.clone();
-    let read = app.storage.read(move |databases| {
-        // Slugs are not valid for sign-in.
-        let user = match wanted.contains('@') {
-            true => databases.registry.user(&wanted)?.filter(|user| !user.is_locked),
-            false => None,
-        };
-        let hash = match &user {
-            Some(user) => databases.registry.password_hash(user.id)?,
-            None => None,
-        };
-        Ok::<_, StorageError>(user.zip(hash))
-    });
-    let (user, hash) = read.await?.unzip();
     let is_right = app.access.passwords.verify(password, hash).await?;
     let Some(user) = user.filter(|_| is_right) else {
         tracing::info!(%address, "a sign-in failed");
         return Ok(form(StatusCode::UNAUTHORIZED, Some(WRONG), &email, &next));
     };
-    app.access.limits.succeeded(address, &email, Instant::now());
+    app.access.limits.succeeded(attempt, Instant::now());
     begin_session(&app, user.id, app.access.cookies.session(&headers), &next).await
 }
 
@@ -89,9 +95,9 @@ pub(super) async fn sign_out(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if let Some(session) = app.access.cookies.session(&headers) {
-        let end = app.storage.write(move |databases| {
-            databases.registry.end_session(&session).map_err(StorageError::from)
-        });
+        let end = app
+            .storage
+            .write(move |database| database.end_session(&session).map_err(StorageError::from));
         end.await?;
     }
     let mut response = Redirect::to("/").into_response();
@@ -145,21 +151,23 @@ pub(super) async fn change_password(
     if let Some(fault) = new_password_fault(&sent.new, &sent.again) {
         return Ok(password_form(StatusCode::BAD_REQUEST, Some(&fault)));
     }
-    // An unattended browser must not allow guessing the password.
-    if let Err(TooMany(wait)) = app.access.limits.attempt(address, &user.email, Instant::now()) {
+    // An unattended browser must not allow guessing the password. It is signed in, so strangers do not count here.
+    let browser = Some(digest(&format!("user {}", user.id)));
+    let attempt = Attempt { address, account: &user.email, browser };
+    if let Err(TooMany(wait)) = app.access.limits.attempt(attempt, Instant::now()) {
         let message = format!("too many wrong passwords: try again in {} s", wait.as_secs() + 1);
         return Ok(password_form(StatusCode::TOO_MANY_REQUESTS, Some(&message)));
     }
     let id = user.id;
-    let hash = app.storage.registry(move |registry| registry.password_hash(id)).await?;
+    let hash = app.storage.ask(move |database| database.password_hash(id)).await?;
     if !app.access.passwords.verify(sent.current, hash).await? {
         return Ok(password_form(StatusCode::UNAUTHORIZED, Some("wrong current password")));
     }
-    app.access.limits.succeeded(address, &user.email, Instant::now());
+    app.access.limits.succeeded(attempt, Instant::now());
     let (hash, now) = (app.access.passwords.hash(sent.new).await?, OffsetDateTime::now_utc());
-    let write = app.storage.write(move |databases| {
-        databases.registry.set_password(id, &hash, now)?;
-        databases.registry.note(&user.email, "changed the password", now)?;
+    let write = app.storage.write(move |database| {
+        database.set_password(id, &hash, now)?;
+        database.note(&user.email, "changed the password", now)?;
         Ok::<_, StorageError>(())
     });
     write.await?;

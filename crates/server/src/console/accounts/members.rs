@@ -8,12 +8,13 @@ use axum::{
 };
 use maud::{Markup, html};
 use time::OffsetDateTime;
+use wingbeat_track::store::StoreError;
 
 use super::forms::{fault, role_choice, role_word, secret_page, user_of};
 use crate::{
     ApiError, App,
     access::{Caller, INVITE_LIFETIME, Role, digest, random_text},
-    registry::{NewUser, Registry, RegistryError, User, UserRefusal, user_fault},
+    database::{Database, NewUser, User, UserRefusal, user_fault},
     storage::StorageError,
 };
 
@@ -55,12 +56,12 @@ pub(super) async fn invite(
     let admin = user_of(&app, &caller).await?;
     let (secret, wanted, now) = (random_text()?, new.clone(), OffsetDateTime::now_utc());
     let hash = digest(&secret);
-    let write = app.storage.write(move |databases| {
-        let made = databases.registry.create_user(&wanted, now)?;
+    let write = app.storage.write(move |database| {
+        let made = database.create_user(&wanted, now)?;
         if let Ok(user) = &made {
-            databases.registry.create_invite(Some(user.id), &hash, now, now + INVITE_LIFETIME)?;
+            database.create_invite(Some(user.id), &hash, now, now + INVITE_LIFETIME)?;
             let what = format!("invited {} as {}", user.email, role_word(user.role));
-            databases.registry.note(&admin.email, &what, now)?;
+            database.note(&admin.email, &what, now)?;
         }
         Ok::<_, StorageError>(made)
     });
@@ -79,7 +80,7 @@ pub(super) async fn set_role(
     Form(RoleChange { role }): Form<RoleChange>,
 ) -> Result<Response, ApiError> {
     let what = format!("made {{}} {}", role_word(role));
-    change(&app, &caller, user, what, move |registry, id, now| registry.set_role(id, role, now))
+    change(&app, &caller, user, what, move |database, id, now| database.set_role(id, role, now))
         .await
 }
 
@@ -90,8 +91,8 @@ pub(super) async fn set_locked(
     Form(LockChange { locked }): Form<LockChange>,
 ) -> Result<Response, ApiError> {
     let what = if locked { "locked {} out" } else { "let {} in again" };
-    change(&app, &caller, user, what.to_owned(), move |registry, id, now| {
-        registry.set_locked(id, locked, now)
+    change(&app, &caller, user, what.to_owned(), move |database, id, now| {
+        database.set_locked(id, locked, now)
     })
     .await
 }
@@ -105,14 +106,10 @@ pub(super) async fn reset(
     let admin = user_of(&app, &caller).await?;
     let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
     let hash = digest(&secret);
-    let write = app.storage.write(move |databases| {
-        let Some(user) = databases.registry.user(&user)? else { return Ok(None) };
-        databases.registry.create_invite(Some(user.id), &hash, now, now + INVITE_LIFETIME)?;
-        databases.registry.note(
-            &admin.email,
-            &format!("created a link for {}", user.email),
-            now,
-        )?;
+    let write = app.storage.write(move |database| {
+        let Some(user) = database.user(&user)? else { return Ok(None) };
+        database.create_invite(Some(user.id), &hash, now, now + INVITE_LIFETIME)?;
+        database.note(&admin.email, &format!("created a link for {}", user.email), now)?;
         Ok::<_, StorageError>(Some(user))
     });
     let user = write.await?.ok_or_else(|| ApiError::not_found("there is no such user"))?;
@@ -125,23 +122,19 @@ async fn change(
     caller: &Caller,
     user: String,
     what: String,
-    change: impl FnOnce(
-        &Registry,
-        i64,
-        OffsetDateTime,
-    ) -> Result<Result<User, UserRefusal>, RegistryError>
+    change: impl FnOnce(&Database, i64, OffsetDateTime) -> Result<Result<User, UserRefusal>, StoreError>
     + Send
     + 'static,
 ) -> Result<Response, ApiError> {
     let admin = user_of(app, caller).await?;
     let now = OffsetDateTime::now_utc();
-    let write = app.storage.write(move |databases| {
-        let Some(user) = databases.registry.user(&user)? else {
+    let write = app.storage.write(move |database| {
+        let Some(user) = database.user(&user)? else {
             return Ok(Err(UserRefusal::Unknown));
         };
-        let changed = change(&databases.registry, user.id, now)?;
+        let changed = change(&database, user.id, now)?;
         if changed.is_ok() {
-            databases.registry.note(&admin.email, &what.replace("{}", &user.email), now)?;
+            database.note(&admin.email, &what.replace("{}", &user.email), now)?;
         }
         Ok::<_, StorageError>(changed)
     });
@@ -175,7 +168,7 @@ async fn listed(
     message: Option<&str>,
     new: Option<&NewUser>,
 ) -> Result<Response, ApiError> {
-    let users = app.storage.registry(Registry::users).await?;
+    let users = app.storage.ask(Database::users).await?;
     let empty = NewUser { name: String::new(), email: String::new(), role: Role::Member };
     let new = new.unwrap_or(&empty);
     Ok(secret_page(

@@ -18,7 +18,7 @@ use crate::{
         links::{Params, encoded},
         page_context::PageContext,
     },
-    registry::Kind,
+    database::Kind,
 };
 
 /// Maximum reports offered by the form.
@@ -34,11 +34,11 @@ pub(in crate::console) async fn ask(
         let kept = params.with("before", "").with("after", "");
         return Ok(Redirect::to(&kept.at(&path)).into_response());
     }
-    let read = context.read(|databases, project| {
-        let known = databases.results.known(&project.stored)?;
+    let read = context.read(|database, project| {
+        let known = database.results.known(&project.stored)?;
         let filter = ReportFilter::of(&project.stored);
-        let main = main_branch(databases, project, &known)?;
-        Ok((known, databases.results.reports(&filter, OFFERED)?, main))
+        let main = main_branch(database, project, &known)?;
+        Ok((known, database.results.reports(&filter, OFFERED)?, main))
     });
     let (known, reports, main) = read.await?;
     let content = html! {

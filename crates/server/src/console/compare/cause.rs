@@ -16,7 +16,7 @@ use crate::{
         links::{Params, encoded},
         page_context::PageContext,
     },
-    registry::Kind,
+    database::Kind,
 };
 
 /// Address of a row's explanation, by report UUID so that it is stable.

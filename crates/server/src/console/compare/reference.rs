@@ -8,9 +8,9 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
+    database::Database,
+    database::{Kind, Project},
     names::Names,
-    registry::{Kind, Project},
-    storage::Databases,
 };
 
 /// Reports searched for a commit.
@@ -25,12 +25,12 @@ const DIGITS_MIN: usize = 6;
 /// The report at which a branch started, if it started from the branch of `before`: later results of that branch are
 /// unrelated to this one.
 pub(crate) fn start_of(
-    databases: &Databases,
+    database: &Database,
     names: &Names,
     before: &str,
     after: &ReportSummary,
 ) -> Result<Option<ReportSummary>, ApiError> {
-    let results = &databases.results;
+    let results = &database.results;
     let head = results.branch_head(&after.project, &after.branch)?;
     let is_named = |start: &StartPoint| branches(names, before).any(|name| name == start.branch);
     let start = head.and_then(|head| head.start_point).filter(is_named);
@@ -54,13 +54,13 @@ fn branches(names: &Names, text: &str) -> impl Iterator<Item = BranchName> {
 
 /// The newest report of a branch or of a commit hash prefix, or the report with that UUID or UUID suffix.
 pub(crate) fn find(
-    databases: &Databases,
+    database: &Database,
     project: &Project,
     names: &Names,
     text: &str,
     testbed: Option<&TestbedName>,
 ) -> Result<ReportSummary, ApiError> {
-    let results = &databases.results;
+    let results = &database.results;
     for branch in branches(names, text) {
         if let Some(report) = results.latest(&project.stored, &branch, testbed)? {
             return Ok(report);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn what_a_text_means() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut store = Store::open(folder.path().join("results.db")).expect("a store");
+        let store = Store::open(folder.path().join("results.db")).expect("a store");
         for report in [report(1, Some(COMMIT)), report(2, None), report(3, Some(COMMIT))] {
             store.insert(&report).expect("stored");
         }

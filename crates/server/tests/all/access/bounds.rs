@@ -7,8 +7,8 @@ use flate2::{Compression, write::GzEncoder};
 use time::Duration;
 use tokio::task::JoinSet;
 use wingbeat_server::{
-    registry::{KeyOwner, Role, Visibility},
-    storage::{Databases, StorageError},
+    database::{Database, KeyOwner, Role, Visibility},
+    storage::StorageError,
 };
 
 use crate::support::{Ask, Server, send};
@@ -106,7 +106,7 @@ async fn writes_beyond_the_queue_are_refused_and_nothing_of_them_stays() {
     let (begin, begun) = tokio::sync::oneshot::channel::<()>();
     let app = server.app.clone();
     let stuck = tokio::spawn(async move {
-        let stuck = move |_: &mut Databases| {
+        let stuck = move |_: &mut Database| {
             begin.send(()).expect("the test waits");
             // Until the test sends, or ends.
             let _ = wait.recv();
@@ -145,7 +145,7 @@ async fn writes_beyond_the_queue_are_refused_and_nothing_of_them_stays() {
     written.sort();
     let keys = server
         .kept
-        .registry(|registry| registry.keys(KeyOwner::Project(project.id)))
+        .database(|database| database.keys(KeyOwner::Project(project.id)))
         .expect("read");
     let mut kept: Vec<_> = keys.into_iter().map(|key| key.name).collect();
     kept.sort();

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use time::Duration;
-use wingbeat_server::{access::digest, registry::Role};
+use wingbeat_server::{access::digest, database::Role};
 
 use crate::support::{Answer, Ask, Server, now};
 
@@ -19,7 +19,7 @@ async fn the_first_link_makes_the_admin_once() {
     let expires = now() + Duration::hours(1);
     server
         .kept
-        .registry(|registry| registry.create_invite(None, &digest("first"), now(), expires))
+        .database(|database| database.create_invite(None, &digest("first"), now(), expires))
         .expect("written");
     let form = async |email: &str, new: &str| {
         let fields = [("name", "Ada"), ("email", email), ("new", new), ("again", new)];
@@ -55,7 +55,7 @@ async fn an_admin_invites_and_the_user_chooses_a_password() {
     assert_eq!(accepted.status, StatusCode::SEE_OTHER);
     let bob = server
         .kept
-        .registry(|registry| registry.user("bob@example.org"))
+        .database(|database| database.user("bob@example.org"))
         .expect("read")
         .expect("there");
     assert_eq!((bob.role, bob.has_password), (Role::Member, true));

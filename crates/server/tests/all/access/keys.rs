@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use time::Duration;
 use wingbeat_server::{
     access::KeyText,
-    registry::{KeyOwner, Role, Visibility},
+    database::{KeyOwner, Role, Visibility},
 };
 
 use crate::support::{Ask, Server};
@@ -134,7 +134,7 @@ async fn a_page_shows_a_key_once() {
     let listed = server.ask(Ask::get(place).cookie(&cookie)).await;
     assert!(listed.body.contains("laptop") && !listed.body.contains("bencher_user_"));
     let kept =
-        server.kept.registry(|registry| registry.keys(KeyOwner::User(ada.id))).expect("read");
+        server.kept.database(|database| database.keys(KeyOwner::User(ada.id))).expect("read");
     let revoke = format!("{place}/{}/revoke", kept[0].uuid);
     let revoked = server.ask(Ask::form(&revoke, &[]).cookie(&cookie)).await;
     assert_eq!((revoked.status, revoked.header("location")), (StatusCode::SEE_OTHER, place));

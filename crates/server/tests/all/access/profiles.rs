@@ -6,7 +6,7 @@ use prost::Message as _;
 use time::Duration;
 use wingbeat_pprof::proto::{Function, Label, Line, Location, Profile, Sample, ValueType};
 use wingbeat_pprof::pyroscope::{LabelPair, PushRequest, RawProfileSeries, RawSample};
-use wingbeat_server::registry::{KeyOwner, Role, Visibility};
+use wingbeat_server::database::{KeyOwner, Role, Visibility};
 
 use crate::support::{Answer, Ask, Server, now};
 
@@ -201,6 +201,9 @@ async fn what_is_refused_is_said_in_the_words_of_the_protocol() {
     check(proto(&request(bomb, &[])), 400, wrong, "exceeds the limit of 25165824 bytes").await;
     let old = Profile { time_nanos: 1, ..profile() };
     check(proto(&request(old.encode_to_vec(), &[])), 400, wrong, "older than").await;
+    let mut dots = request(profile().encode_to_vec(), &[]);
+    dots.series[0].labels[1].value = "..".to_owned();
+    check(proto(&dots), 400, wrong, "it has no page").await;
     let large = request(vec![0; 100_000], &[]);
     check(proto(&large), 413, "resource_exhausted", "exceeds the size limit").await;
     check(Ask::get(PATH), 405, "unimplemented", "does not support GET").await;

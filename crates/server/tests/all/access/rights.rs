@@ -1,14 +1,25 @@
 //! Each kind of caller on each route. Expectations follow from the route's right.
 
-use axum::{Router, http::StatusCode, routing::any};
-use time::Duration;
+use axum::{
+    Router,
+    http::{Method, StatusCode},
+    routing::any,
+};
+use serde_json::json;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
 use wingbeat_server::{
     access::{Right, Route},
-    registry::{KeyOwner, Role, Visibility},
+    database::{KeyOwner, Role, Visibility},
     service::routes,
 };
 
-use crate::support::{Ask, Server, send};
+use wingbeat_track::{
+    model::{BranchName, ProjectName, Report, TestbedName},
+    store::Document,
+};
+
+use crate::support::{Ask, Server, run, send, with};
 
 /// The caller. Each user role authenticates by session and by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +101,7 @@ fn credentials(server: &Server, own: i64, other: i64) -> Vec<Credential> {
         let owner = KeyOwner::User(user.id);
         server
             .kept
-            .registry(|registry| registry.revoke_key(owner, uuid, crate::support::now()))
+            .database(|database| database.revoke_key(owner, uuid, crate::support::now()))
             .expect("revoked");
         add(Who::BadKey, "revoked key", bearer(key.as_str()));
     }
@@ -103,7 +114,7 @@ fn credentials(server: &Server, own: i64, other: i64) -> Vec<Credential> {
     );
     let lock = server
         .kept
-        .registry(|registry| registry.set_locked(locked.id, true, crate::support::now()));
+        .database(|database| database.set_locked(locked.id, true, crate::support::now()));
     lock.expect("written").expect("locked");
     add(Who::BadKey, "key of who is locked out", bearer(key.as_str()));
     for (who, project) in [(Who::OwnKey, own), (Who::OtherKey, other)] {
@@ -187,14 +198,54 @@ fn what_changes_something_demands_a_right() {
 #[tokio::test]
 async fn a_stranger_cannot_tell_an_internal_project_from_none() {
     let server = Server::new();
-    server.project("secret", Visibility::Internal);
-    let paths = ["/v0/projects/{project}/keys"];
-    for path in paths {
-        let at = |project: &str| Ask::get(&filled(path, project));
-        let (known, unknown) = (server.ask(at("secret")).await, server.ask(at("nothing")).await);
-        assert_eq!(known.status, unknown.status, "{path}");
-        assert_eq!(known.message(), unknown.message().replace("nothing", "secret"));
+    let secret = server.project("Secret Launch X", Visibility::Internal);
+    server.project("own", Visibility::Public);
+    let key = server.key_of_project("own");
+    let uuid = secret.uuid.to_string();
+    // By slug, name and UUID, each beside one of the same kind that does not exist.
+    let names = [
+        (secret.slug.as_str(), "secret-launch-y"),
+        ("Secret Launch X", "Secret Launch Y"),
+        (&uuid, "6e0f0c9e-0000-4000-8000-000000000000"),
+    ];
+    let asks: [fn(&str) -> Ask; 4] = [
+        |name| Ask::get(&format!("/v0/projects/{}/keys", name.replace(' ', "%20"))),
+        |name| {
+            let run = with(run("main", 0, 1.0), json!({ "project": name }));
+            Ask::json(Method::POST, "/v0/run", &run.to_string())
+        },
+        |name| {
+            Ask::json(Method::POST, "/push.v1.PusherService/Push", "{}")
+                .header("x-scope-orgid", name)
+        },
+        |name| Ask::json(Method::POST, "/v1/reports", &document(name)),
+    ];
+    for (known, unknown) in names {
+        for (at, ask) in asks.iter().enumerate() {
+            for key in [None, Some(key.as_str())] {
+                let asked = async |name: &str| {
+                    let answer = server.ask(key.into_iter().fold(ask(name), Ask::key)).await;
+                    (answer.status, answer.json()["message"].to_string())
+                };
+                let ((status, text), (other, none)) = (asked(known).await, asked(unknown).await);
+                let case = format!("{at} {known} {key:?}");
+                assert!(status.is_client_error() && status == other, "{case}: {status} {other}");
+                assert_eq!(text, none.replace(unknown, known), "{case}");
+            }
+        }
     }
+}
+
+/// A report of a project, as `wingbeat export` sends it.
+fn document(project: &str) -> String {
+    let report = Report::new(
+        Uuid::now_v7(),
+        ProjectName::new(project).expect("a name"),
+        BranchName::new("main").expect("a name"),
+        TestbedName::new("ci").expect("a name"),
+        OffsetDateTime::UNIX_EPOCH,
+    );
+    Document::Report(Box::new(report)).line().expect("JSON")
 }
 
 #[tokio::test]
@@ -209,7 +260,7 @@ async fn other_sites_cannot_use_a_cookie() {
         let answer = server.ask(ask).await;
         assert_eq!(answer.status, expected, "{}", answer.body);
     };
-    let make = || Ask::json(axum::http::Method::POST, &path, "{\"name\": \"a\"}");
+    let make = || Ask::json(Method::POST, &path, "{\"name\": \"a\"}");
     let (made, refused) = (StatusCode::CREATED, StatusCode::FORBIDDEN);
     check(make().cookie(&cookie).header("sec-fetch-site", "same-origin"), made).await;
     check(make().cookie(&cookie).header("origin", "http://127.0.0.1:6610"), made).await;

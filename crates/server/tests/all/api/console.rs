@@ -7,7 +7,7 @@ use wingbeat_server::{
     api::shapes::{JsonReport, JsonThreshold},
 };
 
-use crate::support::{Ask, Server, run, with};
+use crate::support::{Ask, Server, alert_counts, run, with};
 
 #[tokio::test]
 async fn a_branch_is_compared_with_the_report_that_it_began_from() {
@@ -41,6 +41,39 @@ async fn a_start_point_without_reports_is_named() {
     let report: JsonReport = server.post("/v0/run", with(run("feature", 1, 1.0), begun)).await;
     let page = server.page(&format!("/perf/parser/reports/{}", report.uuid), StatusCode::OK).await;
     assert!(page.contains("ghost") && page.contains("nothing to compare with"), "{page}");
+}
+
+#[tokio::test]
+async fn an_address_asks_for_a_bounded_work() {
+    let server = Server::new().and_member();
+    server.report("main", 0, 1.0).await;
+    for page in ["", "/plot", "/badge.svg", "/benchmarks"] {
+        let check = async |parameter: &str, count: usize, expected: StatusCode| {
+            let query = vec![parameter; count].join("&");
+            server.page(&format!("/perf/parser{page}?{query}"), expected).await;
+        };
+        check("benchmark=parse", 512, StatusCode::OK).await;
+        check("benchmark=parse", 513, StatusCode::BAD_REQUEST).await;
+        check("benchmark=pa*", 16, StatusCode::OK).await;
+        check("benchmark=pa*", 17, StatusCode::BAD_REQUEST).await;
+        let long = format!("benchmark={}", "x".repeat(16 << 10));
+        check(&long, 1, StatusCode::BAD_REQUEST).await;
+    }
+}
+
+#[tokio::test]
+async fn an_old_alert_is_not_too_new_to_tell() {
+    let server = Server::new().and_member();
+    let value = |day: i64| if day == 20 { 150.0 } else { 100.0 + (day % 5) as f64 * 0.2 };
+    for (days, is_new) in [(0..21, true), (21..30, false)] {
+        for day in days {
+            let report = server.report("main", day, value(day)).await;
+            assert_eq!(alert_counts(&report).0, u64::from(day == 20), "{day}");
+        }
+        let page = server.page("/perf/parser", StatusCode::OK).await;
+        assert!(page.contains(">alert<"), "{page}");
+        assert_eq!(page.contains("too new to tell"), is_new, "{page}");
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use wingbeat_server::{
     api::shapes::{JsonBranch, JsonMeasure, JsonReport},
-    registry::Visibility,
+    database::Visibility,
 };
 
 use crate::support::{Server, alert_counts, run, with};

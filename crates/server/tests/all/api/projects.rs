@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wingbeat_server::{
     access::Role,
     api::shapes::{JsonAllowed, JsonOrganization, JsonProject, JsonVisibility},
-    registry::Visibility,
+    database::Visibility,
 };
 
 use crate::support::Server;

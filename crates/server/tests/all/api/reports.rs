@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 use uuid::Uuid;
-use wingbeat_server::{api::shapes::JsonReport, registry::Visibility};
+use wingbeat_server::{api::shapes::JsonReport, database::Visibility};
 use wingbeat_track::model::NoticeKind;
 
 use crate::support::{Server, alert_counts, run, with};

@@ -1,7 +1,8 @@
 //! `POST /v0/run`: creation, judgement and errors.
 
 use axum::http::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_server::{
     access::Role,
@@ -9,9 +10,12 @@ use wingbeat_server::{
         JsonAlert, JsonBenchmark, JsonMeasure, JsonProject, JsonReport, JsonThreshold,
         JsonVisibility,
     },
-    registry::Visibility,
+    database::Visibility,
 };
-use wingbeat_track::model::{Outcome, ReasonKind};
+use wingbeat_track::{
+    model::{Outcome, ReasonKind, Report},
+    store::Document,
+};
 
 use crate::support::{Server, alert_counts, run, with};
 
@@ -241,7 +245,7 @@ async fn outputs_of_tools_are_read_and_folded_here() {
 #[tokio::test]
 async fn what_is_refused_and_why() {
     let server = Server::new().and_member();
-    let check = async |change: serde_json::Value, status, expected: &str| {
+    let check = async |change: Value, status, expected: &str| {
         let body = with(run("main", 0, 1.0), change.clone()).to_string();
         let why = server.refused(Method::POST, "/v0/run", Some(&body), status).await;
         assert!(why.contains(expected), "{change}: {why}");
@@ -254,16 +258,21 @@ async fn what_is_refused_and_why() {
     check(json!({ "settings": mean }), bad, "cannot give the mean").await;
     check(json!({ "branch": "a b" }), bad, "git would not take it").await;
     check(json!({ "project": "No Slug" }), bad, "no project").await;
+    check(json!({ "testbed": ".." }), bad, "it has no page").await;
+    let dot = json!({ ".": { "latency": { "value": 1 } } }).to_string();
+    check(json!({ "results": [dot] }), bad, "it has no page").await;
     check(json!({ "job": {} }), bad, "no machines").await;
     check(json!({ "hash": "main" }), bad, "not a commit hash").await;
     check(json!({ "start_point": { "branch": "a", "hash": "z" } }), bad, "not a commit hash").await;
     check(json!({ "end_time": "1970-01-01T00:00:00Z" }), bad, "before it begins").await;
     check(json!({ "start_time": "yesterday" }), bad, "cannot be used").await;
+    let future = "2999-01-01T00:00:00Z";
+    check(json!({ "start_time": future, "end_time": future }), bad, "set the clock").await;
     let model = json!({ "models": { "latency": { "test": "t_test", "upper_boundary": 2.0 } } });
     check(json!({ "thresholds": model }), bad, "upper_boundary").await;
     let unknown = json!({ "project": Uuid::now_v7() });
     check(unknown, StatusCode::NOT_FOUND, "no project with the UUID").await;
-    let (reports, _) = server.list::<serde_json::Value>("/v0/projects").await;
+    let (reports, _) = server.list::<Value>("/v0/projects").await;
     assert!(reports.is_empty() || reports.len() == 1, "{reports:?}");
 }
 
@@ -302,8 +311,82 @@ async fn who_may_send_results() {
     check(&open, "secret", None, StatusCode::UNAUTHORIZED).await;
 }
 
+#[tokio::test]
+async fn an_anonymous_run_changes_nothing_but_its_report() {
+    let server = Server::with(|settings| settings.allow_anonymous_runs = true).and_member();
+    server.project("parser", Visibility::Public);
+    let model = json!({ "test": "static", "upper_boundary": 10.0 });
+    let models = json!({ "models": { "latency": model } });
+    let _: JsonReport =
+        server.post("/v0/run", with(run("main", 0, 1.0), json!({ "thresholds": models }))).await;
+    let alerting = server.report("main", 1, 11.0).await;
+    assert_eq!(alert_counts(&alerting), (1, 1));
+    let _: JsonReport = server.post("/v0/run", run("old", 2, 1.0)).await;
+    let _: Value =
+        server.patch("/v0/projects/parser/branches/old", json!({ "archived": true })).await;
+    let state = async || {
+        let mut state = Vec::new();
+        for (list, what) in [
+            ("thresholds", "model"),
+            ("alerts?status=active", "uuid"),
+            ("branches?archived=true", "name"),
+        ] {
+            let (all, _) = server.list::<Value>(&format!("/v0/projects/parser/{list}")).await;
+            assert_eq!(all.len(), 1, "{list}");
+            state.push(all[0][what].clone());
+        }
+        let main: Value = server.get("/v0/projects/parser/branches/main").await;
+        state.push(main["head"]["uuid"].clone());
+        assert!(state.iter().all(|it| !it.is_null()), "{state:?}");
+        state
+    };
+    let before = state().await;
+    let bare = |branch: &str, day: i64| {
+        let change = json!({
+            "thresholds": { "models": {}, "reset": true },
+            "start_point": { "branch": "main", "clone_thresholds": true, "reset": true },
+        });
+        with(run(branch, day, 5.0), change).to_string()
+    };
+    for (day, branch) in (3..).zip(["main", "old", "new"]) {
+        let answer = server.send(Method::POST, "/v0/run", Some(&bare(branch, day)), None).await;
+        assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.body);
+        assert_eq!(state().await, before, "{branch}");
+    }
+    // The same in our own format.
+    let document = |confirms: Option<Uuid>| {
+        let start = OffsetDateTime::UNIX_EPOCH + Duration::days(20_007);
+        let [project, branch, testbed] = ["parser", "main", "ci"].map(str::to_owned);
+        let names = (project.parse(), branch.parse(), testbed.parse());
+        let (Ok(project), Ok(branch), Ok(testbed)) = names else { panic!("names") };
+        let report = Report {
+            epoch: 9,
+            confirms,
+            ..Report::new(Uuid::now_v7(), project, branch, testbed, start)
+        };
+        let line = Document::Report(Box::new(report)).line().expect("JSON");
+        let line: Value = serde_json::from_str(&line).expect("JSON");
+        let reset = json!({ "thresholds_reset": true, "start_point_reset": true });
+        with(line, json!({ "run": reset })).to_string()
+    };
+    for (confirms, stored) in [(None, 1), (Some(alerting.uuid), 0)] {
+        let body = document(confirms);
+        let answer = server.send(Method::POST, "/v1/reports", Some(&body), None).await;
+        assert_eq!(answer.json()["stored"], stored, "{}", answer.body);
+        assert_eq!(state().await, before, "{confirms:?}");
+    }
+    let next = server.report("main", 9, 12.0).await;
+    assert_eq!(alert_counts(&next), (1, 1), "the team's threshold still judges");
+    // Its own thresholds judge an anonymous report, and no other.
+    let own = json!({ "thresholds": { "models": { "latency": { "test": "static", "upper_boundary": 2.0 } } } });
+    let body = with(run("new", 10, 5.0), own).to_string();
+    let answer = server.send(Method::POST, "/v0/run", Some(&body), None).await;
+    assert_eq!(alert_counts(&answer.of::<JsonReport>(StatusCode::CREATED)).0, 1);
+    assert_eq!(alert_counts(&server.report("new", 11, 5.0).await).0, 0);
+}
+
 /// A run of one benchmark with these measures.
-fn measured(day: i64, measures: serde_json::Value) -> serde_json::Value {
+fn measured(day: i64, measures: Value) -> Value {
     let results = json!({ "b": measures }).to_string();
     with(run("main", day, 0.0), json!({ "results": [results] }))
 }
@@ -354,7 +437,7 @@ async fn measures_are_known_by_their_names() {
 
 #[tokio::test]
 async fn results_say_which_direction_is_better() {
-    let check = async |said: serde_json::Value, value: f64, alerts: u64| {
+    let check = async |said: Value, value: f64, alerts: u64| {
         let server = Server::new().and_member();
         let measure = |value: f64| {
             let mut measure = json!({ "value": value });

@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 use uuid::Uuid;
-use wingbeat_server::{api::shapes::JsonThreshold, registry::Visibility};
+use wingbeat_server::{api::shapes::JsonThreshold, database::Visibility};
 
 use crate::support::Server;
 

@@ -6,10 +6,10 @@ use axum::http::StatusCode;
 use time::{Duration, OffsetDateTime};
 use wingbeat_server::{
     access::{KeyKind, KeyText},
-    registry::{KeyOwner, NewKey, NewProject, Visibility},
+    database::{KeyOwner, NewKey, NewProject, Visibility},
     router,
     settings::DataLocation,
-    storage::open_registry,
+    storage::open,
 };
 use wingbeat_track::model::ProjectName;
 use xtask::{command::repository, fetched};
@@ -18,14 +18,14 @@ use super::{Server, get};
 
 /// A public project, and a key of it.
 fn project(folder: &Path) -> Result<KeyText, Box<dyn Error>> {
-    let (registry, now) = (open_registry(&DataLocation::from(folder))?, OffsetDateTime::now_utc());
+    let (database, now) = (open(&DataLocation::from(folder))?, OffsetDateTime::now_utc());
     let name = ProjectName::new("fleet")?;
     let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
-    let owner = KeyOwner::Project(registry.create_project(&new, now)?.id);
+    let owner = KeyOwner::Project(database.create_project(&new, now)?.id);
     let key = KeyText::random(KeyKind::Project)?;
     let (hash, expires) = (key.digest(), now + Duration::hours(1));
     let name = "client".to_owned();
-    registry.create_key(&NewKey { owner, name, hash, creator: None, expires }, now)?;
+    database.create_key(&NewKey { owner, name, hash, creator: None, expires }, now)?;
     Ok(key)
 }
 

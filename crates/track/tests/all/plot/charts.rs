@@ -23,7 +23,7 @@ fn report(number: u64, branch: &str, benchmarks: &[(&str, f64)], kernel: &str) -
 
 fn chart(reports: &[Report], change: impl FnOnce(&mut PlotQuery)) -> Chart {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut store = Store::open(folder.path().join("results.db")).expect("a store");
+    let store = Store::open(folder.path().join("results.db")).expect("a store");
     for report in reports {
         store.insert(report).expect("stored");
     }

@@ -56,7 +56,7 @@ fn the_last_change_counts_also_within_a_moment() {
 
 #[test]
 fn an_alert_that_is_not_there() {
-    let mut temporary = temporary();
+    let temporary = temporary();
     let error = temporary.store.set_alert_status(Uuid::nil(), AlertStatus::Dismissed, None);
     let error = error.expect_err("no alert");
     assert!(matches!(error, StoreError::NoSuchAlert { .. }), "{error:?}");

@@ -67,7 +67,7 @@ fn every_engine_to_every_engine() {
 fn what_differs_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     for [from, to] in places(folder.path()) {
-        let (mut source, mut target) =
+        let (source, mut target) =
             (Store::open(from).expect("a store"), Store::open(to).expect("a store"));
         source.insert(&report("main", 1, 1.0)).expect("stored");
         target.insert(&report("main", 1, 2.0)).expect("stored");
@@ -82,7 +82,7 @@ fn what_differs_is_named() {
 fn a_damaged_store_is_not_copied() {
     let folder = tempfile::tempdir().expect("a folder");
     for [from, to] in places(folder.path()) {
-        let (mut source, mut target) =
+        let (source, mut target) =
             (Store::open(from).expect("a store"), Store::open(to).expect("a store"));
         source.insert(&report("main", 1, 1.0)).expect("stored");
         connect(&source).execute("UPDATE metric SET value = ?1", [7.5]).expect("damaged");

@@ -39,7 +39,7 @@ fn files_are_named_by_time_and_uuid_and_only_added() {
 
 #[test]
 fn what_was_exported_comes_in_once() {
-    let mut from = temporary();
+    let from = temporary();
     let report = rich(1, 5);
     from.store.insert(&report).expect("stored");
     let reason = Some("known".to_owned());
@@ -50,7 +50,7 @@ fn what_was_exported_comes_in_once() {
     from.store.insert(&withdrawn).expect("stored");
     from.store.withdraw(withdrawn.uuid, None).expect("written");
     let folder = from.exported();
-    let mut to = temporary();
+    let to = temporary();
     let imported = to.store.import(&folder).expect("imported");
     let documents = Counts { reports: 2, alert_changes: 1, withdrawals: 1, ..Counts::default() };
     assert_eq!(imported, Imported { documents, ..Imported::default() });
@@ -63,7 +63,7 @@ fn what_was_exported_comes_in_once() {
 
 #[test]
 fn files_that_cannot_be_used_are_named_and_the_others_come_in() {
-    let mut from = temporary();
+    let from = temporary();
     from.store.insert(&rich(1, 2)).expect("stored");
     let folder = from.exported();
     let good = files(&folder).into_values().next().expect("a file");
@@ -92,7 +92,7 @@ fn files_that_cannot_be_used_are_named_and_the_others_come_in() {
     fs::write(folder.join("README.md"), "notes").expect("written");
     fs::write(folder.join(".unfinished-x.json"), "{").expect("written");
     fs::create_dir(folder.join(".git")).expect("a folder");
-    let mut to = temporary();
+    let to = temporary();
     let imported = to.store.import(&folder).expect("imported");
     assert_eq!(imported.documents.reports, 1);
     let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -108,7 +108,7 @@ fn files_that_cannot_be_used_are_named_and_the_others_come_in() {
 
 #[test]
 fn folders_that_cannot_be_used() {
-    let mut temporary = temporary();
+    let temporary = temporary();
     let path = temporary.folder.path().join("nowhere");
     let error = temporary.store.import(&path).expect_err("no folder");
     assert!(matches!(error, ExchangeError::Io { doing: "read the folder", .. }), "{error:?}");
@@ -120,7 +120,7 @@ fn folders_that_cannot_be_used() {
 
 #[test]
 fn a_file_that_is_there_is_not_overwritten() {
-    let mut temporary = temporary();
+    let temporary = temporary();
     temporary.store.insert(&rich(1, 1)).expect("stored");
     let folder = temporary.exported();
     let path = folder.join(files(&folder).keys().next().expect("a file"));
@@ -140,7 +140,7 @@ fn an_export_of_many_reports_writes_only_what_is_new() {
     let exported = from.store.export(&folder).expect("exported");
     assert_eq!((exported.documents.reports, exported.already_there), (1, 300));
     // More than one batch.
-    let mut to = Store::open(place(from.folder.path(), "to.db")).expect("a store");
+    let to = Store::open(place(from.folder.path(), "to.db")).expect("a store");
     assert_eq!(to.import(&folder).expect("imported").documents.reports, 301);
 }
 
@@ -151,7 +151,7 @@ fn one_file_that_is_not_whole_changes_nothing() {
     let mut plain = Vec::new();
     from.store.export_to(&mut plain, false).expect("exported");
     let import = |content: &[u8]| {
-        let mut to = temporary();
+        let to = temporary();
         let imported = to.store.import_from(content, Path::new("lines"));
         (
             imported.map_err(|error| error.to_string()),

@@ -12,6 +12,9 @@ fn pprof(stacks: &[(&str, i64)]) -> Vec<u8> {
     let mut strings = vec![String::new(), "wall".into(), "nanoseconds".into(), "src/lib.rs".into()];
     let mut message = proto::Profile {
         sample_type: vec![proto::ValueType { r#type: 1, unit: 2 }],
+        // A sample is a nanosecond.
+        period_type: Some(proto::ValueType { r#type: 1, unit: 2 }),
+        period: 1,
         ..proto::Profile::default()
     };
     for (stack, count) in stacks {

@@ -105,7 +105,7 @@ fn reports(path: &Path) -> Result<Vec<String>, String> {
 fn flip(which: impl Fn(usize) -> bool) -> (usize, usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("results.db");
-    let mut store = Store::open(&path).expect("a store");
+    let store = Store::open(&path).expect("a store");
     for number in 1..=12 {
         store.insert(&rich(number, 4)).expect("stored");
     }

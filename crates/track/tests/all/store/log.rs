@@ -181,7 +181,7 @@ fn series_are_chosen() {
 
 #[test]
 fn names_are_listed() {
-    let mut temporary = temporary();
+    let temporary = temporary();
     let started =
         Report { start_point: Some(start_point("main", None, 1)), ..report("feature", 1, 1.0) };
     temporary.store.insert(&started).expect("stored");

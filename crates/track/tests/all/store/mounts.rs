@@ -58,7 +58,7 @@ fn on_a_full_disk() {
     let ballast = folder.join("ballast");
     fs::write(&ballast, vec![1; 512 << 10]).expect("written");
     let path = folder.join("results.db");
-    let mut store = Store::open(&path).expect("a store");
+    let store = Store::open(&path).expect("a store");
     let mut stored = 0;
     let error = loop {
         match store.insert(&rich(stored, 200)) {
@@ -80,7 +80,7 @@ fn on_a_full_disk() {
     check(&store, stored);
     // It can still be opened by others, and exported to another disk.
     drop(store);
-    let mut store = Store::open(&path).expect("a store on a full disk");
+    let store = Store::open(&path).expect("a store on a full disk");
     check(&store, stored);
     assert_eq!(content(&store).len() as u64, stored);
     // A new one cannot be created.
@@ -98,7 +98,7 @@ fn on_a_full_disk() {
 fn read_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("results.db");
-    let mut store = Store::open(&path).expect("a store");
+    let store = Store::open(&path).expect("a store");
     store.insert(&rich(1, 3)).expect("stored");
     drop(store);
     let mount = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"";
@@ -115,7 +115,7 @@ fn on_a_read_only_disk() {
     let error = Store::open(folder.join("new.db")).expect_err("read-only");
     assert!(matches!(error, StoreError::Create { .. }), "{error:?}");
     assert!(error.to_string().contains("name another place with --store"), "{error}");
-    let mut store = Store::open_existing(&path).expect("reading is possible");
+    let store = Store::open_existing(&path).expect("reading is possible");
     assert_eq!(store.report(rich(1, 3).uuid).expect("read"), Some(rich(1, 3)));
     assert_eq!(content(&store).len(), 1);
     let error = store.insert(&rich(2, 3)).expect_err("read-only");

@@ -105,7 +105,7 @@ fn a_branch_a_testbed_and_a_benchmark_are_renamed() {
     let profile =
         Profile::new(first.uuid, Some(benchmark("a")), ProfileKind::Wall, 9, b"p".to_vec());
     temporary.store.insert_profiles(&[profile]).expect("stored");
-    let mut rename = |what, names, merges, expected| {
+    let rename = |what, names, merges, expected| {
         let found = temporary.store.rename(&project(), what, names, merges).expect("renamed");
         assert_eq!(found, expected, "{names:?}");
         let check = temporary.store.check().expect("checked");
@@ -124,7 +124,7 @@ fn a_branch_a_testbed_and_a_benchmark_are_renamed() {
     // It opens, and its export can be imported elsewhere.
     let path = temporary.store.path().to_owned();
     let store = Store::open(path).expect("opened");
-    let mut to = super::temporary();
+    let to = super::temporary();
     store.export(to.folder.path().join("files")).expect("exported");
     to.store.import(to.folder.path().join("files")).expect("imported");
     assert_eq!(content(&to.store), content(&store));

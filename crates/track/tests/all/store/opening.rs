@@ -110,7 +110,7 @@ fn odd_names_are_only_names() {
 #[test]
 fn damaged_pages_are_found_and_nothing_is_overwritten() {
     let original = temporary();
-    let mut store = original.store;
+    let store = original.store;
     let reports: Vec<_> = (1..=20).map(|number| rich(number, 30)).collect();
     for report in &reports {
         store.insert(report).expect("stored");
@@ -163,7 +163,7 @@ fn a_store_that_was_cut_off() {
     let whole = fs::read(&path).expect("the store");
     for length in [10, 100, 4096, 5000, whole.len() / 2] {
         fs::write(&path, &whole[..length]).expect("written");
-        let used = Store::open(&path).and_then(|mut store| store.insert(&rich(21, 30)));
+        let used = Store::open(&path).and_then(|store| store.insert(&rich(21, 30)));
         let error = used.expect_err("it is cut off");
         let is_named = matches!(error, StoreError::Corrupt { .. } | StoreError::NotAStore { .. });
         assert!(is_named, "{length}: {error:?}");

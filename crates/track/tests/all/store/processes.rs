@@ -54,7 +54,7 @@ fn writes_reports() {
     let (first, count) = (number(), number());
     let path = PathBuf::from(words.next().expect("a path"));
     println!();
-    let mut store = Store::open(path).expect("a store");
+    let store = Store::open(path).expect("a store");
     for number in first..first + count {
         store.insert(&rich(number, METRICS)).expect("stored");
         println!("stored {number}");

@@ -45,7 +45,7 @@ fn what_is_stored_comes_back_and_is_stored_once() {
 
 #[test]
 fn one_that_is_not_what_it_says_is_refused() {
-    let mut temporary = temporary();
+    let temporary = temporary();
     let mut wrong = profile(&report("main", 1, 1.0), None, "content");
     wrong.pprof = Some(b"another".to_vec());
     let refused = temporary.store.insert_profiles(&[wrong]).expect_err("refused").to_string();
@@ -97,7 +97,7 @@ fn they_are_files_and_lines_that_merge() {
         }
     }
     for sources in [vec![folder, later], vec![line]] {
-        let mut to = temporary();
+        let to = temporary();
         for source in &sources {
             let imported = match source.is_dir() {
                 true => to.store.import(source),

@@ -116,7 +116,7 @@ fn import_in_parts(folders: &[&Path], places: &[Index], parts: usize) -> Tempora
             fs::copy(entry.path(), targets[target].join(entry.file_name())).expect("copied");
         }
     }
-    let mut all = super::temporary();
+    let all = super::temporary();
     for target in targets {
         let imported = all.store.import(target).expect("imported");
         assert_eq!(imported.skipped, []);
@@ -129,12 +129,12 @@ proptest! {
 
     #[test]
     fn any_report_comes_out_as_it_went_in(report in any_report()) {
-        let mut from = temporary();
+        let from = temporary();
         from.store.insert(&report).expect("stored");
         let found = from.store.report(report.uuid).expect("read");
         prop_assert_eq!(found.as_ref(), Some(&report));
         let folder = from.exported();
-        let mut to = temporary();
+        let to = temporary();
         prop_assert_eq!(to.store.import(&folder).expect("imported").skipped, []);
         prop_assert_eq!(to.store.report(report.uuid).expect("read"), Some(report));
     }

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn reports_come_out_as_they_went_in() {
-    let mut temporary = temporary();
-    let mut check = |number: u128, change: fn(&mut Report)| {
+    let temporary = temporary();
+    let check = |number: u128, change: fn(&mut Report)| {
         let mut report = rich(1, 3);
         report.uuid = Uuid::from_u128(number);
         report.alerts[0].uuid = Uuid::from_u128(number + 100);
@@ -33,7 +33,7 @@ fn reports_come_out_as_they_went_in() {
 
 #[test]
 fn the_same_report_again_changes_nothing() {
-    let mut temporary = temporary();
+    let temporary = temporary();
     let report = rich(1, 3);
     temporary.store.insert(&report).expect("stored");
     let before = content(&temporary.store);
@@ -43,8 +43,8 @@ fn the_same_report_again_changes_nothing() {
 
 #[test]
 fn contradictions_are_refused_whole() {
-    let mut temporary = temporary();
-    let mut check = |change: fn(&mut Report), expected: &str| {
+    let temporary = temporary();
+    let check = |change: fn(&mut Report), expected: &str| {
         let mut report = rich(1, 3);
         change(&mut report);
         let error = temporary.store.insert(&report).expect_err(expected);
@@ -92,7 +92,7 @@ fn contradictions_are_refused_whole() {
 
 #[test]
 fn an_error_in_the_middle_leaves_nothing_of_the_report() {
-    let mut temporary = temporary();
+    let temporary = temporary();
     let first = with_alert(report("main", 1, 1.0));
     temporary.store.insert(&first).expect("stored");
     let before = content(&temporary.store);

@@ -93,7 +93,7 @@ fn one_file_tells_how_many_there_are() {
     let mut lines = Vec::new();
     let exported = from.store.export_to(&mut lines, false).expect("exported");
     assert_eq!((exported.documents.reports, exported.documents.withdrawals), (2, 1));
-    let mut to = temporary();
+    let to = temporary();
     let name = Path::new("lines");
     let imported = to.store.import_from(&*lines, name).expect("imported");
     assert_eq!((imported.documents.reports, imported.documents.withdrawals), (2, 1));

@@ -32,7 +32,7 @@ fn with_password(url: &str) -> String {
 fn commands_work_beside_a_server() {
     let Some(url) = database() else { return };
     let nothing = serve(&url, &["user", "list"]).ended_with(1);
-    nothing.tells_in_one_line().tells("has no tables of a wingbeat server");
+    nothing.tells_in_one_line().tells("there is no database of a server");
     let url = with_password(&url);
     let server = Server::start_on(&url);
     let added = serve(&url, &["user", "add", "ada@example.org", "--role", "admin"]).ended_with(0);
@@ -64,7 +64,7 @@ fn two_servers_that_start_at_once_make_one_database() {
         }
     });
     let name = url.rsplit_once('/').expect("a path").1;
-    let versions = "SELECT count(*) FROM wingbeat_server.wingbeat_schema";
+    let versions = "SELECT count(*) FROM wingbeat.server_schema";
     assert_eq!(cluster().expect("there").sql(name, versions).expect("read"), "1");
 }
 
@@ -89,7 +89,7 @@ fn a_database_that_is_gone_is_waited_for() {
         assert!(!answer.body.contains("postgres"), "{answer:?}");
     }
     let late = serve(&url, &["--listen", "127.0.0.1:0"]).ended_with(1);
-    late.tells_in_one_line().tells("cannot be reached");
+    late.tells_in_one_line().tells("can be reached");
     cluster.start_again().expect("started");
     wait_for("reads", || health().status == 200);
     wait_for("writes", || post().status == 201);

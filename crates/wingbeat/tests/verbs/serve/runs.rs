@@ -19,7 +19,7 @@ use crate::{
 
 /// The reports on disk.
 fn stored(data: &Path) -> BTreeSet<Uuid> {
-    let store = Store::open_existing(data.join("results.db")).expect("opened");
+    let store = Store::open_existing(data.join("server.db")).expect("opened");
     let reports = store.reports(&wingbeat_track::store::ReportFilter::default(), 1_000_000);
     reports.expect("read").into_iter().map(|report| report.uuid).collect()
 }

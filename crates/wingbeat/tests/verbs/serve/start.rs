@@ -1,6 +1,11 @@
 //! Start and stop of a server, and its messages.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::Path,
+    process::Command,
+};
 
 use rustix::process::Signal;
 
@@ -30,6 +35,35 @@ fn a_public_address_needs_a_user() {
     let link = added.stdout.trim().trim_start_matches("http://127.0.0.1:1").to_owned();
     assert_eq!(request(&address, "GET", &link, "", "").expect("answered").status, 200);
     assert_eq!(server.end(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn other_users_of_the_machine_cannot_read_the_data() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    // As `mkdir` and a shell make folders and files.
+    let in_open_folder = |script: &str| {
+        let mut command = Command::new("sh");
+        let script = format!("umask 022; mkdir -p \"$0\"; {script}");
+        command.arg("-c").arg(script).arg(&data).arg(WINGBEAT);
+        command
+    };
+    let add = "exec \"$1\" serve user add bob@example.org --role admin --data \"$0\" --public-url http://127.0.0.1:1";
+    Ran::of(&mut in_open_folder(add)).ended_with(0);
+    let server = Server::of(in_open_folder("exec \"$1\" serve --listen 127.0.0.1:0 --data \"$0\""));
+    let team = Team::new(&data);
+    assert_eq!(team.write(&server.address, "ci").expect("answered").status, 201);
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    let files: Vec<_> = fs::read_dir(&data).expect("a folder").flatten().collect();
+    assert!(files.iter().any(|file| file.file_name().as_encoded_bytes().ends_with(b"-wal")));
+    for file in files {
+        assert_eq!(mode(&file.path()), 0o600, "{}", file.path().display());
+    }
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).expect("set");
+    serve(&data, &["user", "list"]).ended_with(1).tells_in_one_line().tells("run `chmod 700 ");
+    serve(&data, &["--listen", "127.0.0.1:0"]).ended_with(1).tells("run `chmod 700 ");
 }
 
 #[test]
@@ -65,7 +99,9 @@ fn settings_come_from_variables_and_a_file() {
     fs::write(&file, "lissen = 1\n").expect("written");
     let wrong = serve(folder.path(), &["--config", file.to_str().expect("a plain path")]);
     wrong.ended_with(1).tells("lissen");
-    serve(folder.path(), &["--database", "postgres://h/d"]).ended_with(2).tells("cannot be used");
+    // With a database, the folder is for profiles.
+    let nowhere = ["--database", "postgres://127.0.0.1:1/nowhere"];
+    serve(folder.path(), &nowhere).ended_with(1).tells("127.0.0.1:1/nowhere");
 }
 
 #[test]
@@ -77,7 +113,7 @@ fn commands_do_not_make_a_folder_by_mistake() {
     }
     let to = folder.path().join("backup");
     let backup = serve(&data, &["backup", to.to_str().expect("a plain path")]);
-    backup.ended_with(1).tells_in_one_line().tells("results.db");
+    backup.ended_with(1).tells_in_one_line().tells("server.db");
     assert!(!data.exists() && !to.exists());
 }
 
@@ -215,29 +251,28 @@ fn a_restored_server_answers_the_same() {
     }
     // Results come into the same file as on a laptop.
     let mut run = Command::new(WINGBEAT);
-    run.args(["run", "--branch", "main", "-q", "--store"]).arg(data.join("results.db"));
+    run.args(["run", "--branch", "main", "-q", "--store"]).arg(data.join("server.db"));
     let line = format!("{WINGBEAT} mock --count 100");
     Ran::of(run.arg(line).current_dir(folder.path())).ended_with(0);
-    let log = |data: &Path| {
+    let log = |store: &Path| {
         let mut log = Command::new(WINGBEAT);
-        log.args(["log", "--format", "json", "--store"]).arg(data.join("results.db"));
+        log.args(["log", "--format", "json", "--store"]).arg(store);
         Ran::of(&mut log).ended_with(0).json()["reports"].clone()
     };
-    let to = folder.path().join("backup");
-    back_up(&data, &to).ended_with(0).tells("serve --data");
+    let to = folder.path().join("backup.db");
+    back_up(&data, &to).ended_with(0).tells("as DIR/server.db, with --data DIR");
     let before = answers(&server, &team, &cookie);
     assert!(before.iter().all(|(status, _)| *status == 200), "{before:?}");
-    let mut names: Vec<_> =
-        fs::read_dir(&to).expect("a folder").flatten().map(|it| it.file_name()).collect();
-    names.sort();
-    assert_eq!(names, ["results.db", "server.db"]);
     let reports = log(&to);
     assert_eq!(reports.as_array().map(Vec::len), Some(1));
-    assert_eq!(reports, log(&data));
+    assert_eq!(reports, log(&data.join("server.db")));
     back_up(&data, &to).ended_with(1).tells_in_one_line().tells("is there already");
     let nowhere = Path::new("/proc/nowhere/backup");
     back_up(&data, nowhere).ended_with(1).tells_in_one_line().tells("cannot write the backup");
-    let restored = Server::start(&to);
+    let restored = folder.path().join("restored");
+    fs::DirBuilder::new().mode(0o700).create(&restored).expect("made");
+    fs::copy(&to, restored.join("server.db")).expect("copied");
+    let restored = Server::start(&restored);
     assert_eq!(answers(&restored, &team, &cookie), before);
     // It continues from there, independent of the first one.
     assert_eq!(team.write(&restored.address, "more").expect("answered").status, 201);

@@ -17,9 +17,9 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_server::{
     access::{KeyKind, KeyText, digest, random_text},
-    registry::{KeyOwner, NewKey, NewProject, NewUser, Registry, Role, User, Visibility},
+    database::{Database, KeyOwner, NewKey, NewProject, NewUser, Role, User, Visibility},
     settings::DataLocation,
-    storage::open_registry,
+    storage::open,
 };
 use wingbeat_track::model::ProjectName;
 
@@ -168,31 +168,31 @@ pub(crate) struct Team {
 impl Team {
     pub(crate) fn new(place: impl Into<DataLocation>) -> Self {
         let (now, place) = (OffsetDateTime::now_utc(), place.into());
-        let registry = open_registry(&place).expect("opened");
+        let database = open(&place).expect("opened");
         let name = ProjectName::new("own").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Internal };
-        let project = registry.create_project(&new, now).expect("made").id;
+        let project = database.create_project(&new, now).expect("made").id;
         let new =
             NewUser { name: "Ada".into(), email: "ada@example.org".into(), role: Role::Admin };
-        let member = registry.create_user(&new, now).expect("written").expect("made");
+        let member = database.create_user(&new, now).expect("written").expect("made");
         let text = KeyText::random(KeyKind::User).expect("random");
         let owner = KeyOwner::User(member.id);
         let expires = now + time::Duration::hours(1);
         let new =
             NewKey { owner, name: "tests".into(), hash: text.digest(), creator: None, expires };
-        registry.create_key(&new, now).expect("made");
+        database.create_key(&new, now).expect("made");
         Self { place, project, member, key: text.as_str().to_owned() }
     }
 
-    fn registry(&self) -> Registry {
-        open_registry(&self.place).expect("opened")
+    fn database(&self) -> Database {
+        open(&self.place).expect("opened")
     }
 
     /// Session cookie of the member.
     pub(crate) fn cookie(&self) -> String {
         let (secret, now) = (random_text().expect("random"), OffsetDateTime::now_utc());
         let expires = now + time::Duration::days(14);
-        let create = self.registry().create_session(&digest(&secret), self.member.id, now, expires);
+        let create = self.database().create_session(&digest(&secret), self.member.id, now, expires);
         create.expect("written");
         format!("wingbeat={secret}")
     }
@@ -223,12 +223,12 @@ impl Team {
 
     /// UUIDs of the project's reports on disk.
     pub(crate) fn reports(&self) -> BTreeSet<Uuid> {
-        self.registry().reports_of(self.project).expect("read").into_iter().collect()
+        self.database().reports_of(self.project).expect("read").into_iter().collect()
     }
 
     /// Names of the project's keys on disk, sorted.
     pub(crate) fn written(&self) -> Vec<String> {
-        let keys = self.registry().keys(KeyOwner::Project(self.project)).expect("read");
+        let keys = self.database().keys(KeyOwner::Project(self.project)).expect("read");
         let mut names: Vec<String> = keys.into_iter().map(|key| key.name).collect();
         names.sort();
         names

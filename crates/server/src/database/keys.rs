@@ -5,7 +5,7 @@ use uuid::Uuid;
 use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, Time, params};
 
 use super::{
-    Digest, Registry, RegistryError, User,
+    Database, Digest, StoreError, User,
     users::{COLUMNS as USER_COLUMNS, user},
 };
 
@@ -70,16 +70,16 @@ impl KeyOwner {
     }
 }
 
-impl Registry {
+impl Database {
     /// Stores a key.
-    pub fn create_key(&self, new: &NewKey, now: OffsetDateTime) -> Result<Key, RegistryError> {
+    pub fn create_key(&self, new: &NewKey, now: OffsetDateTime) -> Result<Key, StoreError> {
         self.doing("making a key", || {
             let uuid = Uuid::now_v7();
             let (user, project) = match new.owner {
                 KeyOwner::User(user) => (Some(user), None),
                 KeyOwner::Project(project) => (new.creator, Some(project)),
             };
-            self.connection.execute(
+            self.db().execute(
                 "INSERT INTO key (uuid, hash, name, \"user\", project, created_ns, expires_ns)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![
@@ -101,12 +101,12 @@ impl Registry {
         &self,
         hash: &Digest,
         now: OffsetDateTime,
-    ) -> Result<Option<KeyHolder>, RegistryError> {
+    ) -> Result<Option<KeyHolder>, StoreError> {
         self.doing("looking for a key", || {
             let sql = "SELECT \"user\", project FROM key
                        WHERE hash = ?1 AND expires_ns > ?2 AND revoked_ns IS NULL";
             let owner = self
-                .connection
+                .db()
                 .prepare(sql)?
                 .query_row(params![hash.as_slice(), Time(now)], |row| {
                     Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?))
@@ -116,7 +116,7 @@ impl Registry {
                 Some((_, Some(project))) => Ok(Some(KeyHolder::Project(project))),
                 Some((Some(id), None)) => {
                     let sql = format!("SELECT {USER_COLUMNS} FROM \"user\" WHERE id = ?1");
-                    let user = self.connection.prepare(&sql)?.query_row([id], user)?;
+                    let user = self.db().prepare(&sql)?.query_row([id], user)?;
                     Ok((!user.is_locked).then(|| KeyHolder::User(Box::new(user))))
                 }
                 _ => Ok(None),
@@ -125,21 +125,21 @@ impl Registry {
     }
 
     /// All keys of a user or project, by name.
-    pub fn keys(&self, owner: KeyOwner) -> Result<Vec<Key>, RegistryError> {
+    pub fn keys(&self, owner: KeyOwner) -> Result<Vec<Key>, StoreError> {
         let (condition, id) = owner.condition();
         let sql = format!("SELECT {COLUMNS} WHERE {condition} ORDER BY key.name, key.id");
         self.rows("listing keys", &sql, [id], key)
     }
 
     /// A key of a user or project.
-    pub fn key(&self, owner: KeyOwner, uuid: Uuid) -> Result<Option<Key>, RegistryError> {
+    pub fn key(&self, owner: KeyOwner, uuid: Uuid) -> Result<Option<Key>, StoreError> {
         self.find_key(owner, uuid).map_err(self.error("looking for a key"))
     }
 
     fn find_key(&self, owner: KeyOwner, uuid: Uuid) -> SqlResult<Option<Key>> {
         let (condition, id) = owner.condition();
         let sql = format!("SELECT {COLUMNS} WHERE {condition} AND key.uuid = ?2");
-        self.connection.prepare(&sql)?.query_row(params![id, uuid], key).optional()
+        self.db().prepare(&sql)?.query_row(params![id, uuid], key).optional()
     }
 
     /// Renames a key. `None` if absent.
@@ -148,11 +148,10 @@ impl Registry {
         owner: KeyOwner,
         uuid: Uuid,
         name: &str,
-    ) -> Result<Option<Key>, RegistryError> {
+    ) -> Result<Option<Key>, StoreError> {
         self.doing("renaming a key", || {
             let Some(key) = self.find_key(owner, uuid)? else { return Ok(None) };
-            self.connection
-                .execute("UPDATE key SET name = ?2 WHERE uuid = ?1", params![uuid, name])?;
+            self.db().execute("UPDATE key SET name = ?2 WHERE uuid = ?1", params![uuid, name])?;
             Ok(Some(Key { name: name.to_owned(), ..key }))
         })
     }
@@ -163,13 +162,13 @@ impl Registry {
         owner: KeyOwner,
         uuid: Uuid,
         now: OffsetDateTime,
-    ) -> Result<bool, RegistryError> {
+    ) -> Result<bool, StoreError> {
         self.doing("revoking a key", || {
             if self.find_key(owner, uuid)?.is_none() {
                 return Ok(false);
             }
             let sql = "UPDATE key SET revoked_ns = coalesce(revoked_ns, ?2) WHERE uuid = ?1";
-            self.connection.execute(sql, params![uuid, Time(now)])?;
+            self.db().execute(sql, params![uuid, Time(now)])?;
             Ok(true)
         })
     }
@@ -202,25 +201,25 @@ fn key(row: &Row<'_>) -> SqlResult<Key> {
 mod tests {
 
     use super::*;
-    use crate::registry::tests::on_both;
-    use crate::registry::{NewUser, Role};
+    use crate::database::tests::on_both;
+    use crate::database::{NewUser, Role};
 
     #[test]
     fn a_key_works_until_it_is_revoked_or_expires() {
-        on_both(|registry| {
+        on_both(|database| {
             let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
             let user =
                 NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Member };
-            let user = registry.create_user(&user, now).expect("written").expect("made");
+            let user = database.create_user(&user, now).expect("written").expect("made");
             let owner = KeyOwner::User(user.id);
             let make = |byte: u8| {
                 let expires = now + Duration::hours(1);
                 let new =
                     NewKey { owner, name: "ci".into(), hash: [byte; 32], creator: None, expires };
-                registry.create_key(&new, now).expect("made")
+                database.create_key(&new, now).expect("made")
             };
             let check = |byte: u8, after: Duration, expected: bool| {
-                let found = registry.key_holder(&[byte; 32], now + after).expect("read");
+                let found = database.key_holder(&[byte; 32], now + after).expect("read");
                 assert_eq!(found.is_some(), expected, "{byte} {after}");
             };
             let (first, _second) = (make(1), make(2));
@@ -228,19 +227,19 @@ mod tests {
             check(1, Duration::hours(1), false);
             check(1, -Duration::days(1), true);
             check(3, Duration::ZERO, false);
-            assert!(!registry.revoke_key(KeyOwner::Project(1), first.uuid, now).expect("written"));
+            assert!(!database.revoke_key(KeyOwner::Project(1), first.uuid, now).expect("written"));
             check(1, Duration::ZERO, true);
-            assert!(registry.revoke_key(owner, first.uuid, now).expect("written"));
+            assert!(database.revoke_key(owner, first.uuid, now).expect("written"));
             check(1, Duration::ZERO, false);
             // Neither a second revocation nor a clock step backwards changes a revoked key.
             assert!(
-                registry.revoke_key(owner, first.uuid, now + Duration::hours(1)).expect("written")
+                database.revoke_key(owner, first.uuid, now + Duration::hours(1)).expect("written")
             );
-            let kept = registry.key(owner, first.uuid).expect("read").expect("there");
+            let kept = database.key(owner, first.uuid).expect("read").expect("there");
             assert_eq!(kept.revoked, Some(now));
             check(1, -Duration::days(1), false);
             check(2, Duration::ZERO, true);
-            registry.set_locked(user.id, true, now).expect("written").expect("locked");
+            database.set_locked(user.id, true, now).expect("written").expect("locked");
             check(2, Duration::ZERO, false);
         });
     }

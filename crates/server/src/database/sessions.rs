@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, Time, params};
 
 use super::{
-    Digest, NewUser, Registry, RegistryError, User, UserRefusal,
+    Database, Digest, NewUser, StoreError, User, UserRefusal,
     users::{COLUMNS, user},
 };
 
@@ -25,7 +25,7 @@ pub enum Invite {
     User(Box<User>),
 }
 
-impl Registry {
+impl Database {
     /// Stores a session, and deletes expired ones.
     pub fn create_session(
         &self,
@@ -33,7 +33,7 @@ impl Registry {
         user: i64,
         now: OffsetDateTime,
         expires: OffsetDateTime,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<(), StoreError> {
         self.write("keeping a session", |db| {
             db.execute("DELETE FROM session WHERE expires_ns <= ?1", [Time(now)])?;
             let sql = "INSERT INTO session (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)";
@@ -46,7 +46,7 @@ impl Registry {
         &self,
         hash: &Digest,
         now: OffsetDateTime,
-    ) -> Result<Option<Session>, RegistryError> {
+    ) -> Result<Option<Session>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS}, session.created_ns AS begun_ns, session.expires_ns
              FROM session JOIN \"user\" ON \"user\".id = session.\"user\"
@@ -63,23 +63,19 @@ impl Registry {
     }
 
     /// Extends a session; never shortens it.
-    pub fn extend_session(
-        &self,
-        hash: &Digest,
-        expires: OffsetDateTime,
-    ) -> Result<(), RegistryError> {
+    pub fn extend_session(&self, hash: &Digest, expires: OffsetDateTime) -> Result<(), StoreError> {
         let sql = "UPDATE session SET expires_ns = ?2 WHERE hash = ?1 AND expires_ns < ?2";
         self.execute("extending a session", sql, params![hash.as_slice(), Time(expires)])
     }
 
     /// Ends a session.
-    pub fn end_session(&self, hash: &Digest) -> Result<(), RegistryError> {
+    pub fn end_session(&self, hash: &Digest) -> Result<(), StoreError> {
         let sql = "DELETE FROM session WHERE hash = ?1";
         self.execute("ending a session", sql, [hash.as_slice()])
     }
 
     /// Ends all sessions of a user.
-    pub fn end_sessions(&self, user: i64) -> Result<(), RegistryError> {
+    pub fn end_sessions(&self, user: i64) -> Result<(), StoreError> {
         self.execute("ending sessions", "DELETE FROM session WHERE \"user\" = ?1", [user])
     }
 
@@ -90,7 +86,7 @@ impl Registry {
         hash: &Digest,
         now: OffsetDateTime,
         expires: OffsetDateTime,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<(), StoreError> {
         self.write("keeping an invitation", |db| {
             db.execute("DELETE FROM invite WHERE \"user\" IS NOT DISTINCT FROM ?1", [user])?;
             let sql = "INSERT INTO invite (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)";
@@ -99,18 +95,14 @@ impl Registry {
     }
 
     /// Resolves a link, if valid.
-    pub fn invite(
-        &self,
-        hash: &Digest,
-        now: OffsetDateTime,
-    ) -> Result<Option<Invite>, RegistryError> {
+    pub fn invite(&self, hash: &Digest, now: OffsetDateTime) -> Result<Option<Invite>, StoreError> {
         self.find_invite(hash, now).map_err(self.error("looking for an invitation"))
     }
 
     fn find_invite(&self, hash: &Digest, now: OffsetDateTime) -> SqlResult<Option<Invite>> {
         let sql = "SELECT \"user\" FROM invite WHERE hash = ?1 AND expires_ns > ?2";
         let found = self
-            .connection
+            .db()
             .prepare(sql)?
             .query_row(params![hash.as_slice(), Time(now)], |row| row.get::<_, Option<i64>>(0))
             .optional()?;
@@ -123,7 +115,7 @@ impl Registry {
             }
             Some(Some(id)) => {
                 let sql = format!("SELECT {COLUMNS} FROM \"user\" WHERE id = ?1");
-                let user = self.connection.prepare(&sql)?.query_row([id], user)?;
+                let user = self.db().prepare(&sql)?.query_row([id], user)?;
                 Ok((!user.is_locked).then(|| Invite::User(Box::new(user))))
             }
         }
@@ -137,7 +129,7 @@ impl Registry {
         admin: Option<&NewUser>,
         password: &str,
         now: OffsetDateTime,
-    ) -> Result<Option<Result<User, UserRefusal>>, RegistryError> {
+    ) -> Result<Option<Result<User, UserRefusal>>, StoreError> {
         self.write("accepting an invitation", |db| {
             let accepted = match (self.find_invite(hash, now)?, admin) {
                 (Some(Invite::User(user)), _) => *user,
@@ -159,41 +151,41 @@ mod tests {
     use time::Duration;
 
     use super::*;
-    use crate::registry::{Role, tests::on_both};
+    use crate::database::{Role, tests::on_both};
 
     #[test]
     fn sessions_end_in_time_and_with_a_lock() {
-        on_both(|registry| {
+        on_both(|database| {
             let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
             let new =
                 NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
-            let user = registry.create_user(&new, now).expect("written").expect("made");
+            let user = database.create_user(&new, now).expect("written").expect("made");
             let hash = [7; 32];
             let check = |after: Duration, expected: bool| {
-                let found = registry.session(&hash, now + after).expect("read");
+                let found = database.session(&hash, now + after).expect("read");
                 assert_eq!(found.is_some(), expected, "{after}");
             };
-            registry
+            database
                 .create_session(&hash, user.id, now, now + Duration::hours(1))
                 .expect("written");
             check(Duration::minutes(59), true);
             check(Duration::hours(1), false);
             // A clock step backwards neither ends nor shortens a session.
             check(-Duration::days(1), true);
-            registry.extend_session(&hash, now).expect("written");
+            database.extend_session(&hash, now).expect("written");
             check(Duration::minutes(59), true);
-            registry.extend_session(&hash, now + Duration::hours(2)).expect("written");
+            database.extend_session(&hash, now + Duration::hours(2)).expect("written");
             check(Duration::hours(1), true);
-            registry.set_locked(user.id, true, now).expect("written").expect("locked");
+            database.set_locked(user.id, true, now).expect("written").expect("locked");
             check(Duration::ZERO, false);
-            registry.set_locked(user.id, false, now).expect("written").expect("unlocked");
+            database.set_locked(user.id, false, now).expect("written").expect("unlocked");
             check(Duration::ZERO, false);
         });
     }
 
     #[test]
     fn the_first_link_makes_one_admin() {
-        on_both(|registry| {
+        on_both(|database| {
             let now = OffsetDateTime::UNIX_EPOCH;
             let later = now + Duration::hours(1);
             let admin = |name: &str| NewUser {
@@ -201,38 +193,38 @@ mod tests {
                 email: format!("{name}@example.org"),
                 role: Role::Admin,
             };
-            registry.create_invite(None, &[1; 32], now, later).expect("written");
-            registry.create_invite(None, &[2; 32], now, later).expect("written");
+            database.create_invite(None, &[1; 32], now, later).expect("written");
+            database.create_invite(None, &[2; 32], now, later).expect("written");
             let check = |hash: Digest, now, expected: Option<Invite>| {
-                assert_eq!(registry.invite(&hash, now).expect("read"), expected);
+                assert_eq!(database.invite(&hash, now).expect("read"), expected);
             };
             check([1; 32], now, None);
             check([2; 32], later, None);
             check([2; 32], now, Some(Invite::FirstAdmin));
             let accept =
-                |hash: Digest| registry.accept_invite(&hash, Some(&admin("ada")), "hash", now);
+                |hash: Digest| database.accept_invite(&hash, Some(&admin("ada")), "hash", now);
             let made = accept([2; 32]).expect("written").expect("good").expect("made");
             assert_eq!((made.role, made.has_password), (Role::Admin, true));
             assert_eq!(accept([2; 32]).expect("written"), None);
-            registry.create_invite(None, &[3; 32], now, later).expect("written");
+            database.create_invite(None, &[3; 32], now, later).expect("written");
             check([3; 32], now, None);
         });
     }
 
     #[test]
     fn a_reset_ends_sessions_and_works_once() {
-        on_both(|registry| {
+        on_both(|database| {
             let now = OffsetDateTime::UNIX_EPOCH;
             let later = now + Duration::hours(1);
             let new =
                 NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
-            let user = registry.create_user(&new, now).expect("written").expect("made");
-            registry.create_session(&[9; 32], user.id, now, later).expect("written");
-            registry.create_invite(Some(user.id), &[1; 32], now, later).expect("written");
-            let accept = || registry.accept_invite(&[1; 32], None, "hash", now).expect("written");
+            let user = database.create_user(&new, now).expect("written").expect("made");
+            database.create_session(&[9; 32], user.id, now, later).expect("written");
+            database.create_invite(Some(user.id), &[1; 32], now, later).expect("written");
+            let accept = || database.accept_invite(&[1; 32], None, "hash", now).expect("written");
             assert!(accept().is_some());
-            assert_eq!(registry.password_hash(user.id).expect("read").as_deref(), Some("hash"));
-            assert!(registry.session(&[9; 32], now).expect("read").is_none());
+            assert_eq!(database.password_hash(user.id).expect("read").as_deref(), Some("hash"));
+            assert!(database.session(&[9; 32], now).expect("read").is_none());
             assert!(accept().is_none());
         });
     }

@@ -1,10 +1,11 @@
-//! Copies a registry to another location of the same or the other engine: row by row, with the same IDs, so that UUIDs
-//! of metrics stay valid. A digest of all rows verifies the copy.
+//! Copies a server's tables to another location of the same or the other engine: row by row, with the same IDs. A
+//! digest of all rows verifies the copy.
 
 use sha2::{Digest as _, Sha256};
 use wingbeat_sql::{Connection, Inserter, Result as SqlResult, Row, ToSql, Value};
 
-use super::{Digest, Registry, RegistryError};
+use super::{Database, Digest, StoreError};
+use crate::storage::StorageError;
 
 /// All tables, each after those it references. Series tables are derived from the results, and the target rebuilds
 /// them.
@@ -13,14 +14,14 @@ const TABLES: [&str; 14] = [
     "user",
     "invite",
     "session",
-    "project",
+    "server_project",
     "key",
     "entity",
     "threshold",
     "model",
     "plot",
     "plot_entity",
-    "report",
+    "receipt",
     "audit",
     "branch_start",
 ];
@@ -28,7 +29,7 @@ const TABLES: [&str; 14] = [
 /// Contents of a server after its first start without users: the link for its first admin, and its URL.
 const OF_FIRST_START: [&str; 2] = ["setting", "invite"];
 
-/// Content of a registry.
+/// Content of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
     pub rows: u64,
@@ -36,12 +37,12 @@ pub struct Content {
     pub digest: Digest,
 }
 
-impl Registry {
-    /// Copies all rows to an empty registry, in one transaction.
-    pub fn copy_to(&self, to: &Self) -> Result<(), RegistryError> {
+impl Database {
+    /// Copies all rows to an empty database, in one transaction.
+    pub fn copy_to(&self, to: &Self) -> Result<(), StorageError> {
         let copy = || {
-            let view = self.connection.view()?;
-            let transaction = to.connection.writing()?;
+            let view = self.db().view()?;
+            let transaction = to.db().writing()?;
             // Left by the first start of a server, before it has users.
             for table in TABLES.iter().filter(|table| !OF_FIRST_START.contains(table)) {
                 let taken = format!("SELECT 1 FROM \"{table}\" LIMIT 1");
@@ -60,14 +61,14 @@ impl Registry {
         };
         match copy().map_err(to.error("copying another one to it"))? {
             true => Ok(()),
-            false => Err(RegistryError::Taken { place: to.place.clone() }),
+            false => Err(StorageError::Taken { path: to.results.path().to_owned() }),
         }
     }
 
     /// Counts and digests all rows.
-    pub fn content(&self) -> Result<Content, RegistryError> {
+    pub fn content(&self) -> Result<Content, StoreError> {
         self.doing("reading all of it", || {
-            let view = self.connection.view()?;
+            let view = self.db().view()?;
             let (mut rows, mut hash) = (0, Sha256::new());
             for table in TABLES {
                 hash.update(table);
@@ -145,31 +146,33 @@ fn digest(value: &Value, hash: &mut Sha256) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, path::Path};
 
-    use wingbeat_sql::PostgresUrl;
-    use wingbeat_track::model::{ThresholdModel, threshold::Test};
+    use wingbeat_track::{
+        model::{ThresholdModel, threshold::Test},
+        store::Store,
+    };
 
     use super::*;
-    use crate::registry::{
-        Kind, NewEntity, NewUser, PlotSettings, Role, Start, tests::now,
-        tests::on_both_with_project,
+    use crate::database::{
+        Kind, NewEntity, NewUser, PlotSettings, Role, Start, VERSIONS,
+        tests::{now, on_both_with_project, open},
     };
 
     /// Tables derived from the results.
     const DERIVED: [&str; 2] = ["series", "series_state"];
 
     /// A row in each table.
-    fn fill(registry: &Registry, project: i64) {
+    fn fill(database: &Database, project: i64) {
         let user = NewUser { name: "a".into(), email: "a@b".into(), role: Role::Admin };
-        let user = registry.create_user(&user, now()).expect("written").expect("made").id;
+        let user = database.create_user(&user, now()).expect("written").expect("made").id;
         let row = |kind| {
             let new = NewEntity { name: "ä\0b", slug: None, units: None };
-            registry.create_entity(project, kind, &new, now()).expect("written").expect("made").id
+            database.create_entity(project, kind, &new, now()).expect("written").expect("made").id
         };
         let place = (row(Kind::Branch), row(Kind::Testbed), row(Kind::Measure));
         let model = ThresholdModel::new(Test::Percentage).within(None, Some(0.1));
-        registry.set_threshold(project, place, Some(&model), now()).expect("written");
+        database.set_threshold(project, place, Some(&model), now()).expect("written");
         let plot = PlotSettings {
             title: None,
             lower_value: true,
@@ -179,64 +182,69 @@ mod tests {
             window_s: 7,
             ..PlotSettings::default()
         };
-        registry.create_plot(project, &plot, &[place.0], None, now()).expect("written");
-        registry.set_start(place.0, &Start::default()).expect("written");
-        registry.create_session(&[1; 32], user, now(), now()).expect("written");
-        registry.create_invite(None, &[2; 32], now(), now()).expect("written");
-        registry.set_public_url("http://a").expect("written");
-        registry.note("a", "b", now()).expect("written");
+        database.create_plot(project, &plot, &[place.0], None, now()).expect("written");
+        database.set_start(place.0, &Start::default()).expect("written");
+        database.create_session(&[1; 32], user, now(), now()).expect("written");
+        database.create_invite(None, &[2; 32], now(), now()).expect("written");
+        database.set_public_url("http://a").expect("written");
+        database.note("a", "b", now()).expect("written");
         for byte in 0..3 {
             let uuid = uuid::Uuid::from_bytes([byte; 16]);
-            registry.add_report(uuid, project, Some(user), now()).expect("written");
+            database.note_receipt(uuid, Some(user), None, now()).expect("written");
         }
     }
 
     #[test]
     fn a_copy_is_equal_and_goes_on() {
-        on_both_with_project(|registry, project| {
-            fill(registry, project);
-            let content = registry.content().expect("read");
+        on_both_with_project(|database, project| {
+            fill(database, project);
+            let content = database.content().expect("read");
             let folder = tempfile::tempdir().expect("a folder");
-            let file = Registry::open(&folder.path().join("copy.db")).expect("a registry");
+            let file = open(&folder.path().join("copy.db"));
             let mut copies = vec![file];
             if let Some(url) = wingbeat_pg_testing::database() {
-                let url = PostgresUrl::parse(&url).expect("a URL");
-                copies.push(Registry::open_at(&url).expect("a registry"));
+                copies.push(open(Path::new(&url)));
             }
             for copy in copies {
                 // A server was started there, but has no users.
                 copy.create_invite(None, &[3; 32], now(), now()).expect("written");
                 copy.set_public_url("http://b").expect("written");
                 assert_ne!(copy.content().expect("read"), content);
-                registry.copy_to(&copy).expect("copied");
+                database.copy_to(&copy).expect("copied");
                 assert_eq!(copy.content().expect("read"), content);
-                let again = registry.copy_to(&copy).expect_err("there is something");
-                assert!(matches!(again, RegistryError::Taken { .. }), "{again}");
+                let again = database.copy_to(&copy).expect_err("there is something");
+                assert!(matches!(again, StorageError::Taken { .. }), "{again}");
                 // New rows get new IDs.
-                let report = copy.add_report(uuid::Uuid::now_v7(), project, None, now());
-                assert_eq!(report.expect("written").id, 4);
+                let user = NewUser { name: "c".into(), email: "c@d".into(), role: Role::Admin };
+                let user = copy.create_user(&user, now()).expect("written").expect("made");
+                assert_eq!(user.id, 2);
             }
         });
+    }
+
+    fn tables(db: &Connection) -> BTreeSet<String> {
+        let sql = match db.is_postgres() {
+            true => "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()",
+            false => {
+                "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+            }
+        };
+        let mut statement = db.prepare(sql).expect("prepared");
+        let rows = statement.query_map([], |row| row.get(0)).expect("read");
+        rows.collect::<SqlResult<_>>().expect("read")
     }
 
     /// Fails if a table is missing in the list above.
     #[test]
     fn all_tables_are_copied() {
-        on_both_with_project(|registry, _| {
-            let db = &registry.connection;
-            let sql = match db.is_postgres() {
-                true => "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()",
-                false => {
-                    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-                }
-            };
-            let mut statement = db.prepare(sql).expect("prepared");
-            let rows = statement.query_map([], |row| row.get(0)).expect("read");
-            let found: BTreeSet<String> = rows.collect::<SqlResult<_>>().expect("read");
-            let mut known: BTreeSet<_> =
-                TABLES.iter().chain(&DERIVED).map(|it| (*it).to_owned()).collect();
-            known.extend(db.is_postgres().then(|| "wingbeat_schema".to_owned()));
-            assert_eq!(found, known);
+        on_both_with_project(|database, _| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let store = Store::open(folder.path().join("results.db")).expect("a store");
+            let mut known = tables(store.connection());
+            known.extend(TABLES.iter().chain(&DERIVED).map(|it| (*it).to_owned()));
+            known.insert(VERSIONS.to_owned());
+            known.extend(database.db().is_postgres().then(|| "wingbeat_schema".to_owned()));
+            assert_eq!(tables(database.db()), known);
         });
     }
 }

@@ -9,7 +9,7 @@ use wingbeat_sql::{
 };
 use wingbeat_track::model::Slug;
 
-use super::{Registry, RegistryError, projects::free};
+use super::{Database, StoreError, projects::free};
 
 /// Kind of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -92,23 +92,18 @@ impl Kind {
     }
 }
 
-impl Registry {
+impl Database {
     /// The entity with this UUID, slug or name, in this order.
-    pub fn entity(
-        &self,
-        project: i64,
-        kind: Kind,
-        id: &str,
-    ) -> Result<Option<Entity>, RegistryError> {
+    pub fn entity(&self, project: i64, kind: Kind, id: &str) -> Result<Option<Entity>, StoreError> {
         self.doing("looking for a name", || {
             if let Ok(uuid) = Uuid::try_parse(id)
-                && let Some(found) = by(&self.connection, project, kind, "uuid", uuid)?
+                && let Some(found) = by(self.db(), project, kind, "uuid", uuid)?
             {
                 return Ok(Some(found));
             }
-            match by(&self.connection, project, kind, "slug", id)? {
+            match by(self.db(), project, kind, "slug", id)? {
                 Some(found) => Ok(Some(found)),
-                None => by(&self.connection, project, kind, "name", id),
+                None => by(self.db(), project, kind, "name", id),
             }
         })
     }
@@ -120,8 +115,8 @@ impl Registry {
         project: i64,
         kind: Kind,
         name: &str,
-    ) -> Result<Option<Entity>, RegistryError> {
-        by(&self.connection, project, kind, "name", name).map_err(self.error("looking for a name"))
+    ) -> Result<Option<Entity>, StoreError> {
+        by(self.db(), project, kind, "name", name).map_err(self.error("looking for a name"))
     }
 
     /// The entity with this name in the results.
@@ -130,13 +125,12 @@ impl Registry {
         project: i64,
         kind: Kind,
         stored: &str,
-    ) -> Result<Option<Entity>, RegistryError> {
-        by(&self.connection, project, kind, "stored", stored)
-            .map_err(self.error("looking for a name"))
+    ) -> Result<Option<Entity>, StoreError> {
+        by(self.db(), project, kind, "stored", stored).map_err(self.error("looking for a name"))
     }
 
     /// The entity of this row.
-    pub fn entity_of_row(&self, id: i64) -> Result<Option<Entity>, RegistryError> {
+    pub fn entity_of_row(&self, id: i64) -> Result<Option<Entity>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM entity WHERE id = ?1");
         self.row("looking for a name", &sql, [id], entity)
     }
@@ -147,7 +141,7 @@ impl Registry {
         project: i64,
         kind: Kind,
         filter: &EntityFilter<'_>,
-    ) -> Result<(Vec<Entity>, u64), RegistryError> {
+    ) -> Result<(Vec<Entity>, u64), StoreError> {
         self.doing("listing names", || {
             let sought =
                 filter.search.map(|text| format!("%{}%", escaped(text).to_ascii_lowercase()));
@@ -157,14 +151,14 @@ impl Registry {
                       OR slug LIKE ?5 ESCAPE '\\' OR ?5 IS NULL)";
             let values = params![project, kind.word(), filter.is_archived, filter.name, sought];
             let sql = format!("SELECT count(*) FROM entity WHERE {condition}");
-            let count: i64 = self.connection.prepare(&sql)?.query_row(values, |row| row.get(0))?;
+            let count: i64 = self.db().prepare(&sql)?.query_row(values, |row| row.get(0))?;
             let order = if filter.descending { "DESC" } else { "ASC" };
             let (limit, offset) = (filter.limit, filter.offset);
             let sql = format!(
                 "SELECT {COLUMNS} FROM entity WHERE {condition}
                  ORDER BY name {order}, id {order} LIMIT {limit} OFFSET {offset}"
             );
-            let mut statement = self.connection.prepare(&sql)?;
+            let mut statement = self.db().prepare(&sql)?;
             let found = statement.query_map(values, entity)?.collect::<SqlResult<_>>()?;
             Ok((found, count.unsigned_abs()))
         })
@@ -178,7 +172,7 @@ impl Registry {
         kind: Kind,
         new: &NewEntity<'_>,
         now: OffsetDateTime,
-    ) -> Result<Result<Entity, Conflict>, RegistryError> {
+    ) -> Result<Result<Entity, Conflict>, StoreError> {
         self.write("making a name", |db| create(db, project, kind, new, now))
     }
 
@@ -188,12 +182,12 @@ impl Registry {
         id: i64,
         change: &EntityChange,
         now: OffsetDateTime,
-    ) -> Result<Option<Result<Entity, Conflict>>, RegistryError> {
+    ) -> Result<Option<Result<Entity, Conflict>>, StoreError> {
         self.write("changing a name", |db| change_entity(db, id, change, now))
     }
 
     /// Deletes an entity that no report uses. Removes it from plots.
-    pub fn delete_entity(&self, id: i64) -> Result<Result<(), Conflict>, RegistryError> {
+    pub fn delete_entity(&self, id: i64) -> Result<Result<(), Conflict>, StoreError> {
         self.write("deleting a name", |db| {
             let used = "SELECT 1 FROM threshold WHERE branch = ?1 OR testbed = ?1 OR measure = ?1";
             if db.prepare(used)?.exists([id])? {
@@ -205,7 +199,7 @@ impl Registry {
     }
 
     /// Kind, name in the results and current name of each renamed entity.
-    pub fn renamed(&self, project: i64) -> Result<Vec<(Kind, String, String)>, RegistryError> {
+    pub fn renamed(&self, project: i64) -> Result<Vec<(Kind, String, String)>, StoreError> {
         let sql = "SELECT kind, stored, name FROM entity WHERE project = ?1 AND name <> stored";
         self.rows("listing names", sql, [project], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
@@ -348,9 +342,9 @@ pub struct Start {
     pub is_reset: bool,
 }
 
-impl Registry {
+impl Database {
     /// Sets the start point of the next report of a branch, given by row.
-    pub fn set_start(&self, branch: i64, start: &Start) -> Result<(), RegistryError> {
+    pub fn set_start(&self, branch: i64, start: &Start) -> Result<(), StoreError> {
         let sql = "INSERT INTO branch_start (branch, start, hash, max_versions, is_reset)
                    VALUES (?1, ?2, ?3, ?4, ?5)
                    ON CONFLICT (branch) DO UPDATE SET start = excluded.start, hash = excluded.hash,
@@ -360,7 +354,7 @@ impl Registry {
     }
 
     /// The start point set for a branch's next report.
-    pub fn start(&self, branch: i64) -> Result<Option<Start>, RegistryError> {
+    pub fn start(&self, branch: i64) -> Result<Option<Start>, StoreError> {
         let sql = "SELECT start, hash, max_versions, is_reset FROM branch_start WHERE branch = ?1";
         self.row("reading the start point of a branch", sql, [branch], |row| {
             Ok(Start {
@@ -373,7 +367,7 @@ impl Registry {
     }
 
     /// Removes it after the report has arrived.
-    pub fn clear_start(&self, branch: i64) -> Result<(), RegistryError> {
+    pub fn clear_start(&self, branch: i64) -> Result<(), StoreError> {
         let sql = "DELETE FROM branch_start WHERE branch = ?1";
         self.execute("forgetting the start point of a branch", sql, [branch])
     }
@@ -382,7 +376,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::tests::{now, on_both_with_project};
+    use crate::database::tests::{now, on_both_with_project};
 
     fn new(name: &str) -> NewEntity<'_> {
         NewEntity { name, slug: None, units: None }
@@ -390,16 +384,16 @@ mod tests {
 
     #[test]
     fn entities_are_found_by_uuid_slug_and_name() {
-        on_both_with_project(|registry, project| {
-            let made = registry.create_entity(project, Kind::Branch, &new("feature/x"), now());
+        on_both_with_project(|database, project| {
+            let made = database.create_entity(project, Kind::Branch, &new("feature/x"), now());
             let made = made.expect("written").expect("made");
             for id in [made.uuid.to_string().as_str(), "feature-x", "feature/x"] {
-                let found = registry.entity(project, Kind::Branch, id).expect("read");
+                let found = database.entity(project, Kind::Branch, id).expect("read");
                 assert_eq!(found.as_ref(), Some(&made), "{id}");
             }
-            assert_eq!(registry.entity(project, Kind::Testbed, "feature-x").expect("read"), None);
+            assert_eq!(database.entity(project, Kind::Testbed, "feature-x").expect("read"), None);
             assert_eq!(
-                registry.entity(project + 1, Kind::Branch, "feature-x").expect("read"),
+                database.entity(project + 1, Kind::Branch, "feature-x").expect("read"),
                 None
             );
         });
@@ -407,37 +401,37 @@ mod tests {
 
     #[test]
     fn a_renamed_entity_keeps_its_name_in_the_results() {
-        on_both_with_project(|registry, project| {
-            let create = |name| registry.create_entity(project, Kind::Benchmark, &new(name), now());
+        on_both_with_project(|database, project| {
+            let create = |name| database.create_entity(project, Kind::Benchmark, &new(name), now());
             let first = create("parse").expect("written").expect("made");
             let rename = EntityChange {
                 name: Some("read".to_owned()),
                 slug: Some(Slug::of("read")),
                 ..EntityChange::default()
             };
-            registry.change_entity(first.id, &rename, now()).expect("written");
+            database.change_entity(first.id, &rename, now()).expect("written");
             let second = create("parse").expect("written").expect("made");
             assert_eq!((second.stored.as_str(), second.slug.as_str()), ("parse-2", "parse"));
             assert_eq!(create("read").expect("written"), Err(Conflict::Name));
             let back = EntityChange { name: Some("parse".to_owned()), ..EntityChange::default() };
-            let changed = registry.change_entity(first.id, &back, now()).expect("written");
+            let changed = database.change_entity(first.id, &back, now()).expect("written");
             assert_eq!(changed, Some(Err(Conflict::Name)));
         });
     }
 
     #[test]
     fn lists_have_pages_and_archived_entities_stand_apart() {
-        on_both_with_project(|registry, project| {
+        on_both_with_project(|database, project| {
             for name in ["c", "a_1", "b", "a%"] {
-                let made = registry.create_entity(project, Kind::Measure, &new(name), now());
+                let made = database.create_entity(project, Kind::Measure, &new(name), now());
                 made.expect("written").expect("made");
             }
-            let b = registry.entity(project, Kind::Measure, "b").expect("read").expect("b");
+            let b = database.entity(project, Kind::Measure, "b").expect("read").expect("b");
             let archive = EntityChange { is_archived: Some(true), ..EntityChange::default() };
-            registry.change_entity(b.id, &archive, now()).expect("written");
+            database.change_entity(b.id, &archive, now()).expect("written");
             let check = |filter: &EntityFilter<'_>, expected: &[&str], total| {
                 let (entities, count) =
-                    registry.entities(project, Kind::Measure, filter).expect("read");
+                    database.entities(project, Kind::Measure, filter).expect("read");
                 let names: Vec<_> = entities.iter().map(|entity| entity.name.as_str()).collect();
                 assert_eq!((names.as_slice(), count), (expected, total), "{filter:?}");
             };
@@ -454,11 +448,11 @@ mod tests {
 
     #[test]
     fn names_that_begin_alike_get_slugs_of_their_own() {
-        on_both_with_project(|registry, project| {
+        on_both_with_project(|database, project| {
             let mut slugs = std::collections::BTreeSet::new();
             for number in 0..200 {
                 let name = format!("{}{number}", "a_".repeat(100));
-                let made = registry.create_entity(project, Kind::Benchmark, &new(&name), now());
+                let made = database.create_entity(project, Kind::Benchmark, &new(&name), now());
                 let made = made.expect("written").expect("made");
                 assert_eq!(made.stored, name);
                 assert!(slugs.insert(made.slug.to_string()) && made.slug.as_str().len() <= 64);

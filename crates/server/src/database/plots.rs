@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use wingbeat_sql::{Connection, OptionalExtension as _, Result as SqlResult, Row, Time, params};
 
-use super::{Registry, RegistryError, entities::escaped};
+use super::{Database, StoreError, entities::escaped};
 
 /// Horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -72,13 +72,13 @@ const COLUMNS: &str =
     "id, uuid, title, lower_value, upper_value, lower_boundary, upper_boundary, x_axis,
      y_axis, window_s, created_ns, modified_ns";
 
-impl Registry {
+impl Database {
     /// Plots of a project, and their number without the limit.
     pub fn plots(
         &self,
         project: i64,
         filter: PlotFilter<'_>,
-    ) -> Result<(Vec<PinnedPlot>, u64), RegistryError> {
+    ) -> Result<(Vec<PinnedPlot>, u64), StoreError> {
         self.doing("listing plots", || {
             let sought =
                 filter.search.map(|text| format!("%{}%", escaped(text).to_ascii_lowercase()));
@@ -86,7 +86,7 @@ impl Registry {
                  AND (lower(title) LIKE ?3 ESCAPE '\\' OR ?3 IS NULL)";
             let values = params![project, filter.title, sought];
             let sql = format!("SELECT count(*) FROM plot WHERE {condition}");
-            let count: i64 = self.connection.query_row(&sql, values, |row| row.get(0))?;
+            let count: i64 = self.db().query_row(&sql, values, |row| row.get(0))?;
             let column = if filter.by_title { "title" } else { "position" };
             // Makes both engines sort missing titles first.
             let (order, nulls) =
@@ -96,21 +96,20 @@ impl Registry {
                 "SELECT {COLUMNS} FROM plot WHERE {condition}
                  ORDER BY {column} {order} NULLS {nulls}, id {order} LIMIT {limit} OFFSET {offset}"
             );
-            let mut statement = self.connection.prepare(&sql)?;
+            let mut statement = self.db().prepare(&sql)?;
             let found = statement.query_map(values, plot)?;
-            let found: SqlResult<Vec<_>> =
-                found.map(|it| with_entities(&self.connection, it?)).collect();
+            let found: SqlResult<Vec<_>> = found.map(|it| with_entities(self.db(), it?)).collect();
             Ok((found?, count.unsigned_abs()))
         })
     }
 
     /// The plot with this UUID.
-    pub fn plot(&self, project: i64, uuid: Uuid) -> Result<Option<PinnedPlot>, RegistryError> {
+    pub fn plot(&self, project: i64, uuid: Uuid) -> Result<Option<PinnedPlot>, StoreError> {
         self.doing("looking for a plot", || {
             let sql = format!("SELECT {COLUMNS} FROM plot WHERE project = ?1 AND uuid = ?2");
-            let mut statement = self.connection.prepare(&sql)?;
+            let mut statement = self.db().prepare(&sql)?;
             let found = statement.query_row(params![project, uuid], plot).optional()?;
-            found.map(|it| with_entities(&self.connection, it)).transpose()
+            found.map(|it| with_entities(self.db(), it)).transpose()
         })
     }
 
@@ -122,7 +121,7 @@ impl Registry {
         entities: &[i64],
         index: Option<u8>,
         now: OffsetDateTime,
-    ) -> Result<Uuid, RegistryError> {
+    ) -> Result<Uuid, StoreError> {
         self.write("pinning a plot", |db| {
             let uuid = Uuid::now_v7();
             let id: i64 = db.query_row(
@@ -163,7 +162,7 @@ impl Registry {
         plot: &PinnedPlot,
         index: Option<u8>,
         now: OffsetDateTime,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<(), StoreError> {
         self.write("changing a plot", |db| {
             db.execute(
                 "UPDATE plot SET title = ?2, window_s = ?3, modified_ns = ?4 WHERE id = ?1",
@@ -177,7 +176,7 @@ impl Registry {
     }
 
     /// Deletes a plot.
-    pub fn delete_plot(&self, id: i64) -> Result<(), RegistryError> {
+    pub fn delete_plot(&self, id: i64) -> Result<(), StoreError> {
         self.execute("deleting a plot", "DELETE FROM plot WHERE id = ?1", [id])
     }
 }

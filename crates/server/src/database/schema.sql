@@ -1,4 +1,5 @@
--- Version 1: all data besides results. Times are nanoseconds since 1970.
+-- Version 1 of what a server adds to a store (track/src/store/schema.sql). Times are nanoseconds since 1970. Tables of
+-- the server refer to the store's by names and UUIDs, which a copy to another store keeps.
 
 CREATE TABLE setting (
     name TEXT PRIMARY KEY,
@@ -36,7 +37,7 @@ CREATE TABLE session (
 CREATE INDEX session_of_user ON session ("user");
 
 -- `stored` is the name in the results, which never changes; `name` and `slug` may.
-CREATE TABLE project (
+CREATE TABLE server_project (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
     stored TEXT NOT NULL UNIQUE,
@@ -59,7 +60,7 @@ CREATE TABLE key (
     name TEXT NOT NULL,
     -- The user that it authenticates; for a project key its creator, if known.
     "user" INTEGER REFERENCES "user" ON DELETE CASCADE,
-    project INTEGER REFERENCES project ON DELETE CASCADE,
+    project INTEGER REFERENCES server_project ON DELETE CASCADE,
     created_ns INTEGER NOT NULL,
     expires_ns INTEGER NOT NULL,
     revoked_ns INTEGER,
@@ -69,7 +70,7 @@ CREATE TABLE key (
 -- Branches, testbeds, benchmarks and measures.
 CREATE TABLE entity (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    project INTEGER NOT NULL REFERENCES server_project ON DELETE CASCADE,
     kind TEXT NOT NULL CHECK (kind IN ('branch', 'testbed', 'benchmark', 'measure')),
     uuid BLOB NOT NULL CHECK (length(uuid) = 16),
     stored TEXT NOT NULL,
@@ -89,7 +90,7 @@ CREATE TABLE entity (
 CREATE TABLE threshold (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
-    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    project INTEGER NOT NULL REFERENCES server_project ON DELETE CASCADE,
     branch INTEGER NOT NULL REFERENCES entity,
     testbed INTEGER NOT NULL REFERENCES entity,
     measure INTEGER NOT NULL REFERENCES entity,
@@ -118,7 +119,7 @@ CREATE UNIQUE INDEX model_in_force ON model (threshold) WHERE replaced_ns IS NUL
 CREATE TABLE plot (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
-    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    project INTEGER NOT NULL REFERENCES server_project ON DELETE CASCADE,
     position INTEGER NOT NULL,
     title TEXT,
     lower_value INTEGER NOT NULL,
@@ -139,18 +140,15 @@ CREATE TABLE plot_entity (
     PRIMARY KEY (plot, position)
 ) STRICT, WITHOUT ROWID;
 
--- A report, without its content. `id` is part of the UUIDs of its metrics.
-CREATE TABLE report (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
-    project INTEGER NOT NULL REFERENCES project,
+-- How a report came here. It has no row if it was not sent, as in a copied store.
+CREATE TABLE receipt (
+    report BLOB PRIMARY KEY CHECK (length(report) = 16),
     -- The sender, if known.
     "user" INTEGER REFERENCES "user" ON DELETE SET NULL,
     created_ns INTEGER NOT NULL,
     -- Notices from judging it: a JSON list, or null.
     notices TEXT
-) STRICT;
-CREATE INDEX report_project ON report (project);
+) STRICT, WITHOUT ROWID;
 
 -- Audit log.
 CREATE TABLE audit (
@@ -172,7 +170,7 @@ CREATE TABLE branch_start (
 -- One-line summaries of series, derived from the results, so that a table of thousands of series reads no
 -- history. Names are those of the results.
 CREATE TABLE series (
-    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    project INTEGER NOT NULL REFERENCES server_project ON DELETE CASCADE,
     branch TEXT NOT NULL,
     testbed TEXT NOT NULL,
     benchmark TEXT NOT NULL,
@@ -197,7 +195,7 @@ CREATE TABLE series (
 
 -- The reports from which the rows of a branch and testbed were derived.
 CREATE TABLE series_state (
-    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    project INTEGER NOT NULL REFERENCES server_project ON DELETE CASCADE,
     branch TEXT NOT NULL,
     testbed TEXT NOT NULL,
     state TEXT NOT NULL,

@@ -7,7 +7,7 @@ use wingbeat_sql::{
 };
 use wingbeat_track::model::ThresholdModel;
 
-use super::{Registry, RegistryError};
+use super::{Database, StoreError};
 
 /// A stored threshold.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,32 +60,32 @@ impl Threshold {
     }
 }
 
-impl Registry {
+impl Database {
     /// Thresholds of a project, oldest first.
     pub fn thresholds(
         &self,
         project: i64,
         filter: ThresholdFilter,
-    ) -> Result<Vec<Threshold>, RegistryError> {
+    ) -> Result<Vec<Threshold>, StoreError> {
         self.doing("listing thresholds", || {
             let sql = format!(
                 "{SELECT} WHERE project = ?1 AND (branch = ?2 OR ?2 IS NULL)
                  AND (testbed = ?3 OR ?3 IS NULL) AND (measure = ?4 OR ?4 IS NULL) ORDER BY id"
             );
             let values = params![project, filter.branch, filter.testbed, filter.measure];
-            let mut statement = self.connection.prepare(&sql)?;
+            let mut statement = self.db().prepare(&sql)?;
             let found = statement.query_map(values, threshold)?;
-            found.map(|it| with_models(&self.connection, it?)).collect::<SqlResult<Vec<_>>>()
+            found.map(|it| with_models(self.db(), it?)).collect::<SqlResult<Vec<_>>>()
         })
     }
 
     /// The threshold with this UUID.
-    pub fn threshold(&self, project: i64, uuid: Uuid) -> Result<Option<Threshold>, RegistryError> {
+    pub fn threshold(&self, project: i64, uuid: Uuid) -> Result<Option<Threshold>, StoreError> {
         self.doing("looking for a threshold", || {
             let sql = format!("{SELECT} WHERE project = ?1 AND uuid = ?2");
-            let mut statement = self.connection.prepare(&sql)?;
+            let mut statement = self.db().prepare(&sql)?;
             let found = statement.query_row(params![project, uuid], threshold).optional()?;
-            found.map(|it| with_models(&self.connection, it)).transpose()
+            found.map(|it| with_models(self.db(), it)).transpose()
         })
     }
 
@@ -97,18 +97,23 @@ impl Registry {
         (branch, testbed, measure): (i64, i64, i64),
         settings: Option<&ThresholdModel>,
         now: OffsetDateTime,
-    ) -> Result<Option<Threshold>, RegistryError> {
-        self.write("keeping a threshold", |db| {
+    ) -> Result<Option<Threshold>, StoreError> {
+        let doing = "keeping a threshold";
+        let find = || {
             let sql = format!("{SELECT} WHERE branch = ?1 AND testbed = ?2 AND measure = ?3");
-            let find = || {
-                let mut statement = db.prepare(&sql)?;
-                let found =
-                    statement.query_row(params![branch, testbed, measure], threshold).optional()?;
-                found.map(|it| with_models(db, it)).transpose()
-            };
+            let mut statement = self.db().prepare(&sql)?;
+            let found =
+                statement.query_row(params![branch, testbed, measure], threshold).optional()?;
+            found.map(|it| with_models(self.db(), it)).transpose()
+        };
+        let known = self.doing(doing, find)?;
+        let active = known.as_ref().and_then(Threshold::model).map(|model| &model.settings);
+        if active == settings {
+            return Ok(known);
+        }
+        self.write(doing, |db| {
             let known = match find()? {
                 Some(known) => known,
-                None if settings.is_none() => return Ok(None),
                 None => {
                     db.prepare(
                         "INSERT INTO threshold
@@ -126,15 +131,13 @@ impl Registry {
                     find()?.ok_or(Error::NoRow)?
                 }
             };
-            if known.model().map(|model| &model.settings) != settings {
-                replace(db, known.id, settings, now)?;
-            }
+            replace(db, known.id, settings, now)?;
             find()
         })
     }
 
     /// Deletes a threshold with all its models.
-    pub fn delete_threshold(&self, id: i64) -> Result<(), RegistryError> {
+    pub fn delete_threshold(&self, id: i64) -> Result<(), StoreError> {
         self.execute("deleting a threshold", "DELETE FROM threshold WHERE id = ?1", [id])
     }
 }
@@ -213,24 +216,24 @@ mod tests {
     use wingbeat_track::model::threshold::Test;
 
     use super::*;
-    use crate::registry::{
+    use crate::database::{
         Kind, NewEntity,
         tests::{now, on_both_with_project},
     };
 
     #[test]
     fn models_are_replaced_and_remembered() {
-        on_both_with_project(|registry, project| {
+        on_both_with_project(|database, project| {
             let row = |kind| {
                 let new = NewEntity { name: "a", slug: None, units: None };
-                let made = registry.create_entity(project, kind, &new, now()).expect("written");
+                let made = database.create_entity(project, kind, &new, now()).expect("written");
                 made.expect("made").id
             };
             let place = (row(Kind::Branch), row(Kind::Testbed), row(Kind::Measure));
             let share = |upper| ThresholdModel::new(Test::Percentage).within(None, Some(upper));
             let at = |seconds| now() + Duration::seconds(seconds);
             let set = |model: Option<&ThresholdModel>, seconds| {
-                registry.set_threshold(project, place, model, at(seconds)).expect("written")
+                database.set_threshold(project, place, model, at(seconds)).expect("written")
             };
             assert_eq!(set(None, 0), None, "there is nothing to remove");
             set(Some(&share(0.1)), 1);
@@ -245,7 +248,7 @@ mod tests {
             assert_eq!(three.model().map(|model| model.settings), Some(share(0.3)));
             let none = set(None, 4).expect("a threshold");
             assert_eq!((none.uuid, none.model()), (two.uuid, None));
-            let all = registry.thresholds(project, ThresholdFilter::default()).expect("read");
+            let all = database.thresholds(project, ThresholdFilter::default()).expect("read");
             assert_eq!(all, [none]);
         });
     }

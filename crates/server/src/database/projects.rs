@@ -6,7 +6,7 @@ use uuid::Uuid;
 use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, Time, ToSql, params};
 use wingbeat_track::model::{ProjectName, Slug};
 
-use super::{Registry, RegistryError};
+use super::{Database, StoreError};
 
 /// Who may read a project. New ones are internal by default: publishing later is easy, and cannot be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -60,15 +60,15 @@ pub struct ProjectChange {
 const COLUMNS: &str =
     "id, uuid, stored, name, slug, url, visibility, judges_by_default, created_ns, modified_ns";
 
-impl Registry {
+impl Database {
     /// All projects, by name.
-    pub fn projects(&self) -> Result<Vec<Project>, RegistryError> {
-        let sql = format!("SELECT {COLUMNS} FROM project ORDER BY name, id");
+    pub fn projects(&self) -> Result<Vec<Project>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM server_project ORDER BY name, id");
         self.rows("listing projects", &sql, [], project)
     }
 
     /// The project with this UUID, slug or name, in this order.
-    pub fn project(&self, id: &str) -> Result<Option<Project>, RegistryError> {
+    pub fn project(&self, id: &str) -> Result<Option<Project>, StoreError> {
         self.doing("looking for a project", || {
             if let Ok(uuid) = Uuid::try_parse(id)
                 && let Some(found) = self.project_by("uuid = ?1", uuid)?
@@ -83,13 +83,13 @@ impl Registry {
     }
 
     /// The project with this name in the results.
-    pub fn project_stored(&self, stored: &ProjectName) -> Result<Option<Project>, RegistryError> {
+    pub fn project_stored(&self, stored: &ProjectName) -> Result<Option<Project>, StoreError> {
         self.project_by("stored = ?1", stored.as_str()).map_err(self.error("looking for a project"))
     }
 
     fn project_by(&self, condition: &str, value: impl ToSql) -> SqlResult<Option<Project>> {
-        let sql = format!("SELECT {COLUMNS} FROM project WHERE {condition}");
-        self.connection.prepare(&sql)?.query_row([value], project).optional()
+        let sql = format!("SELECT {COLUMNS} FROM server_project WHERE {condition}");
+        self.db().prepare(&sql)?.query_row([value], project).optional()
     }
 
     /// Creates a project. Appends a number to a taken slug.
@@ -97,11 +97,11 @@ impl Registry {
         &self,
         new: &NewProject,
         now: OffsetDateTime,
-    ) -> Result<Project, RegistryError> {
+    ) -> Result<Project, StoreError> {
         self.write("making a project", |db| {
             let wanted = new.slug.clone().unwrap_or_else(|| Slug::of(new.name.as_str()));
             let is_free = |column: &str, text: &str| {
-                let sql = format!("SELECT 1 FROM project WHERE {column} = ?1");
+                let sql = format!("SELECT 1 FROM server_project WHERE {column} = ?1");
                 Ok(!db.prepare(&sql)?.exists([text])?)
             };
             let slug = free(wanted.as_str(), "-", |text| is_free("slug", text))?;
@@ -109,7 +109,7 @@ impl Registry {
             let stored = free(new.name.as_str(), " ", |text| is_free("stored", text))?;
             let uuid = Uuid::now_v7();
             db.execute(
-                "INSERT INTO project (uuid, stored, name, slug, url, visibility, created_ns, modified_ns)
+                "INSERT INTO server_project (uuid, stored, name, slug, url, visibility, created_ns, modified_ns)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
                 params![
                     uuid,
@@ -131,11 +131,11 @@ impl Registry {
         id: i64,
         change: &ProjectChange,
         now: OffsetDateTime,
-    ) -> Result<Option<Project>, RegistryError> {
+    ) -> Result<Option<Project>, StoreError> {
         self.write("changing a project", |db| {
             let Some(mut project) = self.project_by("id = ?1", id)? else { return Ok(None) };
             if let Some(slug) = &change.slug {
-                let taken = "SELECT 1 FROM project WHERE slug = ?1 AND id <> ?2";
+                let taken = "SELECT 1 FROM server_project WHERE slug = ?1 AND id <> ?2";
                 if db.prepare(taken)?.exists(params![slug.as_str(), id])? {
                     return Ok(None);
                 }
@@ -152,7 +152,7 @@ impl Registry {
                 change.judges_by_default.unwrap_or(project.judges_by_default);
             project.modified = now;
             db.execute(
-                "UPDATE project SET name = ?2, slug = ?3, url = ?4, visibility = ?5,
+                "UPDATE server_project SET name = ?2, slug = ?3, url = ?4, visibility = ?5,
                      judges_by_default = ?6, modified_ns = ?7 WHERE id = ?1",
                 params![
                     id,
@@ -168,12 +168,16 @@ impl Registry {
         })
     }
 
-    /// Deletes a project with all its data in the registry.
-    pub fn delete_project(&self, id: i64) -> Result<(), RegistryError> {
-        self.write("deleting a project", |db| {
-            db.execute("DELETE FROM threshold WHERE project = ?1", [id])?;
-            db.execute("DELETE FROM report WHERE project = ?1", [id])?;
-            db.execute("DELETE FROM project WHERE id = ?1", [id]).map(drop)
+    /// Deletes a project with its names, keys and thresholds. Its reports stay in the store, withdrawn.
+    pub fn delete_project(&self, id: i64, reason: &str) -> Result<(), StoreError> {
+        self.together(|database| {
+            for report in database.reports_of(id)? {
+                database.results.withdraw(report, Some(reason.to_owned()))?;
+            }
+            database.write("deleting a project", |db| {
+                db.execute("DELETE FROM threshold WHERE project = ?1", [id])?;
+                db.execute("DELETE FROM server_project WHERE id = ?1", [id]).map(drop)
+            })
         })
     }
 }
@@ -221,7 +225,7 @@ fn project(row: &Row<'_>) -> SqlResult<Project> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::tests::on_both;
+    use crate::database::tests::on_both;
 
     fn new(name: &str) -> NewProject {
         let name = ProjectName::new(name).expect("a name");
@@ -230,22 +234,22 @@ mod tests {
 
     #[test]
     fn projects_are_found_by_uuid_slug_and_name() {
-        on_both(|registry| {
+        on_both(|database| {
             let now = OffsetDateTime::UNIX_EPOCH;
-            let made = registry.create_project(&new("My Parser"), now).expect("made");
+            let made = database.create_project(&new("My Parser"), now).expect("made");
             for id in [made.uuid.to_string().as_str(), "my-parser", "My Parser"] {
-                assert_eq!(registry.project(id).expect("read").as_ref(), Some(&made), "{id}");
+                assert_eq!(database.project(id).expect("read").as_ref(), Some(&made), "{id}");
             }
-            assert_eq!(registry.project("other").expect("read"), None);
+            assert_eq!(database.project("other").expect("read"), None);
         });
     }
 
     #[test]
     fn names_that_are_taken_get_numbers() {
-        on_both(|registry| {
+        on_both(|database| {
             let now = OffsetDateTime::UNIX_EPOCH;
             for (slug, stored) in [("a", "a"), ("a-2", "a 2"), ("a-3", "a 3")] {
-                let made = registry.create_project(&new("a"), now).expect("made");
+                let made = database.create_project(&new("a"), now).expect("made");
                 assert_eq!((made.slug.as_str(), made.stored.as_str()), (slug, stored));
             }
         });
@@ -253,19 +257,19 @@ mod tests {
 
     #[test]
     fn a_rename_keeps_what_identifies() {
-        on_both(|registry| {
+        on_both(|database| {
             let now = OffsetDateTime::UNIX_EPOCH;
-            let made = registry.create_project(&new("a"), now).expect("made");
-            registry.create_project(&new("b"), now).expect("made");
+            let made = database.create_project(&new("a"), now).expect("made");
+            database.create_project(&new("b"), now).expect("made");
             let slug = |text| Some(Slug::new(text).expect("a slug"));
             let rename =
                 ProjectChange { name: Some("c".to_owned()), slug: slug("c"), ..Default::default() };
-            let renamed = registry.change_project(made.id, &rename, now).expect("written");
+            let renamed = database.change_project(made.id, &rename, now).expect("written");
             let renamed = renamed.expect("renamed");
             assert_eq!((renamed.uuid, &renamed.stored), (made.uuid, &made.stored));
             assert_eq!(renamed.slug.as_str(), "c");
             let taken = ProjectChange { slug: slug("b"), ..Default::default() };
-            assert_eq!(registry.change_project(made.id, &taken, now).expect("written"), None);
+            assert_eq!(database.change_project(made.id, &taken, now).expect("written"), None);
         });
     }
 }

@@ -8,7 +8,7 @@ use wingbeat_track::{
     store::Stretch,
 };
 
-use super::{Registry, RegistryError};
+use super::{Database, StoreError};
 
 /// One-line summary of a series.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,9 +44,9 @@ pub struct LastChange {
     pub is_recent: bool,
 }
 
-impl Registry {
+impl Database {
     /// The reports from which the rows were derived, by branch and testbed.
-    pub fn series_states(&self, project: i64) -> Result<Vec<Stretch>, RegistryError> {
+    pub fn series_states(&self, project: i64) -> Result<Vec<Stretch>, StoreError> {
         let sql = "SELECT branch, testbed, state FROM series_state WHERE project = ?1";
         self.rows("listing series", sql, [project], |row| {
             Ok(Stretch {
@@ -62,7 +62,7 @@ impl Registry {
         &self,
         project: i64,
         branches: &[BranchName],
-    ) -> Result<Vec<SeriesRow>, RegistryError> {
+    ) -> Result<Vec<SeriesRow>, StoreError> {
         let doing = "listing series";
         if branches.is_empty() {
             let all = "SELECT * FROM series WHERE project = ?1";
@@ -78,7 +78,7 @@ impl Registry {
     }
 
     /// Measures with series in the project.
-    pub fn series_measures(&self, project: i64) -> Result<Vec<Slug>, RegistryError> {
+    pub fn series_measures(&self, project: i64) -> Result<Vec<Slug>, StoreError> {
         let sql = "SELECT DISTINCT slug FROM series WHERE project = ?1";
         self.rows("listing measures", sql, [project], |row| row.get("slug"))
     }
@@ -89,7 +89,7 @@ impl Registry {
         project: i64,
         stretch: &Stretch,
         rows: &[SeriesRow],
-    ) -> Result<(), RegistryError> {
+    ) -> Result<(), StoreError> {
         self.write("keeping series", |db| {
             let place = params![project, stretch.branch.as_str(), stretch.testbed.as_str()];
             for table in ["series", "series_state"] {
