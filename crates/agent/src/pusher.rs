@@ -428,7 +428,7 @@ impl Worker {
                     left.map_or(self.request_timeout, |left| left.min(self.request_timeout));
                 classify(self.target.protocol(), &self.post(request, patience))
             }
-            Err(error) => Verdict::Refused { reason: error.to_string() },
+            Err(error) => Verdict::Refused(error.to_string()),
         };
         self.settle(number, &verdict);
         if let (Ok(request), Verdict::Again { .. }) = (request, verdict) {
@@ -468,7 +468,7 @@ impl Worker {
                     counts.last_error = Some(format!("{target} did not accept a window: {reason}"));
                 });
             }
-            Verdict::Refused { reason } => {
+            Verdict::Refused(reason) => {
                 // The backend works, and may accept the next window.
                 self.backoff.succeed();
                 let was_there = spool.done(number);
