@@ -23,14 +23,13 @@ fn block(block: &Block) -> String {
         }
         Block::List(lines) => list(lines) + "\n",
         Block::Table(table) => {
-            let row = |tag: &str, texts: Vec<String>| -> String {
-                let cells = table.columns().zip(texts);
-                cells.map(|(column, text)| cell(tag, column.is_number, &text)).collect()
+            let row = |tag: &str, cells: Vec<Line>| -> String {
+                let cells = table.columns().zip(cells);
+                cells.map(|(column, spans)| cell(tag, column.is_number, &line(&spans))).collect()
             };
-            let head = row("th", table.columns().map(|column| escaped(&column.heading)).collect());
-            let rows = (0..table.len())
-                .map(|at| row("td", table.row(at).iter().map(|cell| line(cell)).collect()));
-            let rows: String = rows.map(|cells| format!("<tr>{cells}</tr>\n")).collect();
+            let head = row("th", table.head());
+            let rows = table.rows().map(|cells| format!("<tr>{}</tr>\n", row("td", cells)));
+            let rows: String = rows.collect();
             format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
         }
         Block::Section(blocks) | Block::Indented(blocks) => write(blocks),

@@ -1,7 +1,7 @@
 //! Converts a document to GitHub's and GitLab's Markdown. No text of a benchmark becomes markup, a mention or a
 //! reference.
 
-use std::{iter, slice};
+use std::slice;
 
 use super::{
     Block, Line, Span, filled,
@@ -22,13 +22,12 @@ fn block(block: &Block) -> String {
         Block::Warning(lines) => format!("> [!WARNING]\n{}", list("> - ", lines)),
         Block::List(lines) => list("- ", lines),
         Block::Table(table) => {
-            let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-            let rule = |column: &Column| if column.is_number { "---:" } else { "---" }.to_owned();
-            let head = row(table.columns().map(|column| escaped(&column.heading)).collect());
-            let head = head + &row(table.columns().map(rule).collect());
-            let rows = (0..table.len())
-                .map(|at| row(table.row(at).iter().map(|cell| line(cell)).collect()));
-            iter::once(head).chain(rows).collect()
+            let row = |cells: Vec<Line>| -> String {
+                cells.iter().map(|cell| format!("| {} ", line(cell))).collect::<String>() + "|\n"
+            };
+            let rule = |column: &Column| if column.is_number { "| ---: " } else { "| --- " };
+            let rules = table.columns().map(rule).collect::<String>() + "|\n";
+            [row(table.head()), rules].into_iter().chain(table.rows().map(row)).collect()
         }
         Block::Section(blocks) | Block::Indented(blocks) => write(blocks),
         Block::Details { summary, blocks } => {
