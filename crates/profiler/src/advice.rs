@@ -236,13 +236,9 @@ fn more(others: usize) -> String {
     }
 }
 
-/// Incremented when a field is renamed or removed.
-const SCHEMA_VERSION: u32 = 1;
-
 /// The JSON of a recording: its summary and warnings.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
-    schema_version: u32,
     #[serde(flatten)]
     summary: &'a Summary,
     warnings: Vec<Warning>,
@@ -252,7 +248,7 @@ impl<'a> Document<'a> {
     /// Creates the document of a recording with `samples_kept` shown samples.
     pub fn of(summary: &'a Summary, samples_kept: u64) -> Self {
         let warnings = warnings(summary, samples_kept).into_iter().map(|it| it.text).collect();
-        Self { schema_version: SCHEMA_VERSION, summary, warnings }
+        Self { summary, warnings }
     }
 }
 

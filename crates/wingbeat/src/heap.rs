@@ -52,8 +52,7 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
         error!("{}", report::nothing(&recording, &accounts));
     }
     receiver.show(&written.outputs);
-    let has_written = !written.outputs.is_empty();
-    written.finish(has_written)?;
+    written.finish()?;
     Ok(exit_code(&recording, !profile.sites.is_empty()))
 }
 
