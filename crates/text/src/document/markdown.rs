@@ -3,11 +3,8 @@
 
 use std::slice;
 
-use super::{
-    Block, Line, Span, filled,
-    html::{self, link},
-};
-use crate::{lines::in_order, paint::Look, table::Column};
+use super::{Block, Line, Span, filled, html};
+use crate::{lines::in_order, table::Column};
 
 /// Writes blocks as GitHub's and GitLab's Markdown.
 #[must_use]
@@ -45,19 +42,10 @@ fn list(sign: &str, lines: &[Line]) -> String {
     lines.iter().map(|spans| format!("{sign}{}\n", line(spans))).collect()
 }
 
+/// Elements of HTML: backticks cannot contain a bar in a table, nor backticks, and an address may contain characters that
+/// end a Markdown link.
 fn line(spans: &[Span]) -> String {
-    let span = |Span { text, look }: &Span| {
-        let text = escaped(text);
-        match look {
-            Look::Strong => format!("<strong>{}</strong>", unreferring(&text)),
-            // Not backticks: those cannot contain a bar in a table, nor backticks.
-            Look::Code => format!("<code>{text}</code>"),
-            // An address may contain characters that end a Markdown link.
-            Look::Link(url) => link(&unreferring(&text), url),
-            _ => unreferring(&text),
-        }
-    };
-    spans.iter().map(span).collect()
+    html::elements(spans, escaped, unreferring)
 }
 
 /// Replaces Markdown's special characters by entities, which have no special meaning.
