@@ -42,10 +42,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     let spec = args.inputs.spec(&args.object)?;
     let folder = profile_folder(args)?;
     let (plan, warnings) = plan(args, folder.is_some())?;
-    let mut style = report_style(verbose);
-    if output.is_some() {
-        style.width = WIDTH;
-    }
+    let style = style(output.is_some(), verbose);
     let done = match &args.against {
         None => {
             let report = with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher));
@@ -234,6 +231,11 @@ pub(crate) fn with_progress<T>(
     let found = interruptible(|stop| measure(&Watcher { show: &show, stop }));
     bar.finish_and_clear();
     found
+}
+
+fn style(is_file: bool, verbose: bool) -> Style {
+    let style = report_style(verbose);
+    Style { width: if is_file { WIDTH } else { style.width }, ..style }
 }
 
 /// `is_strict` turns regressions and contradictions into failures.
