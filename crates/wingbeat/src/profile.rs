@@ -127,7 +127,7 @@ fn pages(
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
     if let Some(error) = args.output.iter().find_map(|path| heap::check_name(path).err()) {
-        wrong_usage(ErrorKind::ValueValidation, format!("{error:#}"));
+        wrong_usage(ErrorKind::ValueValidation, error.to_string());
     }
     let outputs = heap::outputs(&args.output, receiver)?;
     check_outputs(outputs.iter().map(|(file, _)| file));
