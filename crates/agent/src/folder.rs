@@ -6,28 +6,14 @@ use std::{
     path::Path,
 };
 
+use anyhow::{anyhow, bail};
+
 /// Name of the lock file.
 const LOCK: &str = ".lock";
 
-/// Why a spool or archive cannot be used, or a window cannot be stored.
-#[derive(Debug, thiserror::Error)]
-pub enum FolderError {
-    #[error("{tried} {path} failed: {source}{}", hint(tried, source))]
-    Io { tried: &'static str, path: String, source: io::Error },
-    #[error("another process uses the windows in {path}; give each agent a folder of its own")]
-    InUse { path: String },
-    #[error(
-        "a window of {} exceeds the limit of {path}, {}; raise that limit",
-        wingbeat_text::bytes(*bytes), wingbeat_text::bytes(*bytes_max)
-    )]
-    TooLarge { path: String, bytes: u64, bytes_max: u64 },
-}
-
-impl FolderError {
-    /// For `map_err`: adds the operation and the file.
-    pub(crate) fn of(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { tried, path: path.display().to_string(), source }
-    }
+/// For `map_err`: adds the operation, the file, and what to do.
+pub(crate) fn failed(tried: &str, path: &Path) -> impl FnOnce(io::Error) -> anyhow::Error {
+    move |error| anyhow!("{tried} {} failed: {error}{}", path.display(), hint(tried, &error))
 }
 
 fn hint(tried: &str, error: &io::Error) -> &'static str {
@@ -56,20 +42,21 @@ fn hint(tried: &str, error: &io::Error) -> &'static str {
 pub(crate) struct FolderLock(File);
 
 impl FolderLock {
-    pub(crate) fn take(folder: &Path) -> Result<Self, FolderError> {
+    pub(crate) fn take(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(LOCK);
         let file = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&path)
-            .map_err(FolderError::of("creating", &path))?;
+            .map_err(failed("creating", &path))?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => {
-                Err(FolderError::InUse { path: folder.display().to_string() })
-            }
-            Err(TryLockError::Error(error)) => Err(FolderError::of("locking", &path)(error)),
+            Err(TryLockError::WouldBlock) => bail!(
+                "another process uses the windows in {}; give each agent a folder of its own",
+                folder.display()
+            ),
+            Err(TryLockError::Error(error)) => Err(failed("locking", &path)(error)),
         }
     }
 }
@@ -88,7 +75,7 @@ mod tests {
     #[test]
     fn one_sentence_says_what_to_do() {
         let check_of = |tried: &'static str, kind: io::ErrorKind, expected: &str| {
-            let error = FolderError::of(tried, Path::new("/archive/a"))(kind.into()).to_string();
+            let error = failed(tried, Path::new("/archive/a"))(kind.into()).to_string();
             assert!(error.starts_with(&format!("{tried} /archive/a failed: ")), "{error}");
             assert!(error.ends_with(expected) && !error.contains('\n'), "{error}");
         };
@@ -98,7 +85,5 @@ mod tests {
         check_of("reading", io::ErrorKind::PermissionDenied, "a user who may read it");
         check_of("reading", io::ErrorKind::NotFound, "`wingbeat agent --keep` writes to");
         check_of("reading", io::ErrorKind::NotADirectory, "; it is a file, so name a folder");
-        let error = FolderError::TooLarge { path: "/r".into(), bytes: 3 << 20, bytes_max: 1 << 20 };
-        assert!(error.to_string().contains("3,146 KB"), "{error}");
     }
 }

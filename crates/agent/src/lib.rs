@@ -43,7 +43,6 @@ mod window_archive;
 
 pub use credentials::Credentials;
 pub use encode::{Request, encode};
-pub use folder::FolderError;
 pub use governor::OwnUse;
 pub use kubelet::{Kubelet, KubeletOptions};
 pub use metrics::Metrics;

@@ -3,13 +3,11 @@
 //! `offer` puts a window into the inbox, under a lock that is never held for long, and writes it to disk if there
 //! is a folder. The thread moves it to the spool and sends the oldest. The spool is not locked during a request,
 //! so that [`Pusher::finish`] can write it to disk and return even if a backend hangs.
-
 //!
 //! Lock order: spool, then inbox, then tally. The spool may be held during a file write; the other two never are.
 
 use std::{
     collections::VecDeque,
-    io,
     path::PathBuf,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -19,13 +17,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::Context as _;
 use wingbeat_http::{Client, Error, Method, Response, Settings};
 
 use crate::{
     backoff::Backoff,
     credentials::Credentials,
     encode::{Request, encode},
-    folder::FolderError,
     response::{Verdict, classify},
     spool::Spool,
     target::Target,
@@ -122,7 +120,7 @@ impl Pusher {
         target: &Target,
         credentials: Credentials,
         options: PushOptions,
-    ) -> Result<Self, FolderError> {
+    ) -> anyhow::Result<Self> {
         let folder = options.folder.as_ref().map(|folder| folder.join(target.folder_name()));
         let spool = Spool::open(folder.as_deref(), options.bytes_max, options.memory_windows_max)?;
         let shared = Arc::new(Shared::new(spool, options.bytes_max));
@@ -135,11 +133,7 @@ impl Pusher {
                 let _alive = alive;
                 worker.run();
             })
-            .map_err(|source: io::Error| FolderError::Io {
-                tried: "starting a thread for",
-                path: target.to_string(),
-                source,
-            })?;
+            .with_context(|| format!("cannot start a thread for {target}"))?;
         Ok(Self { shared, thread: Some(thread), ended })
     }
 
@@ -428,7 +422,7 @@ impl Worker {
                     left.map_or(self.request_timeout, |left| left.min(self.request_timeout));
                 classify(self.target.protocol(), &self.post(request, patience))
             }
-            Err(error) => Verdict::Refused { reason: error.to_string() },
+            Err(error) => Verdict::Refused(error.to_string()),
         };
         self.settle(number, &verdict);
         if let (Ok(request), Verdict::Again { .. }) = (request, verdict) {
@@ -468,7 +462,7 @@ impl Worker {
                     counts.last_error = Some(format!("{target} did not accept a window: {reason}"));
                 });
             }
-            Verdict::Refused { reason } => {
+            Verdict::Refused(reason) => {
                 // The backend works, and may accept the next window.
                 self.backoff.succeed();
                 let was_there = spool.done(number);

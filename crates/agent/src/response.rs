@@ -22,9 +22,7 @@ pub(crate) enum Verdict {
         pause: Option<Duration>,
     },
     /// The server understood and rejected it.
-    Refused {
-        reason: String,
-    },
+    Refused(String),
 }
 
 /// `google.rpc.Status`, the error message of OpenTelemetry servers.
@@ -42,7 +40,7 @@ pub(crate) fn classify(protocol: Protocol, outcome: &Result<Response, Error>) ->
             let reason = error.to_string();
             // Otherwise a later attempt may succeed: certificates are renewed, and proxies return.
             return match error.cause {
-                Cause::TooLarge | Cause::Invalid => Verdict::Refused { reason },
+                Cause::TooLarge | Cause::Invalid => Verdict::Refused(reason),
                 _ => Verdict::Again { reason, pause: None },
             };
         }
@@ -51,11 +49,10 @@ pub(crate) fn classify(protocol: Protocol, outcome: &Result<Response, Error>) ->
         200..300 => accepted(protocol, response),
         300..400 => {
             let location = response.location();
-            let reason = format!("it redirects to {location}; if you trust that, push there");
-            Verdict::Refused { reason }
+            Verdict::Refused(format!("it redirects to {location}; if you trust that, push there"))
         }
         408 | 429 | 500.. => Verdict::Again { reason: message(response), pause: pause(response) },
-        status => Verdict::Refused { reason: format!("{}{}", message(response), hint(status)) },
+        status => Verdict::Refused(message(response) + hint(status)),
     }
 }
 
@@ -64,7 +61,7 @@ fn accepted(protocol: Protocol, response: &Response) -> Verdict {
     let content_type = content_type(response);
     if content_type.starts_with("text/html") {
         let reason = "it answered with an HTML page; is the address the root of its API?";
-        return Verdict::Refused { reason: reason.to_owned() };
+        return Verdict::Refused(reason.to_owned());
     }
     // Both protocols require the response to have the request's type.
     let kind = content_type.split(';').next().unwrap_or_default().trim();
@@ -77,12 +74,11 @@ fn accepted(protocol: Protocol, response: &Response) -> Verdict {
             let kind = if kind.is_empty() { "an unknown type" } else { kind };
             let text = excerpt(&response.text());
             let text = if text.is_empty() { text } else { format!(" ({text})") };
-            let reason = format!(
+            Verdict::Refused(format!(
                 "status {} with a body of {kind}{text} is not an answer of {}; is the address the root of its API?",
                 response.status,
                 protocol.name()
-            );
-            Verdict::Refused { reason }
+            ))
         }
     }
 }
@@ -92,8 +88,8 @@ fn partial(response: &Response) -> Verdict {
         ExportProfilesServiceResponse::decode(response.body.as_slice()).unwrap_or_default();
     match response.partial_success {
         Some(ExportProfilesPartialSuccess { rejected_profiles: 1.., error_message }) => {
-            let reason = format!("it took only part of the profiles: {}", excerpt(&error_message));
-            Verdict::Refused { reason }
+            let why = excerpt(&error_message);
+            Verdict::Refused(format!("it took only part of the profiles: {why}"))
         }
         _ => Verdict::Taken,
     }
@@ -113,15 +109,15 @@ fn grpc(response: &Response) -> Verdict {
     let message = percent_decode_str(&message).decode_utf8_lossy();
     let Some(code) = status.and_then(|status| status.trim().parse::<u32>().ok()) else {
         let reason = "it answered without a gRPC status; is it Parca, and the address its root?";
-        return Verdict::Refused { reason: reason.to_owned() };
+        return Verdict::Refused(reason.to_owned());
     };
     let reason = format!("gRPC status {code}: {}", excerpt(&message));
     match code {
         0 => Verdict::Taken,
         // Cancelled, unknown, deadline exceeded, resource exhausted, aborted, internal, unavailable, data loss.
         1 | 2 | 4 | 8 | 10 | 13 | 14 | 15 => Verdict::Again { reason, pause: pause(response) },
-        16 => Verdict::Refused { reason: format!("{reason}{}", hint(401)) },
-        _ => Verdict::Refused { reason },
+        16 => Verdict::Refused(reason + hint(401)),
+        _ => Verdict::Refused(reason),
     }
 }
 
@@ -200,7 +196,7 @@ mod tests {
         match verdict {
             Verdict::Taken => ("taken", String::new()),
             Verdict::Again { reason, .. } => ("again", reason),
-            Verdict::Refused { reason } => ("refused", reason),
+            Verdict::Refused(reason) => ("refused", reason),
         }
     }
 

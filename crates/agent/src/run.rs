@@ -16,7 +16,6 @@ use wingbeat_profiler::{
 
 use crate::{
     divide::{Divided, divide},
-    folder::FolderError,
     governor::{Governor, OwnMeter, OwnUse},
     kubelet::Kubelet,
     labels::Processes,
@@ -90,7 +89,7 @@ pub enum Notice<'a> {
     /// A backend failed since the last window: the error, and the total windows rejected or dropped.
     PushFailed { name: &'a str, counts: &'a Counts },
     /// A window could not be stored on disk.
-    NotStored(&'a FolderError),
+    NotStored(&'a anyhow::Error),
     /// Function names cannot be stored on disk.
     NamesNotStored(&'a io::Error),
     /// The kubelet failed, with the error.

@@ -18,7 +18,7 @@ use flate2::Crc;
 use prost::Message;
 
 use crate::{
-    folder::{FolderError, FolderLock},
+    folder::{FolderLock, failed},
     window::{Kind, Series, Window, time_of, unix_ns},
 };
 
@@ -108,7 +108,7 @@ impl Spool {
         folder: Option<&Path>,
         bytes_max: u64,
         memory_windows_max: usize,
-    ) -> Result<Self, FolderError> {
+    ) -> anyhow::Result<Self> {
         let mut spool = Self {
             folder: None,
             bytes_max,
@@ -123,9 +123,9 @@ impl Spool {
             last_error: None,
         };
         if let Some(path) = folder {
-            fs::create_dir_all(path).map_err(FolderError::of("creating the folder", path))?;
+            fs::create_dir_all(path).map_err(failed("creating the folder", path))?;
             spool.folder = Some(Folder { path: path.to_owned(), _lock: FolderLock::take(path)? });
-            for (path, bytes) in leftovers(path).map_err(FolderError::of("reading", path))? {
+            for (path, bytes) in leftovers(path).map_err(failed("reading", path))? {
                 spool.enter(bytes, Location::Disk(path));
             }
             spool.restored = spool.len();
@@ -217,7 +217,7 @@ impl Spool {
                     (entry.bytes, entry.location) = (bytes, Location::Disk(path));
                 }
                 Err(error) => {
-                    let error = FolderError::of("writing a window to", &folder)(error);
+                    let error = failed("writing a window to", &folder)(error);
                     self.last_error = Some(error.to_string());
                     break;
                 }
@@ -271,7 +271,7 @@ impl Spool {
             && let Err(error) = fs::remove_file(&path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            self.last_error = Some(FolderError::of("removing", &path)(error).to_string());
+            self.last_error = Some(failed("removing", &path)(error).to_string());
         }
     }
 }
@@ -299,7 +299,7 @@ fn leftovers(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
 fn read(path: &Path) -> Result<Window, String> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
-    read.map_err(|error| FolderError::of("reading", path)(error).to_string())?;
+    read.map_err(|error| failed("reading", path)(error).to_string())?;
     decode(&bytes).map_err(|reason| {
         format!("the window in {} was damaged and is lost: {reason}", path.display())
     })

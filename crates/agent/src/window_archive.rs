@@ -18,11 +18,12 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use anyhow::bail;
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, PrimitiveDateTime, format_description::StaticFormatDescription};
 
 use crate::{
-    folder::{FolderError, FolderLock},
+    folder::{FolderLock, failed},
     window::{Kind, Window, time_of, unix_ns},
 };
 
@@ -139,20 +140,20 @@ impl WindowArchive {
     ///
     /// `keep_for` counts back from the end of the newest window, and both limits apply from the next [`WindowArchive::add`]
     /// on. Time without recording does not count, nor does time skipped by the clock.
-    pub fn open(folder: &Path, keep_for: Duration, keep_bytes: u64) -> Result<Self, FolderError> {
-        fs::create_dir_all(folder).map_err(FolderError::of("creating the folder", folder))?;
+    pub fn open(folder: &Path, keep_for: Duration, keep_bytes: u64) -> anyhow::Result<Self> {
+        fs::create_dir_all(folder).map_err(failed("creating the folder", folder))?;
         let lock = FolderLock::take(folder)?;
         let mut windows = Vec::new();
-        for entry in fs::read_dir(folder).map_err(FolderError::of("reading", folder))? {
-            let path = entry.map_err(FolderError::of("reading", folder))?.path();
+        for entry in fs::read_dir(folder).map_err(failed("reading", folder))? {
+            let path = entry.map_err(failed("reading", folder))?.path();
             // Windows are folders; other files are left alone.
             if !path.is_dir() {
                 continue;
             }
             if is_partial(&path) {
-                fs::remove_dir_all(&path).map_err(FolderError::of("removing", &path))?;
+                fs::remove_dir_all(&path).map_err(failed("removing", &path))?;
             } else if let Some((start, duration)) = span(&path) {
-                let bytes = folder_bytes(&path).map_err(FolderError::of("reading", &path))?;
+                let bytes = folder_bytes(&path).map_err(failed("reading", &path))?;
                 let end = start.checked_add(duration).unwrap_or(start);
                 windows.push((KeptWindow { end, bytes, path }, duration));
             }
@@ -182,15 +183,19 @@ impl WindowArchive {
     ///
     /// On an error, such as a full disk, nothing of the window remains. The others stay, except those removed to
     /// make room.
-    pub fn add(&mut self, window: &Window) -> Result<(), FolderError> {
+    pub fn add(&mut self, window: &Window) -> anyhow::Result<()> {
         if window.series.is_empty() {
             return Ok(());
         }
         let files = files(window);
         let bytes = files.iter().map(|(_, contents)| contents.len() as u64).sum();
         if bytes > self.keep_bytes {
-            let (path, bytes_max) = (self.folder.display().to_string(), self.keep_bytes);
-            return Err(FolderError::TooLarge { path, bytes, bytes_max });
+            bail!(
+                "a window of {} exceeds the limit of {}, {}; raise that limit",
+                wingbeat_text::bytes(bytes),
+                self.folder.display(),
+                wingbeat_text::bytes(self.keep_bytes)
+            );
         }
         let end = self.time.of(window.end());
         self.make_room(bytes, end)?;
@@ -203,11 +208,7 @@ impl WindowArchive {
 
     /// Lists the folder's entries of windows that overlap the time range, oldest first. Needs no [`WindowArchive`], and
     /// works while one writes there.
-    pub fn list(
-        folder: &Path,
-        since: SystemTime,
-        until: SystemTime,
-    ) -> Result<Listing, FolderError> {
+    pub fn list(folder: &Path, since: SystemTime, until: SystemTime) -> anyhow::Result<Listing> {
         let mut found = windows(folder)?;
         found.retain(|(start, duration, _)| {
             // The name has a resolution of one second.
@@ -242,7 +243,7 @@ impl WindowArchive {
 
     /// Start of the oldest window in the folder and end of the newest, from their names, with a resolution of one
     /// second.
-    pub fn range(folder: &Path) -> Result<Option<(SystemTime, SystemTime)>, FolderError> {
+    pub fn range(folder: &Path) -> anyhow::Result<Option<(SystemTime, SystemTime)>> {
         let windows = windows(folder)?;
         let oldest = windows.iter().map(|(start, ..)| *start).min();
         let end = |start: SystemTime, duration| start.checked_add(duration).unwrap_or(start);
@@ -268,7 +269,7 @@ impl WindowArchive {
         self.removed
     }
 
-    fn make_room(&mut self, bytes: u64, end: SystemTime) -> Result<(), FolderError> {
+    fn make_room(&mut self, bytes: u64, end: SystemTime) -> anyhow::Result<()> {
         let too_old = end.checked_sub(self.keep_for);
         while let Some(oldest) = self.windows.front() {
             let is_old = too_old.is_some_and(|limit| oldest.end < limit);
@@ -282,7 +283,7 @@ impl WindowArchive {
             match gone {
                 // Another process has removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                gone => gone.map_err(FolderError::of("removing", &oldest.path))?,
+                gone => gone.map_err(failed("removing", &oldest.path))?,
             }
             self.bytes = self.bytes.saturating_sub(oldest.bytes);
             self.removed += 1;
@@ -291,16 +292,15 @@ impl WindowArchive {
         Ok(())
     }
 
-    fn write(&self, window: &Window, files: &[(String, Vec<u8>)]) -> Result<PathBuf, FolderError> {
+    fn write(&self, window: &Window, files: &[(String, Vec<u8>)]) -> anyhow::Result<PathBuf> {
         let partial = tempfile::Builder::new()
             .prefix(PARTIAL_PREFIX)
             .permissions(folder_permissions())
             .tempdir_in(&self.folder)
-            .map_err(FolderError::of("writing a window to", &self.folder))?;
+            .map_err(failed("writing a window to", &self.folder))?;
         for (name, contents) in files {
             let path = partial.path().join(name);
-            fs::write(&path, contents)
-                .map_err(FolderError::of("writing a window to", &self.folder))?;
+            fs::write(&path, contents).map_err(failed("writing a window to", &self.folder))?;
         }
         for attempt in 0..SAME_NAME_MAX {
             let path = self.folder.join(folder(window, attempt));
@@ -313,12 +313,12 @@ impl WindowArchive {
                 }
                 Err(error) if is_taken(&error) => {}
                 Err(error) => {
-                    return Err(FolderError::of("naming a window in", &self.folder)(error));
+                    return Err(failed("naming a window in", &self.folder)(error));
                 }
             }
         }
         let error = io::ErrorKind::AlreadyExists.into();
-        Err(FolderError::of("naming a window in", &self.folder)(error))
+        Err(failed("naming a window in", &self.folder)(error))
     }
 }
 
@@ -347,10 +347,10 @@ fn folder_bytes(folder: &Path) -> io::Result<u64> {
 }
 
 /// The windows in a folder: their spans by their names, and their paths.
-fn windows(folder: &Path) -> Result<Vec<(SystemTime, Duration, PathBuf)>, FolderError> {
+fn windows(folder: &Path) -> anyhow::Result<Vec<(SystemTime, Duration, PathBuf)>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(FolderError::of("reading", folder))? {
-        let path = entry.map_err(FolderError::of("reading", folder))?.path();
+    for entry in fs::read_dir(folder).map_err(failed("reading", folder))? {
+        let path = entry.map_err(failed("reading", folder))?.path();
         found.extend(span(&path).map(|(start, duration)| (start, duration, path)));
     }
     Ok(found)

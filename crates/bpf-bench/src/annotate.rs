@@ -29,28 +29,14 @@ pub use model::{AnnotatedFunction, AnnotatedLine, Annotation, Block};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Style of the human-readable text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Whether to use colours: ANSI escape sequences.
-    pub has_colours: bool,
+    /// Colours and width: source text is truncated, counts are not.
+    pub text: wingbeat_text::Style,
     /// Whether to print blocks and instructions below each line.
     pub has_bytecode: bool,
     /// Whether to print full paths for files of Rust's library and of crates.
     pub has_full_paths: bool,
-    /// Line width in characters: source text is truncated, counts are not.
-    pub width: usize,
-}
-
-impl Style {
-    fn paint(self) -> wingbeat_text::Paint {
-        wingbeat_text::Paint { has_colours: self.has_colours }
-    }
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Self { has_colours: false, has_bytecode: false, has_full_paths: false, width: 100 }
-    }
 }
 
 /// Output format of an annotation.
@@ -476,7 +462,8 @@ end_of_record
         let long = "long ".repeat(40);
         let found = annotated_with(&code(), LOOPED.to_vec(), 1, &mut |_, _| Some(long.clone()));
         let check = |width, expected: usize| {
-            let text = styled(&found, Form::Human, Style { width, ..Style::default() });
+            let style = wingbeat_text::Style { width, ..wingbeat_text::Style::default() };
+            let text = styled(&found, Form::Human, Style { text: style, ..Style::default() });
             let cut = text.lines().filter(|line| line.ends_with('…'));
             assert_eq!(cut.map(|line| line.chars().count()).collect::<Vec<_>>(), [expected; 5]);
         };

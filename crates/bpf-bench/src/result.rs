@@ -152,7 +152,7 @@ pub struct Case {
 }
 
 /// Outcome of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RunOutcome {
     /// Return value of the first run.
     pub return_value: u32,
@@ -321,7 +321,7 @@ impl RunCounts {
 }
 
 /// Exact instruction counts of one run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RunCounts {
     /// Instructions executed by the first run, as written in the object.
     pub instructions: u64,

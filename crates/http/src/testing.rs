@@ -92,7 +92,18 @@ impl Server {
     ///
     /// If no port is free.
     pub fn start(script: impl Fn(&str, usize) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Self::on(TcpListener::bind("127.0.0.1:0").expect("a port"), script)
+    }
+
+    /// The same on this listener.
+    ///
+    /// # Panics
+    ///
+    /// If the listener has no address.
+    pub fn on(
+        listener: TcpListener,
+        script: impl Fn(&str, usize) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let log = Arc::clone(&asked);

@@ -207,7 +207,12 @@ pub fn read_collapsed(name: &str, bytes: &[u8]) -> anyhow::Result<Side> {
         }
         let Some((stack, count)) = parse(line) else {
             let text: String = line.chars().take(SHOWN_CHARS_MAX).collect();
-            bail!("{name}:{}: expected `frame;frame;frame count`, found {text:?}", position + 1);
+            bail!(
+                "cannot read {name} as collapsed stacks: line {} is {text:?}, not frames and a count \
+                 (`main;work 12`); give a file that a profiler wrote as pprof (.pb.gz) or as \
+                 collapsed stacks (.folded)",
+                position + 1
+            );
         };
         if count > 0 {
             let sum = counts.entry(printable(stack).into_owned()).or_default();

@@ -65,13 +65,21 @@ const SUFFIXES: [(&str, Format); 5] = [
 impl Format {
     /// Selects the format by the suffix of a file name.
     pub fn from_path(path: &Path) -> Result<Self, UnknownFormat> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        SUFFIXES
-            .iter()
-            .find(|(suffix, _)| name.ends_with(suffix))
-            .map(|&(_, format)| format)
-            .ok_or_else(|| UnknownFormat { path: path.to_owned() })
+        by_suffix(path, &SUFFIXES)
     }
+}
+
+/// The format whose suffix a file name has.
+pub fn by_suffix<F: Copy + fmt::Display>(
+    path: &Path,
+    suffixes: &[(&str, F)],
+) -> Result<F, UnknownFormat> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let found = suffixes.iter().find(|(suffix, _)| name.ends_with(suffix));
+    found.map(|&(_, format)| format).ok_or_else(|| {
+        let known = suffixes.iter().map(|(suffix, format)| format!("{suffix} ({format})"));
+        UnknownFormat { path: path.to_owned(), known: known.collect::<Vec<_>>().join(", ") }
+    })
 }
 
 impl fmt::Display for Format {
@@ -86,27 +94,12 @@ impl fmt::Display for Format {
 }
 
 /// A file name without a known suffix.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the name {path:?} has no known suffix; use one of {known}")]
 pub struct UnknownFormat {
-    pub path: PathBuf,
+    path: PathBuf,
+    known: String,
 }
-
-impl fmt::Display for UnknownFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the name {:?} has no known suffix; use ", self.path)?;
-        for (position, (suffix, format)) in SUFFIXES.iter().enumerate() {
-            let separator = match position {
-                0 => "",
-                _ if position + 1 == SUFFIXES.len() => " or ",
-                _ => ", ",
-            };
-            write!(f, "{separator}{suffix} ({format})")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for UnknownFormat {}
 
 /// Why a profile could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -265,9 +258,9 @@ mod tests {
     #[test]
     fn an_unknown_suffix_lists_the_known_ones() {
         assert_eq!(
-            UnknownFormat { path: "out.txt".into() }.to_string(),
-            "the name \"out.txt\" has no known suffix; use .svg (flame graph), .folded (collapsed stacks), .pb.gz (pprof), .json (Firefox Profiler) or \
-             .json.gz (Firefox Profiler)"
+            Format::from_path(Path::new("out.txt")).expect_err("unknown").to_string(),
+            "the name \"out.txt\" has no known suffix; use one of .svg (flame graph), .folded (collapsed \
+             stacks), .pb.gz (pprof), .json (Firefox Profiler), .json.gz (Firefox Profiler)"
         );
     }
 

@@ -77,8 +77,8 @@ pub enum Block {
     Table(Table),
     /// A plain list: headings, and rows, which may be short. One with a single cell is a line of its own.
     Rows(Vec<(&'static str, Side)>, Vec<Vec<Line>>),
-    /// Text that keeps its lines.
-    Verbatim(String),
+    /// Lines that are kept as they are.
+    Verbatim(Vec<Line>),
     /// Blocks without blank lines between them on a terminal.
     Section(Vec<Block>),
     /// Indented on a terminal, and without blank lines.
@@ -102,11 +102,10 @@ impl Block {
     fn is_empty(&self) -> bool {
         match self {
             Self::Heading(line) | Self::Paragraph(line) => line.is_empty(),
-            Self::List(lines) | Self::Warning(lines) => lines.is_empty(),
+            Self::List(lines) | Self::Warning(lines) | Self::Verbatim(lines) => lines.is_empty(),
             Self::Labelled(lines) => lines.is_empty(),
             Self::Table(table) => table.len() == 0,
             Self::Rows(_, rows) => rows.is_empty(),
-            Self::Verbatim(text) => text.is_empty(),
             Self::Section(blocks) | Self::Indented(blocks) | Self::Details { blocks, .. } => {
                 blocks.iter().all(Self::is_empty)
             }
@@ -157,7 +156,7 @@ fn text(block: &Block, style: Style) -> String {
         }
         Block::Table(table) => table.write(style),
         Block::Rows(head, all) => rows(head, all, style.width, paint),
-        Block::Verbatim(text) => text.clone(),
+        Block::Verbatim(all) => all.iter().map(|line| painted(line, paint) + "\n").collect(),
         Block::Section(blocks) => joined(blocks, style, ""),
         Block::Indented(blocks) => {
             let width = style.width.saturating_sub(INDENT);

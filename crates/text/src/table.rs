@@ -151,16 +151,21 @@ impl Table {
         iter::once(&self.names).chain(&self.columns)
     }
 
-    /// The cells of a row for a page, on which the last one of a bad row is strong.
-    pub(crate) fn row(&self, at: usize) -> Vec<Line> {
-        let mut cells: Vec<Line> = self
-            .columns()
-            .map(|column| column.cells.get(at).cloned().unwrap_or_default())
-            .collect();
-        if let (Some(Look::Bad), Some(last)) = (self.looks.get(at), cells.last_mut()) {
-            last.iter_mut().for_each(|span| span.look = Look::Strong);
-        }
-        cells
+    /// The headings for a page.
+    pub(crate) fn head(&self) -> Vec<Line> {
+        self.columns().map(|column| line(&column.heading)).collect()
+    }
+
+    /// The rows for a page, on which the last cell of a bad one is strong.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Vec<Line>> {
+        (0..self.len()).map(|at| {
+            let cell = |column: &Column| column.cells.get(at).cloned().unwrap_or_default();
+            let mut cells: Vec<Line> = self.columns().map(cell).collect();
+            if let (Some(Look::Bad), Some(last)) = (self.looks.get(at), cells.last_mut()) {
+                last.iter_mut().for_each(|span| span.look = Look::Strong);
+            }
+            cells
+        })
     }
 
     /// Writes the table with no line wider than that of `style`. A row without cells has no line.

@@ -124,7 +124,7 @@ impl Benchmark {
 }
 
 /// How a command failed, if it did. A killed command has not measured anything.
-fn failure(status: ExitStatus) -> Option<String> {
+pub(crate) fn failure(status: ExitStatus) -> Option<String> {
     match (status.code(), status.signal()) {
         (Some(0), _) => None,
         (Some(code), _) => Some(format!("failed with status {code}")),

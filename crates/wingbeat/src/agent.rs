@@ -16,7 +16,6 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
-use owo_colors::OwoColorize as _;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     low_level::raise,
@@ -26,9 +25,9 @@ use wingbeat_agent::{
     Pusher, Rules, Sinks, Target, WindowArchive,
 };
 use wingbeat_profiler::session::{NameCounts, Rates};
-use wingbeat_text::{bytes, duration, grouped, plural, share};
+use wingbeat_text::{Block, bytes, duration, grouped, line, plural, share};
 
-use crate::shell::{interruptible_by, message, signal_socket, warning};
+use crate::shell::{interruptible_by, message, signal_socket, tell, warning};
 
 pub(crate) use crate::agent::args::AgentArgs;
 
@@ -234,7 +233,7 @@ impl Reporter {
     fn report(&mut self, notice: &Notice<'_>) {
         match notice {
             Notice::Started if self.quiet => {}
-            Notice::Started => message!("{}", self.begin.bold()),
+            Notice::Started => tell(&[Block::Heading(line(&self.begin))]),
             Notice::Window { samples, broken, series, used, frequency_hz, names } => {
                 self.windows += 1;
                 self.filled += u64::from(*series > 0);

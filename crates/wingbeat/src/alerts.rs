@@ -76,14 +76,6 @@ pub(crate) fn run(args: &AlertsArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Name of the crossed limit.
-pub(crate) fn side(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Lower => "below",
-        Limit::Upper => "above",
-    }
-}
-
 fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
     let store = args.store.open()?;
     let status = (!args.all).then_some(AlertStatus::Active);
@@ -113,19 +105,18 @@ fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
 
 fn table(alerts: &[StoredAlert]) -> Block {
     let cells = |cell: &dyn Fn(&StoredAlert) -> String| alerts.iter().map(cell).collect();
-    let scale = |stored: &StoredAlert| stored.measure.scale(stored.value, limit(stored));
+    let scale = |stored: &StoredAlert| stored.measure.scale(stored.value, stored.limit());
     let is_one_project = alerts.iter().all(|alert| alert.project == alerts[0].project);
     let project = |stored: &StoredAlert| match is_one_project {
         true => String::new(),
         false => stored.project.to_string(),
     };
-    // Alerts of interleaved comparisons have no limit.
     let limits = cells(&|stored| {
-        limit(stored).map_or_else(String::new, |limit| {
-            format!("{} {}", side(stored.alert.limit), scale(stored).with_unit(limit))
+        stored.limit().map_or_else(String::new, |limit| {
+            format!("{} {}", stored.alert.limit.side(), scale(stored).with_unit(limit))
         })
     });
-    let changes = cells(&|stored| change(stored).map_or_else(String::new, share::change));
+    let changes = cells(&|stored| stored.change().map_or_else(String::new, share::change));
     let hashes = cells(&|stored| stored.hash.as_deref().map_or("", short_hash).to_owned());
     let testbeds = cells(&|stored| stored.testbed.to_string());
     let columns = vec![
@@ -160,21 +151,6 @@ pub(crate) fn status(alert: &Alert) -> String {
         (status, Some(reason)) => format!("{status} ({reason})"),
         (status, None) => status.to_string(),
     }
-}
-
-fn limit(stored: &StoredAlert) -> Option<f64> {
-    let boundary = stored.boundary?;
-    match stored.alert.limit {
-        Limit::Lower => boundary.lower_limit,
-        Limit::Upper => boundary.upper_limit,
-    }
-}
-
-/// Relative change from the baseline.
-fn change(stored: &StoredAlert) -> Option<f64> {
-    let baseline = stored.boundary?.baseline?;
-    let share = (stored.value - baseline) / baseline.abs();
-    share.is_finite().then_some(share)
 }
 
 fn settle(args: &SettleArgs, status: AlertStatus, quiet: bool) -> anyhow::Result<()> {

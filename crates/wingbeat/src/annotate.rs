@@ -1,6 +1,6 @@
 //! `wingbeat annotate`: parses flags, calls the library, prints text.
 
-use std::{collections::HashMap, fs, io, path::PathBuf, process::ExitCode};
+use std::{collections::HashMap, fs, path::PathBuf, process::ExitCode};
 
 use anyhow::bail;
 use wingbeat_bpf_bench::{
@@ -14,7 +14,7 @@ use wingbeat_bpf_loader::spec::Spec;
 use crate::{
     bench::{InputArgs, with_log, with_progress},
     output::PendingFile,
-    shell::{message, print_by, stdout_has_colours, warning, width_of},
+    shell::{message, print, report_style, warning},
     values::{Format, FormatArgs},
 };
 
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
     }
     let is_json = args.format.get() == Format::Json;
     if is_json || (args.output.is_empty() && !quiet) {
-        print(&found, args, is_json)?;
+        show(&found, args, is_json)?;
     }
     if !quiet {
         for Failure { name, reason, .. } in &counted.left_out {
@@ -115,15 +115,16 @@ fn program(spec: &Spec, name: Option<&str>) -> anyhow::Result<String> {
     }
 }
 
-fn print(found: &Annotation, args: &AnnotateArgs, is_json: bool) -> anyhow::Result<()> {
+fn show(found: &Annotation, args: &AnnotateArgs, is_json: bool) -> anyhow::Result<()> {
     let form = if is_json { Form::Json } else { Form::Human };
     let style = Style {
-        has_colours: !is_json && stdout_has_colours(),
+        text: report_style(false),
         has_bytecode: args.bytecode,
         has_full_paths: args.full_paths,
-        width: width_of(io::stdout()),
     };
-    print_by(|out| write(found, form, style, out))
+    let mut text = Vec::new();
+    write(found, form, style, &mut text)?;
+    print(&String::from_utf8(text)?)
 }
 
 /// Source files, for objects without the text of their lines. Reads each once.

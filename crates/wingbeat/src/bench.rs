@@ -11,7 +11,6 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use wingbeat_bpf_bench::{
     analyse::{FIGURES_DISAGREE, compare::Thresholds},
     input,
@@ -26,9 +25,8 @@ use wingbeat_track::run::left_profiles::{VARIABLE, file_name};
 pub(crate) use self::args::{BenchArgs, InputArgs};
 use crate::{
     output::{PendingFile, deliver},
-    shell::{
-        WIDTH, interruptible, message, progress_target, stdout_has_colours, warning, width_of,
-    },
+    progress,
+    shell::{WIDTH, interruptible, message, report_style, warning, width_of},
 };
 
 /// Redraw interval of the elapsed time.
@@ -44,7 +42,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     let spec = args.inputs.spec(&args.object)?;
     let folder = profile_folder(args)?;
     let (plan, warnings) = plan(args, folder.is_some())?;
-    let style = style(args.output.is_some(), verbose);
+    let style = style(output.is_some(), verbose);
     let done = match &args.against {
         None => {
             let report = with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher));
@@ -98,7 +96,8 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             warning!("{warning}");
         }
     }
-    if let Some(errors) = report::errors(&done.report, style_of_messages()) {
+    let on_stderr = Style { width: width_of(io::stderr()), ..report_style(false) };
+    if let Some(errors) = report::errors(&done.report, on_stderr) {
         message!("{errors}");
     }
     if !quiet {
@@ -220,10 +219,7 @@ pub(crate) fn with_progress<T>(
     quiet: bool,
     measure: impl FnOnce(&Watcher<'_>) -> Result<T, BenchError>,
 ) -> Result<T, BenchError> {
-    let bar = ProgressBar::with_draw_target(Some(1), progress_target(quiet));
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {elapsed:>4} {msg}") {
-        bar.set_style(style);
-    }
+    let bar = progress::bar("{bar:30} {elapsed:>4} {msg}", Some(1), quiet);
     // A load may take seconds without a call of `show`.
     bar.enable_steady_tick(REDRAW_EVERY);
     let show = |progress: &Progress| {
@@ -239,16 +235,8 @@ pub(crate) fn with_progress<T>(
 }
 
 fn style(is_file: bool, verbose: bool) -> Style {
-    Style {
-        has_colours: !is_file && stdout_has_colours(),
-        is_verbose: verbose,
-        width: if is_file { WIDTH } else { width_of(io::stdout()) },
-    }
-}
-
-/// Style of errors on stderr. Removes escape sequences if unsupported.
-fn style_of_messages() -> Style {
-    Style { has_colours: true, is_verbose: false, width: width_of(io::stderr()) }
+    let style = report_style(verbose);
+    Style { width: if is_file { WIDTH } else { style.width }, ..style }
 }
 
 /// `is_strict` turns regressions and contradictions into failures.

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use anstream::ColorChoice;
+use clap::{Parser, Subcommand};
 
 #[cfg(not(feature = "server"))]
 use self::{NotBuilt as ServeArgs, NotBuilt as StoreVerbArgs};
@@ -24,6 +25,7 @@ use crate::{
     profile::ProfileArgs,
     run::{MockArgs, RunArgs},
     top::TopArgs,
+    values::{Named, Values, named},
 };
 #[cfg(feature = "server")]
 use crate::{serve::ServeArgs, store::verb::StoreVerbArgs};
@@ -33,8 +35,9 @@ use crate::{serve::ServeArgs, store::verb::StoreVerbArgs};
 #[command(name = "wingbeat", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// When to use colours
-    #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t, value_name = "WHEN")]
-    pub color: Color,
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "WHEN", default_value = "auto")]
+    #[arg(value_parser = named::<ColorChoice>())]
+    pub color: ColorChoice,
     /// Print only errors and machine-readable results
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub quiet: bool,
@@ -263,26 +266,12 @@ Examples:
   wingbeat doctor --format json | jq '.findings[] | select(.status != \"works\")'";
 
 /// When to use colours.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-pub(crate) enum Color {
-    /// On a terminal
-    #[default]
-    Auto,
-    /// Also in files and pipes
-    Always,
-    /// Never
-    Never,
-}
-
-impl Color {
-    pub(crate) fn write_global(self) {
-        match self {
-            Self::Auto => anstream::ColorChoice::Auto,
-            Self::Always => anstream::ColorChoice::Always,
-            Self::Never => anstream::ColorChoice::Never,
-        }
-        .write_global();
-    }
+impl Named for ColorChoice {
+    const VALUES: Values<Self> = &[
+        (Self::Auto, "auto", "On a terminal"),
+        (Self::Always, "always", "Also in files and pipes"),
+        (Self::Never, "never", "Never"),
+    ];
 }
 
 /// The arguments, with the former `bench --live` replaced by `live`, and whether it occurred.

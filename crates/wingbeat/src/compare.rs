@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use wingbeat_text::plural;
 use wingbeat_track::{
     adapter::Adapter,
@@ -23,10 +23,8 @@ use wingbeat_track::{
 
 use crate::{
     output::{PendingFile, deliver},
-    shell::{
-        interruptible, message, progress_target, refuse_flags_behind, stdout_has_colours,
-        warning_text, width_of,
-    },
+    progress,
+    shell::{interruptible, json_text, message, refuse_flags_behind, report_style, warning_text},
     values::{FormatArgs, Named, Values, duration, named, share, share_within, time_seed},
 };
 
@@ -103,11 +101,10 @@ pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Res
         compare(&plan, stop, &mut |event| shown.show(&event))
     })?;
     // Files have no width.
-    let style = Style {
-        width: if output.is_some() { usize::MAX } else { width_of(io::stdout()) },
-        has_colours: output.is_none() && stdout_has_colours(),
-        is_verbose: verbose,
-    };
+    let mut style = report_style(verbose);
+    if output.is_some() {
+        style.width = usize::MAX;
+    }
     let format = args.format.get();
     let text = text(&comparison, format, style)?;
     deliver(output, &text, format == Format::Human, quiet)?;
@@ -140,7 +137,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
 fn text(comparison: &Comparison, format: Format, style: Style) -> anyhow::Result<String> {
     Ok(match format {
         Format::Human => output::human(comparison, style),
-        Format::Json => output::json(comparison).context("cannot write JSON")?,
+        Format::Json => json_text(1, comparison)?,
         Format::Markdown => output::markdown(comparison),
     })
 }
@@ -160,11 +157,7 @@ struct Shown {
 
 impl Shown {
     fn new(time: Duration, quiet: bool, verbose: bool) -> Self {
-        let target = progress_target(quiet || verbose);
-        let bar = ProgressBar::with_draw_target(Some(millis(time)), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
-            bar.set_style(style);
-        }
+        let bar = progress::bar("{bar:30} {msg}", Some(millis(time)), quiet || verbose);
         Self { bar, time, quiet, verbose }
     }
 

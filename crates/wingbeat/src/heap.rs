@@ -11,7 +11,7 @@ use std::{
 
 use wingbeat_profiler::{
     debuginfod::DebugFiles,
-    export::{self, Format, HeapFacts},
+    export::{self, Format, HeapFacts, UnknownFormat},
     model::{Mode, Profile},
     session::{self, Finished, HeapAccounts, HeapOptions, Options, Progress},
     symbolize::symbolize,
@@ -52,8 +52,7 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
         error!("{}", report::nothing(&recording, &accounts));
     }
     receiver.show(&written.outputs);
-    let has_written = !written.outputs.is_empty();
-    written.finish(has_written)?;
+    written.finish()?;
     Ok(exit_code(&recording, !profile.sites.is_empty()))
 }
 
@@ -92,7 +91,7 @@ pub(crate) fn outputs(
 }
 
 /// Checks that a file name implies a format.
-pub(crate) fn check_name(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn check_name(path: &Path) -> Result<(), UnknownFormat> {
     HeapFormat::from_path(path).map(drop)
 }
 
@@ -153,7 +152,7 @@ pub(crate) fn write_outputs(
 ) {
     let HeapFiles { in_dhat, in_pprof, drawn, facts } = files;
     for (file, format) in outputs {
-        written.write(file, format.name(), |writer| match format {
+        written.write(file, &format.to_string(), |writer| match format {
             HeapFormat::Dhat => export::write_dhat(in_dhat, facts, writer),
             HeapFormat::Pprof => export::write(in_pprof, Format::Pprof, writer),
             HeapFormat::FlameGraph => export::write(drawn, Format::FlameGraph, writer),
@@ -189,9 +188,4 @@ pub(crate) fn exit_code(recording: &Finished, has_samples: bool) -> ExitCode {
         _ if !has_samples => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }
-}
-
-/// Whether an output's name has one of these suffixes.
-fn has_suffix(path: &Path, suffix: &str) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(suffix))
 }

@@ -279,12 +279,12 @@ impl Written {
     }
 
     /// Reports files that failed; the last one is the error of the run.
-    pub(crate) fn finish(mut self, has_written: bool) -> anyhow::Result<()> {
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         let Some(last) = self.failures.pop() else { return Ok(()) };
         for failure in self.failures {
             error!("{failure:#}");
         }
-        let others = if has_written { "; the other outputs were written" } else { "" };
+        let others = if self.outputs.is_empty() { "" } else { "; the other outputs were written" };
         let is_io = last.chain().any(|cause| cause.is::<io::Error>());
         let step =
             if is_io { "; free some space or choose another path, and record again" } else { "" };

@@ -26,11 +26,14 @@ use crate::{
     profile::args::StackHalf,
     progress,
     receiver::{Receiver, ReceiverArgs, is_picture},
-    shell::{forget_signals, interruptible_by_socket, print_by},
+    shell::{forget_signals, interruptible_by_socket, json_text, print},
     values,
 };
 
 pub(crate) use crate::profile::args::{Memory, ProfileArgs, unwind_bytes};
+
+/// Incremented when a field of the summary is renamed or removed.
+const SCHEMA_VERSION: u32 = 1;
 
 pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     check_flags(args);
@@ -81,26 +84,22 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         cost.total(),
         idle_hidden,
         ReceiverArgs::command_line(),
-        std::mem::take(&mut written.outputs),
+        written.outputs.clone(),
     );
     summary.folded = folded;
-    let document = Document::of(&summary, shown.samples.len() as u64);
+    let json = || json_text(SCHEMA_VERSION, &Document::of(&summary, shown.samples.len() as u64));
     if let Some(file) = summary_file {
-        written.failures.extend(file.write(|writer| write_json(&document, writer)).err());
+        let text = json()?;
+        written.failures.extend(file.write(|writer| writer.write_all(text.as_bytes())).err());
     }
     let is_json = args.format.get() == values::Format::Json;
     report::print(&summary, shown, is_json, quiet, verbose);
     if is_json {
-        print_by(|out| write_json(&document, out))?;
+        print(&json()?)?;
     }
     receiver.show(&summary.outputs);
-    written.finish(!summary.outputs.is_empty())?;
+    written.finish()?;
     Ok(heap::exit_code(&recording, !shown.is_empty()))
-}
-
-fn write_json(document: &Document, writer: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *writer, document)?;
-    writer.write_all(b"\n")
 }
 
 /// Writes a profile; uses `by_thread` for formats that do not separate threads.
@@ -128,7 +127,7 @@ fn pages(
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
     if let Some(error) = args.output.iter().find_map(|path| heap::check_name(path).err()) {
-        wrong_usage(ErrorKind::ValueValidation, format!("{error:#}"));
+        wrong_usage(ErrorKind::ValueValidation, error.to_string());
     }
     let outputs = heap::outputs(&args.output, receiver)?;
     check_outputs(outputs.iter().map(|(file, _)| file));

@@ -1,12 +1,15 @@
 //! Progress output on a terminal.
 
-use std::{sync::mpsc, thread, time::Duration};
+use std::{
+    io::{self, IsTerminal as _},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use wingbeat_profiler::{debuginfod, session::Progress, targets::Targets};
 use wingbeat_text::bytes;
-
-use crate::shell::progress_target;
 
 /// Delay before showing progress of symbolization.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -18,9 +21,7 @@ pub(crate) struct StatusLine(ProgressBar);
 
 impl StatusLine {
     pub(crate) fn new(hidden: bool) -> Self {
-        let bar = ProgressBar::with_draw_target(None, progress_target(hidden));
-        bar.set_style(style("{spinner} {msg}"));
-        Self(bar)
+        Self(bar("{spinner} {msg}", None, hidden))
     }
 
     pub(crate) fn show(&self, text: String) {
@@ -72,8 +73,7 @@ impl Symbolizing {
 
     /// The same for another long operation.
     pub(crate) fn of(text: &'static str, hidden: bool) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
-        bar.set_style(style(text));
+        let bar = bar(text, Some(0), true);
         let timer = (!hidden).then(|| {
             let (sender, receiver) = mpsc::channel();
             let bar = bar.clone();
@@ -105,6 +105,15 @@ impl Drop for Symbolizing {
         }
         self.bar.finish_and_clear();
     }
+}
+
+/// A bar on a terminal.
+pub(crate) fn bar(template: &str, length: Option<u64>, hidden: bool) -> ProgressBar {
+    let target = match hidden || !io::stderr().is_terminal() {
+        true => ProgressDrawTarget::hidden(),
+        false => ProgressDrawTarget::stderr(),
+    };
+    ProgressBar::with_draw_target(length, target).with_style(style(template))
 }
 
 fn style(template: &str) -> ProgressStyle {

@@ -21,7 +21,7 @@ use wingbeat_track::{
     git::History,
     github::{Actions, Message, Options},
     model::Notice,
-    output::{self, Page, Style},
+    output::{self, Page},
     run::{self, Finding, Profiling, Sampler},
     store::Store,
 };
@@ -32,7 +32,7 @@ pub(crate) use self::{
     remote::tell_retry,
     request::project,
 };
-use crate::shell::{error, message, print, stdout_has_colours, warning, width_of};
+use crate::shell::{error, message, print, report_style, warning};
 
 /// Runs, compares, stores, prints. The exit code is 1 with `--err` if there are alerts, otherwise 0.
 pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
@@ -123,16 +123,11 @@ fn open(args: &RunArgs) -> anyhow::Result<Option<Store>> {
 fn text(page: &Page<'_>, args: &RunArgs, verbose: bool) -> String {
     let id = args.ci.ci_id.as_deref();
     match args.format.get() {
-        Format::Human => output::human(page, style(verbose)),
+        Format::Human => output::human(page, report_style(verbose)),
         Format::Json => format!("{:#}\n", output::json(page)),
         Format::Markdown => output::markdown(page, id),
         Format::Html => output::html(page, id),
     }
-}
-
-/// Style of terminal text.
-fn style(verbose: bool) -> Style {
-    Style { width: width_of(io::stdout()), has_colours: stdout_has_colours(), is_verbose: verbose }
 }
 
 /// Exit code with `--err`: fails on alerts, and on benchmarks not shown to be as fast as before.

@@ -16,15 +16,15 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use indicatif::ProgressDrawTarget;
-use owo_colors::OwoColorize as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
     low_level::pipe,
 };
-use wingbeat_text::{Block, Line, Side, Span, Style, human, in_order, line, shortened};
+use wingbeat_text::{
+    Block, Line, Look, Paint, Side, Span, Style, human, in_order, line, shortened,
+};
 
 /// Text width without a terminal.
 pub(crate) const WIDTH: usize = 100;
@@ -59,7 +59,7 @@ macro_rules! warning {
 pub(crate) use warning;
 
 pub(crate) fn error_label() -> String {
-    "error".red().bold().to_string()
+    Paint { has_colours: true }.look(&Look::Bad, "error")
 }
 
 /// The target of a recording, shortened to one line: a command may have any number of words.
@@ -70,12 +70,20 @@ pub(crate) fn target_text(target: &str) -> String {
 
 /// A warning as a line.
 pub(crate) fn warning_text(text: impl std::fmt::Display) -> String {
-    format!("{}: {text}", "warning".yellow().bold())
+    format!("{}: {text}", Paint { has_colours: true }.look(&Look::Warning, "warning"))
 }
 
 /// Writes to stdout, without colours if unsupported, and with names in [their order](in_order). Ignores a closed pipe.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    print_by(|out| out.write_all(in_order(text).as_bytes()))
+    let mut out = io::BufWriter::new(anstream::stdout().lock());
+    match out.write_all(in_order(text).as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            // Flushing the rest of the buffer would fail again.
+            drop(out.into_parts());
+            Ok(())
+        }
+        written => written.context("cannot write to stdout"),
+    }
 }
 
 /// Prints a report, in lines that fit the terminal.
@@ -111,21 +119,6 @@ pub(crate) fn titled(
     Block::under(title, rows)
 }
 
-/// Like [`print()`], with a callback that writes.
-pub(crate) fn print_by(
-    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
-) -> anyhow::Result<()> {
-    let mut out = io::BufWriter::new(anstream::stdout().lock());
-    match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            // Flushing the rest of the buffer would fail again.
-            drop(out.into_parts());
-            Ok(())
-        }
-        written => written.context("cannot write to stdout"),
-    }
-}
-
 /// A JSON document: the schema version, followed by the members of the content.
 #[derive(serde::Serialize)]
 struct Document<T> {
@@ -156,6 +149,11 @@ pub(crate) fn stdout_has_colours() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
 
+/// Style of a report on stdout. [`print()`] and files remove unsupported colours.
+pub(crate) fn report_style(is_verbose: bool) -> Style {
+    Style { has_colours: true, is_verbose, width: width_of(io::stdout()) }
+}
+
 /// Columns of a stream's terminal, or the default width of tables.
 pub(crate) fn width_of(stream: impl AsFd) -> usize {
     match rustix::termios::tcgetwinsize(stream) {
@@ -167,14 +165,6 @@ pub(crate) fn width_of(stream: impl AsFd) -> usize {
 /// Columns of stdout's terminal; otherwise unlimited, so that a row stays one line for `grep`.
 pub(crate) fn row_width() -> usize {
     if io::stdout().is_terminal() { width_of(io::stdout()) } else { usize::MAX }
-}
-
-/// Progress output: hidden unless on a terminal.
-pub(crate) fn progress_target(is_hidden: bool) -> ProgressDrawTarget {
-    match is_hidden || !io::stderr().is_terminal() {
-        true => ProgressDrawTarget::hidden(),
-        false => ProgressDrawTarget::stderr(),
-    }
 }
 
 /// Runs something that the first signal asks to stop. A second signal has its default action, and so has each one

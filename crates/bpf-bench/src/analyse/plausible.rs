@@ -270,30 +270,15 @@ mod tests {
             clock_ns: Some(40.0),
             ..Distribution::default()
         };
-        let counts = RunCounts {
-            instructions: 1_500,
-            calls,
-            steady_instructions,
-            variation: None,
-            unpredictable_calls: Vec::new(),
-        };
+        let counts =
+            RunCounts { instructions: 1_500, calls, steady_instructions, ..RunCounts::default() };
         Case {
             name: "nat".to_owned(),
             program: "nat".to_owned(),
             input: "default".to_owned(),
             input_bytes: 64,
             r#type: "xdp".to_owned(),
-            outcome: RunOutcome {
-                return_value: 2,
-                other_return_values: Vec::new(),
-                return_name: None,
-                unmet_expectation: None,
-                unmet_name: None,
-                output_bytes: None,
-                later_return_value: None,
-                has_changed_packet: false,
-                output_hex: None,
-            },
+            outcome: RunOutcome { return_value: 2, ..RunOutcome::default() },
             latency: Part::Measured(latency),
             distribution: Part::Measured(single),
             counts: Part::Measured(counts),

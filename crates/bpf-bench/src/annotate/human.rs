@@ -1,8 +1,8 @@
 //! Annotated source, human-readable.
 
-use std::fmt::Write as _;
+use std::iter;
 
-use wingbeat_text::{Look, Paint, cut, fixed};
+use wingbeat_text::{self as text, Line, Look, Span, cut, fixed, line, list};
 
 use super::{AnnotatedFunction, AnnotatedLine, Annotation, Block, Style, model::shortened};
 
@@ -14,40 +14,39 @@ const COUNTS_WIDTH: usize = 50;
 const TEXT_MIN: usize = 20;
 
 pub(super) fn text(found: &Annotation, style: Style) -> String {
-    let mut text = String::new();
-    _ = writeln!(
-        text,
+    let mut head = vec![format!(
         "{}: {} executed instructions per run{}",
         found.program,
-        number(found.per_run(found.instructions)),
+        per_run(found, found.instructions),
         inputs(found)
-    );
+    )];
     let jumped = found.tail_called.iter().filter(|target| target.instructions > 0);
-    let jumped: Vec<_> = jumped
-        .map(|it| format!("{} in {}", number(found.per_run(it.instructions)), it.program))
-        .collect();
+    let jumped: Vec<_> =
+        jumped.map(|it| format!("{} in {}", per_run(found, it.instructions), it.program)).collect();
     if !jumped.is_empty() {
-        _ = writeln!(
-            text,
-            "By tail calls {}; `wingbeat annotate` shows each of these by its name.",
-            jumped.join(", ")
-        );
+        let jumped = jumped.join(", ");
+        head.push(format!(
+            "By tail calls {jumped}; `wingbeat annotate` shows each of these by its name."
+        ));
     }
     if !found.has_lines {
-        text += "The object has no line information, so this shows functions and blocks. To get \
-                 lines, compile C with `clang -g`, Rust with\n`-C debuginfo=2 -C \
-                 link-arg=--btf`.\n";
+        head.push(
+            "The object has no line information, so this shows functions and blocks. To get lines, \
+             compile C with `clang -g`, Rust with `-C debuginfo=2 -C link-arg=--btf`."
+                .to_owned(),
+        );
+    } else if !has_texts(found) {
+        head.push(
+            "The object has line numbers without their text, and the source files were not found. \
+             Compilers store the text if they can read the file by its name in the debug \
+             information; `-fdebug-prefix-map` and the like prevent that."
+                .to_owned(),
+        );
     }
-    if found.has_lines && !has_texts(found) {
-        text += "The object has line numbers without their text, and the source files were not \
-                 found. Compilers store the text\nif they can read the file by its name in the \
-                 debug information; `-fdebug-prefix-map` and the like prevent that.\n";
-    }
-    let mut writer = Writer { text, found, style, paint: style.paint() };
-    for function in &found.functions {
-        writer.function(function);
-    }
-    writer.text
+    let functions =
+        found.functions.iter().map(|it| text::Block::Verbatim(function(found, it, style)));
+    let blocks: Vec<_> = iter::once(list(head)).chain(functions).collect();
+    text::human(&blocks, style.text)
 }
 
 /// Whether the text of any line is known.
@@ -63,125 +62,93 @@ fn inputs(found: &Annotation) -> String {
     }
 }
 
-/// Output state for functions, lines and blocks.
-struct Writer<'a> {
-    text: String,
-    found: &'a Annotation,
-    style: Style,
-    paint: Paint,
+fn function(found: &Annotation, function: &AnnotatedFunction, style: Style) -> Vec<Line> {
+    let calls = match function.calls {
+        0 => "never".to_owned(),
+        calls => format!("{}×", per_run(found, calls)),
+    };
+    let mut lines = vec![vec![Span::strong(format!(
+        "{}  {:.1} %, {} instructions, called {calls}",
+        function.name,
+        100.0 * found.share(function.instructions),
+        per_run(found, function.instructions),
+    ))]];
+    if !found.has_lines {
+        let blocks = function.blocks.iter().enumerate();
+        lines.extend(blocks.flat_map(|(number, it)| block(found, number, it, style)));
+        return lines;
+    }
+    lines.push(dim("  ran per run  instructions  share  calls".to_owned()));
+    let mut file = "";
+    for line in &function.lines {
+        if line.file != file {
+            file = &line.file;
+            let shown = if style.has_full_paths { file } else { shortened(file) };
+            lines.push(dim(format!("  {shown}")));
+        }
+        lines.push(source_line(found, line, style.text.width));
+        if style.has_bytecode {
+            lines.extend(bytecode(found, function, line));
+        }
+    }
+    lines
 }
 
-impl Writer<'_> {
-    fn function(&mut self, function: &AnnotatedFunction) {
-        let found = self.found;
-        let head = format!(
-            "\n{}  {:.1} %, {} instructions, called {}",
-            function.name,
-            100.0 * found.share(function.instructions),
-            self.count(function.instructions),
-            match function.calls {
-                0 => "never".to_owned(),
-                calls => format!("{}×", self.count(calls)),
-            }
-        );
-        self.line(&self.paint.bold(&head));
-        if !found.has_lines {
-            for (number, block) in function.blocks.iter().enumerate() {
-                self.block(number, block);
-            }
-            return;
+fn source_line(found: &Annotation, line: &AnnotatedLine, width: usize) -> Line {
+    let (number, source) = match line.line {
+        0 => (String::new(), "(no line)"),
+        number => (number.to_string(), line.text.as_str()),
+    };
+    let source =
+        cut(&source.replace('\t', "    "), width.saturating_sub(COUNTS_WIDTH).max(TEXT_MIN));
+    let share = found.share(line.instructions);
+    let count = |count| per_run(found, count);
+    let (counts, look) = match line.executions {
+        0 => (["never".to_owned(), String::new(), String::new()], Look::Dim),
+        executions => {
+            let share_text = format!("{:>4.1}%", 100.0 * share);
+            let look = if share >= HOT_SHARE { Look::Bad } else { Look::Plain };
+            ([count(executions), count(line.instructions), share_text], look)
         }
-        self.dim("  ran per run  instructions  share  calls");
-        let mut file = "";
-        for line in &function.lines {
-            if line.file != file {
-                file = &line.file;
-                let shown = if self.style.has_full_paths { file } else { shortened(file) };
-                self.dim(&format!("  {shown}"));
-            }
-            self.source_line(line);
-            if self.style.has_bytecode {
-                self.bytecode(function, line);
-            }
-        }
-    }
-
-    fn source_line(&mut self, line: &AnnotatedLine) {
-        let share = self.found.share(line.instructions);
-        let source = if line.line == 0 { "(no line)" } else { &line.text };
-        let room = self.style.width.saturating_sub(COUNTS_WIDTH).max(TEXT_MIN);
-        let source = cut(&source.replace('\t', "    "), room);
-        let number_ = if line.line == 0 { String::new() } else { line.line.to_string() };
-        if line.executions == 0 {
-            let row = format!(
-                "  {:>11}  {:>12}  {:>5}  {:>5} {number_:>5} │ {source}",
-                "never", "", "", ""
-            );
-            self.dim(row.trim_end());
-            return;
-        }
-        let calls = match line.helper_calls {
-            0 => String::new(),
-            calls => self.count(calls),
-        };
-        let row = format!(
-            "  {:>11}  {:>12}  {:>4.1}%  {calls:>5} {number_:>5} │ {source}",
-            self.count(line.executions),
-            self.count(line.instructions),
-            100.0 * share,
-        );
-        let row = row.trim_end();
-        let is_hot = share >= HOT_SHARE;
-        self.line(&if is_hot { self.paint.look(&Look::Bad, row) } else { row.to_owned() });
-    }
-
-    /// The instructions of a line, each with its block.
-    fn bytecode(&mut self, function: &AnnotatedFunction, line: &AnnotatedLine) {
-        for &index in &line.insns {
-            let block =
-                function.blocks.iter().enumerate().find(|(_, it)| it.insns.contains(&index));
-            let Some((block_number, block)) = block else { continue };
-            let listed = block.listing.iter().find(|(listed, _)| *listed == index);
-            let Some((_, listed)) = listed else { continue };
-            let row = format!(
-                "  {:>11}  {:>12}  B{block_number:<4} {index:>6}:   {listed}",
-                self.count(block.executions),
-                ""
-            );
-            self.dim(&row);
-        }
-    }
-
-    fn block(&mut self, number: usize, block: &Block) {
-        let executions = match block.executions {
-            0 => "never".to_owned(),
-            executions => format!("×{}", self.count(executions)),
-        };
-        let (start, last) = (block.insns.start, block.insns.end.saturating_sub(1));
-        self.line(&format!("  B{number:<4} {executions:>12}  instructions {start} to {last}"));
-        if self.style.has_bytecode {
-            for (index, listed) in &block.listing {
-                self.dim(&format!("  {index:>18}:   {listed}"));
-            }
-        }
-    }
-
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line);
-        self.text.push('\n');
-    }
-
-    fn dim(&mut self, line: &str) {
-        self.line(&self.paint.dim(line));
-    }
-
-    /// A count per run.
-    fn count(&self, count: u64) -> String {
-        number(self.found.per_run(count))
-    }
+    };
+    let [executions, instructions, share] = counts;
+    let calls = Some(line.helper_calls).filter(|calls| *calls > 0).map_or_else(String::new, count);
+    let row = format!(
+        "  {executions:>11}  {instructions:>12}  {share:>5}  {calls:>5} {number:>5} │ {source}"
+    );
+    vec![Span::new(look, row.trim_end())]
 }
 
-/// Integers as such, means with two decimals.
-fn number(value: f64) -> String {
+/// The instructions of a line, each with its block.
+fn bytecode(found: &Annotation, function: &AnnotatedFunction, line: &AnnotatedLine) -> Vec<Line> {
+    let instruction = |index: &usize| {
+        let mut blocks = function.blocks.iter().enumerate();
+        let (number, block) = blocks.find(|(_, it)| it.insns.contains(index))?;
+        let (_, listed) = block.listing.iter().find(|(listed, _)| listed == index)?;
+        let executions = per_run(found, block.executions);
+        Some(dim(format!("  {executions:>11}  {:>12}  B{number:<4} {index:>6}:   {listed}", "")))
+    };
+    line.insns.iter().filter_map(instruction).collect()
+}
+
+fn block(found: &Annotation, number: usize, block: &Block, style: Style) -> Vec<Line> {
+    let executions = match block.executions {
+        0 => "never".to_owned(),
+        executions => format!("×{}", per_run(found, executions)),
+    };
+    let (start, last) = (block.insns.start, block.insns.end.saturating_sub(1));
+    let head = format!("  B{number:<4} {executions:>12}  instructions {start} to {last}");
+    let listing = block.listing.iter().filter(|_| style.has_bytecode);
+    let listing = listing.map(|(index, listed)| dim(format!("  {index:>18}:   {listed}")));
+    iter::once(line(head)).chain(listing).collect()
+}
+
+fn dim(text: String) -> Line {
+    vec![Span::new(Look::Dim, text)]
+}
+
+/// A count per run: integers as such, means with two decimals.
+fn per_run(found: &Annotation, count: u64) -> String {
+    let value = found.per_run(count);
     fixed(value, if value.fract() == 0.0 { 0 } else { 2 })
 }

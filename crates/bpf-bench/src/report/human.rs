@@ -242,7 +242,7 @@ fn failure(report: &BenchReport, failure: &Failure) -> Block {
         true => first,
         false => format!("{} {what}: {first}", printable(&failure.name)),
     };
-    let rest = lines.map(|line| printable(&line.replace('\t', "    ")) + "\n").collect();
+    let rest = lines.map(|text| line(printable(&text.replace('\t', "    ")))).collect();
     let rest = Block::Indented(vec![Block::Verbatim(rest)]);
     Block::Section(vec![Block::Paragraph(error(&first)), rest])
 }

@@ -34,21 +34,18 @@ fn collapsed_stacks_are_read_tolerantly() {
 
 #[test]
 fn a_wrong_line_is_named_by_its_number() {
-    check_error(
-        "a.folded",
-        b"ok 1\n\nno count here\n",
-        "a.folded:3: expected `frame;frame;frame count`, found \"no count here\"",
-    );
-    check_error(
-        "a.folded",
-        b"12\n",
-        "a.folded:1: expected `frame;frame;frame count`, found \"12\"",
-    );
-    check_error(
-        "a.folded",
-        b"a -1\n",
-        "a.folded:1: expected `frame;frame;frame count`, found \"a -1\"",
-    );
+    let check = |name: &str, bytes: &[u8], line: u32, text: &str| {
+        let expected = format!(
+            "cannot read {name} as collapsed stacks: line {line} is {text:?}, not frames and a count \
+             (`main;work 12`); give a file that a profiler wrote as pprof (.pb.gz) or as collapsed \
+             stacks (.folded)"
+        );
+        check_error(name, bytes, &expected);
+    };
+    check("a.folded", b"ok 1\n\nno count here\n", 3, "no count here");
+    check("a.folded", b"12\n", 1, "12");
+    check("a.folded", b"a -1\n", 1, "a -1");
+    check("a.svg", b"<svg width=\"9\">\n</svg>\n", 1, "<svg width=\"9\">");
 }
 
 #[test]

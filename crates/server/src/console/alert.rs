@@ -16,7 +16,7 @@ use wingbeat_track::{
 };
 
 use super::{
-    alerts::{ALERTS_MAX, change, limit, side, status_tag, table},
+    alerts::{ALERTS_MAX, status_tag, table},
     assets::Asset,
     cause::{self, Of},
     components::{Tone, commit, moment, percent},
@@ -138,7 +138,7 @@ async fn find(context: &PageContext, uuid: Uuid) -> Result<Found, ApiError> {
 /// The last report within the limit, and the commit of the first one beyond.
 fn turn(past: &Past, stored: &StoredAlert) -> (Option<PastReport>, Option<String>) {
     let series = past.find(&stored.alert.benchmark, &stored.measure);
-    let Some((series, limit)) = series.zip(limit(stored)) else {
+    let Some((series, limit)) = series.zip(stored.limit()) else {
         return (past.reports.last().cloned(), stored.hash.clone());
     };
     let (within, beyond) = series.split_at_limit(stored.alert.limit, limit);
@@ -149,12 +149,12 @@ fn turn(past: &Past, stored: &StoredAlert) -> (Option<PastReport>, Option<String
 
 fn headline(context: &PageContext, stored: &StoredAlert) -> Markup {
     let StoredAlert { alert, measure, value, .. } = stored;
-    let scale = measure.scale(*value, limit(stored));
-    let change = change(stored);
+    let scale = measure.scale(*value, stored.limit());
+    let change = stored.change();
     html! {
         (context.benchmark(&alert.benchmark)) ": " (context.names.measure(measure)) " is " (scale.with_unit(*value))
-        @if let Some(limit) = limit(stored) {
-            ", " (side(alert.limit)) " " (scale.with_unit(limit))
+        @if let Some(limit) = stored.limit() {
+            ", " (alert.limit.side()) " " (scale.with_unit(limit))
         }
         @if change.is_some() {
             " (" (percent(change, change.map_or(Tone::Neutral, |it| Tone::of(it, measure)))) ")"

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 use wingbeat_text::grouped;
 use wingbeat_track::{
-    model::{AlertStatus, BranchName, Limit},
+    model::{AlertStatus, BranchName},
     store::{AlertFilter, Known, ReportFilter, StoredAlert},
 };
 
@@ -129,8 +129,8 @@ pub(super) fn table(context: &PageContext, alerts: &[&StoredAlert]) -> Markup {
 
 fn line(context: &PageContext, stored: &StoredAlert) -> Markup {
     let StoredAlert { alert, measure, value, .. } = stored;
-    let scale = measure.scale(*value, limit(stored));
-    let change = change(stored);
+    let scale = measure.scale(*value, stored.limit());
+    let change = stored.change();
     html! {
         tr {
             th scope="row" {
@@ -139,8 +139,8 @@ fn line(context: &PageContext, stored: &StoredAlert) -> Markup {
             td { (context.measure(measure)) }
             td class="number" { (scale.with_unit(*value)) }
             td class="number" {
-                @if let Some(limit) = limit(stored) {
-                    span class="quiet" { (side(alert.limit)) } " " (scale.with_unit(limit))
+                @if let Some(limit) = stored.limit() {
+                    span class="quiet" { (alert.limit.side()) } " " (scale.with_unit(limit))
                 }
             }
             td class="number" {
@@ -156,28 +156,6 @@ fn line(context: &PageContext, stored: &StoredAlert) -> Markup {
 pub(super) fn status_tag(status: AlertStatus) -> Markup {
     let class = if status == AlertStatus::Active { "tag bad" } else { "tag" };
     html! { span class=(class) { (status) } }
-}
-
-pub(super) fn side(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Upper => "above",
-        Limit::Lower => "below",
-    }
-}
-
-/// The crossed limit.
-pub(super) fn limit(stored: &StoredAlert) -> Option<f64> {
-    let boundary = stored.boundary?;
-    match stored.alert.limit {
-        Limit::Upper => boundary.upper_limit,
-        Limit::Lower => boundary.lower_limit,
-    }
-}
-
-/// Relative change from the baseline.
-pub(super) fn change(stored: &StoredAlert) -> Option<f64> {
-    let baseline = stored.boundary?.baseline?;
-    Some((stored.value - baseline) / baseline.abs()).filter(|change| change.is_finite())
 }
 
 /// Dismisses all active alerts of a report.

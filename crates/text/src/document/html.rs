@@ -23,14 +23,13 @@ fn block(block: &Block) -> String {
         }
         Block::List(lines) => list(lines) + "\n",
         Block::Table(table) => {
-            let row = |tag: &str, texts: Vec<String>| -> String {
-                let cells = table.columns().zip(texts);
-                cells.map(|(column, text)| cell(tag, column.is_number, &text)).collect()
+            let row = |tag: &str, cells: Vec<Line>| -> String {
+                let cells = table.columns().zip(cells);
+                cells.map(|(column, spans)| cell(tag, column.is_number, &line(&spans))).collect()
             };
-            let head = row("th", table.columns().map(|column| escaped(&column.heading)).collect());
-            let rows = (0..table.len())
-                .map(|at| row("td", table.row(at).iter().map(|cell| line(cell)).collect()));
-            let rows: String = rows.map(|cells| format!("<tr>{cells}</tr>\n")).collect();
+            let head = row("th", table.head());
+            let rows = table.rows().map(|cells| format!("<tr>{}</tr>\n", row("td", cells)));
+            let rows: String = rows.collect();
             format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
         }
         Block::Section(blocks) | Block::Indented(blocks) => write(blocks),
@@ -64,20 +63,29 @@ fn cell(tag: &str, is_number: bool, text: &str) -> String {
 }
 
 fn line(spans: &[Span]) -> String {
+    elements(spans, escaped, str::to_owned)
+}
+
+/// Spans as elements. All texts are escaped, and what is not code goes through `shown`.
+pub(super) fn elements(
+    spans: &[Span],
+    escaped: fn(&str) -> String,
+    shown: fn(&str) -> String,
+) -> String {
     let span = |Span { text, look }: &Span| {
         let text = escaped(text);
         match look {
-            Look::Strong => format!("<strong>{text}</strong>"),
+            Look::Strong => format!("<strong>{}</strong>", shown(&text)),
             Look::Code => format!("<code>{text}</code>"),
-            Look::Link(url) => link(&text, url),
-            _ => text,
+            Look::Link(url) => link(&shown(&text), url),
+            _ => shown(&text),
         }
     };
     spans.iter().map(span).collect()
 }
 
 /// A link around this markup. Anything but a web address is not linked, since it may come from anywhere.
-pub(super) fn link(inside: &str, url: &str) -> String {
+fn link(inside: &str, url: &str) -> String {
     match url.starts_with("https://") || url.starts_with("http://") {
         true => format!("<a href=\"{}\">{inside}</a>", escaped(url)),
         false => inside.to_owned(),

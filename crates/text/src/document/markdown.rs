@@ -1,13 +1,10 @@
 //! Converts a document to GitHub's and GitLab's Markdown. No text of a benchmark becomes markup, a mention or a
 //! reference.
 
-use std::{iter, slice};
+use std::slice;
 
-use super::{
-    Block, Line, Span, filled,
-    html::{self, link},
-};
-use crate::{lines::in_order, paint::Look, table::Column};
+use super::{Block, Line, Span, filled, html};
+use crate::{lines::in_order, table::Column};
 
 /// Writes blocks as GitHub's and GitLab's Markdown.
 #[must_use]
@@ -22,13 +19,12 @@ fn block(block: &Block) -> String {
         Block::Warning(lines) => format!("> [!WARNING]\n{}", list("> - ", lines)),
         Block::List(lines) => list("- ", lines),
         Block::Table(table) => {
-            let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-            let rule = |column: &Column| if column.is_number { "---:" } else { "---" }.to_owned();
-            let head = row(table.columns().map(|column| escaped(&column.heading)).collect());
-            let head = head + &row(table.columns().map(rule).collect());
-            let rows = (0..table.len())
-                .map(|at| row(table.row(at).iter().map(|cell| line(cell)).collect()));
-            iter::once(head).chain(rows).collect()
+            let row = |cells: Vec<Line>| -> String {
+                cells.iter().map(|cell| format!("| {} ", line(cell))).collect::<String>() + "|\n"
+            };
+            let rule = |column: &Column| if column.is_number { "| ---: " } else { "| --- " };
+            let rules = table.columns().map(rule).collect::<String>() + "|\n";
+            [row(table.head()), rules].into_iter().chain(table.rows().map(row)).collect()
         }
         Block::Section(blocks) | Block::Indented(blocks) => write(blocks),
         Block::Details { summary, blocks } => {
@@ -46,19 +42,10 @@ fn list(sign: &str, lines: &[Line]) -> String {
     lines.iter().map(|spans| format!("{sign}{}\n", line(spans))).collect()
 }
 
+/// Elements of HTML: backticks cannot contain a bar in a table, nor backticks, and an address may contain characters that
+/// end a Markdown link.
 fn line(spans: &[Span]) -> String {
-    let span = |Span { text, look }: &Span| {
-        let text = escaped(text);
-        match look {
-            Look::Strong => format!("<strong>{}</strong>", unreferring(&text)),
-            // Not backticks: those cannot contain a bar in a table, nor backticks.
-            Look::Code => format!("<code>{text}</code>"),
-            // An address may contain characters that end a Markdown link.
-            Look::Link(url) => link(&unreferring(&text), url),
-            _ => unreferring(&text),
-        }
-    };
-    spans.iter().map(span).collect()
+    html::elements(spans, escaped, unreferring)
 }
 
 /// Replaces Markdown's special characters by entities, which have no special meaning.

@@ -7,7 +7,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::{self, Read as _, Seek as _},
-    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    os::unix::process::CommandExt as _,
     path::PathBuf,
     process::{Child, ExitStatus, Stdio},
     sync::{
@@ -25,7 +25,10 @@ use rustix::{
 use tempfile::tempfile;
 
 use super::{CompareError, Plan, result::SideName};
-use crate::{command::Benchmark, git};
+use crate::{
+    command::{Benchmark, failure},
+    git,
+};
 
 const NOTICE: Duration = Duration::from_millis(50);
 
@@ -105,16 +108,9 @@ impl Runner {
         let output =
             Output { stdout: read(stdout).map_err(failed)?, stderr: read(stderr).map_err(failed)? };
         let Some(status) = ended else { return Err(CompareError::Interrupted) };
-        if status.success() {
-            return Ok(output);
-        }
-        let ended = match (status.code(), status.signal()) {
-            (Some(code), _) => format!("exited with {code}"),
-            (None, Some(signal)) => format!("was killed by signal {signal}"),
-            (None, None) => "failed".to_owned(),
-        };
+        let Some(how) = failure(status) else { return Ok(output) };
         let (command, side, last) = (benchmark.display(), self.side.name(), output.last_lines());
-        Err(CompareError::Failed(format!("{command:?} {ended} in {side}{last}")))
+        Err(CompareError::Failed(format!("{command:?} {how} in {side}{last}")))
     }
 }
 
@@ -240,7 +236,7 @@ mod tests {
             assert_eq!(error.to_string(), expected);
         };
         let printed =
-            "\"echo out; echo bad >&2; exit 3\" exited with 3 in head; its last lines were:";
+            "\"echo out; echo bad >&2; exit 3\" failed with status 3 in head; its last lines were:";
         check("echo out; echo bad >&2; exit 3", &format!("{printed}\n  out\n  bad"));
         check("kill -9 $$", "\"kill -9 $$\" was killed by signal 9 in head and printed nothing");
     }

@@ -1,5 +1,5 @@
-//! Formats a comparison: a table for people, Markdown for comments, complete JSON. Pure. Tables and numbers are those
-//! of [`crate::output`].
+//! Formats a comparison: a table for people, and Markdown for comments. Pure. Tables and numbers are those of
+//! [`crate::output`].
 
 use wingbeat_text::{
     Block, Column, GivesWay, Look, Scale, Span, Style, Table, glued, grouped, line, plural, share,
@@ -292,11 +292,10 @@ failed in base: bad: it panicked
 
     #[test]
     fn json_holds_everything() {
-        let text = json(&comparison()).expect("JSON");
+        let text = serde_json::to_string(&comparison()).expect("JSON");
         let back: Comparison = serde_json::from_str(&text).expect("a comparison");
         assert_eq!(back, comparison());
-        assert!(text.starts_with("{\n  \"schema_version\": 1,"), "{text}");
-        assert!(text.contains("\"verdict\": \"no-change-seen\""), "{text}");
+        assert!(text.contains("\"verdict\":\"no-change-seen\""), "{text}");
     }
 
     #[test]

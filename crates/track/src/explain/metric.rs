@@ -6,7 +6,7 @@ use wingbeat_stats::{Sample, sample::MAD_TO_STD_DEV};
 
 use crate::{
     model::{
-        Alert, BenchmarkName, BenchmarkResults, Limit, Measure, MeasureKind, Metric as Measured,
+        Alert, BenchmarkName, BenchmarkResults, Measure, MeasureKind, Metric as Measured,
         ProfileKind, Report, Slug, Verdict,
     },
     store::{HistoryLimits, Store, StoreError},
@@ -105,10 +105,7 @@ pub(super) fn level(
     measure: &Measure,
 ) -> Result<Level, StoreError> {
     let boundary = verdict(report, alert).and_then(|verdict| verdict.boundary);
-    let limit = boundary.and_then(|boundary| match alert.limit {
-        Limit::Upper => boundary.upper_limit,
-        Limit::Lower => boundary.lower_limit,
-    });
+    let limit = boundary.and_then(|boundary| boundary.limit(alert.limit));
     let limits = HistoryLimits { reports: REPORTS_MAX, sampled_reports: 0 };
     let past = store.history(report, limits)?;
     let found = past.find(&alert.benchmark, measure).zip(limit).and_then(|(series, limit)| {

@@ -19,6 +19,16 @@ pub enum Limit {
     Upper,
 }
 
+impl Limit {
+    /// Where a value that crosses it is.
+    pub fn side(self) -> &'static str {
+        match self {
+            Self::Lower => "below",
+            Self::Upper => "above",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     pub iteration: u32,
@@ -76,6 +86,15 @@ pub struct Boundary {
     pub baseline: Option<f64>,
     pub lower_limit: Option<f64>,
     pub upper_limit: Option<f64>,
+}
+
+impl Boundary {
+    pub fn limit(&self, limit: Limit) -> Option<f64> {
+        match limit {
+            Limit::Lower => self.lower_limit,
+            Limit::Upper => self.upper_limit,
+        }
+    }
 }
 
 /// A change as a share of the baseline: 0.05 is 5 % more.

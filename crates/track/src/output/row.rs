@@ -138,22 +138,14 @@ impl ReportRow<'_> {
         let verdict = self.verdict?;
         let limits = verdict.boundary.unwrap_or_default();
         let side = self.alert.map(|alert| alert.limit).or(verdict.limit)?;
-        let limit = match side {
-            Limit::Lower => limits.lower_limit,
-            Limit::Upper => limits.upper_limit,
-        };
-        Some((side, limit?))
+        Some((side, limits.limit(side)?))
     }
 
     /// The crossed limit: `above 1.050 µs`.
     pub fn limit_text(&self) -> String {
         let Some((side, limit)) = self.limit() else { return String::new() };
-        let word = match side {
-            Limit::Lower => "below",
-            Limit::Upper => "above",
-        };
         let scale = self.measure.scale(self.metric.value, Some(limit));
-        format!("{word} {}", scale.with_unit(limit))
+        format!("{} {}", side.side(), scale.with_unit(limit))
     }
 
     /// The change alone: `+4.2 %`.

@@ -8,12 +8,11 @@ use uuid::Uuid;
 use wingbeat_stats::{changes, drift};
 use wingbeat_text::grouped;
 
+use super::axis::full_time;
 use crate::{
     model::{AlertStatus, BranchName, Measure, MeasureKind, TestbedName, reason::drift_words},
-    store::{Plot, PlotSeries},
+    store::{Plot, PlotPoint, PlotSeries},
 };
-
-use crate::store::PlotPoint;
 
 /// A plot without a layout.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -130,11 +129,16 @@ impl Chart {
         })
     }
 
+    /// Time of the first report, and of the last if there are several.
+    pub(super) fn period(&self) -> Option<String> {
+        let (first, others) = self.stamps.split_first()?;
+        let last = others.last().map(|last| format!(" to {}", full_time(last.time)));
+        Some(full_time(first.time) + &last.unwrap_or_default())
+    }
+
     /// Descriptions of the lines with a slow drift up to their newest values.
     pub(super) fn drifts(&self) -> impl Iterator<Item = String> {
-        let lines =
-            self.panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)));
-        let told = lines.filter_map(|(panel, line)| {
+        let told = lines(&self.panels).filter_map(|(panel, line)| {
             let first = line.dots.iter().filter(|dot| dot.iteration == 0);
             let drift = drift::find(&first.map(|dot| dot.value).collect::<Vec<_>>())?;
             let moved = drift_words(drift.relative(), drift.points);
@@ -256,6 +260,11 @@ impl Step {
         let share = (self.after - self.before) / self.before.abs();
         share.is_finite().then_some(share)
     }
+}
+
+/// The lines of panels.
+pub(super) fn lines(panels: &[Panel]) -> impl Iterator<Item = (&Panel, &Line)> {
+    panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)))
 }
 
 fn has_several<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {

@@ -112,12 +112,7 @@ pub(super) fn summary(chart: &Chart) -> String {
     let alerts: usize = chart.lines().map(|line| line.active_alerts()).sum();
     let mut parts =
         vec![format!("{} series", grouped(lines)), plural(chart.stamps.len(), "report")];
-    if let (Some(first), Some(last)) = (chart.stamps.first(), chart.stamps.last()) {
-        parts.push(match chart.stamps.len() {
-            1 => full_time(first.time),
-            _ => format!("{} to {}", full_time(first.time), full_time(last.time)),
-        });
-    }
+    parts.extend(chart.period());
     parts.push(plural(alerts, "active alert"));
     parts.join(" · ")
 }

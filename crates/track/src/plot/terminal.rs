@@ -1,14 +1,15 @@
 //! Plots in a terminal: a small graph for each of a few series, a line for each of many.
 
-use std::fmt::Write as _;
+use std::iter;
 
-use owo_colors::OwoColorize as _;
-use unicode_width::UnicodeWidthStr as _;
-use wingbeat_text::{Units, aligned, paragraph, plural, share::change, shortened};
+use wingbeat_text::{
+    Block, Line as TextLine, Look, Side, Span, Style, Units, aligned, human, line as text_line,
+    list, plural, row, share::change, shortened, width,
+};
 
 use super::{
-    axis::{Axis, NOISY_SPAN_MIN, full_time},
-    chart::{Chart, LAST_CHANGE, Line, Panel, Rank},
+    axis::{Axis, NOISY_SPAN_MIN},
+    chart::{Chart, LAST_CHANGE, Line, Panel, Rank, lines},
 };
 use crate::{model::MeasureKind, store::PlotPoint};
 
@@ -39,53 +40,40 @@ const BRAILLE: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80
 /// not a terminal, and names are not shortened.
 pub fn terminal(chart: &Chart, columns: Option<usize>) -> String {
     let columns = columns.map(|columns| columns.max(WIDTH_MIN));
-    let width = columns.unwrap_or(WIDTH);
-    let mut out = String::new();
     let is_small = chart.lines().count() <= GRAPHS_MAX;
-    let rows = Rows::of(chart, columns);
-    let mut above = None;
-    for panel in &chart.panels {
-        let own = (panel.rank(), &panel.measure.slug);
-        if above.replace(own) != Some(own) {
-            let gap = if out.is_empty() { "" } else { "\n" };
-            let heading = match panel.rank() {
-                Rank::Alert => format!("{}, with alerts", panel.measure.name),
-                Rank::Changed => format!("{}, with changes of level", panel.measure.name),
-                Rank::Steady => panel.measure.name.to_string(),
-            };
-            // Writing to a string cannot fail, here and below.
-            let _ = writeln!(out, "{gap}{}", shortened(&heading, width).bold());
-        }
-        for line in &panel.lines {
-            match is_small {
-                true => graph(&mut out, chart, panel, line, columns),
-                false => rows.write(&mut out, chart, panel, line),
-            }
+    let widths = Widths::of(chart, columns);
+    let (mut blocks, mut rows) = (Vec::new(), Vec::new());
+    let group = |panel: &Panel| (panel.rank(), panel.measure.slug.clone());
+    for panels in chart.panels.chunk_by(|a, b| group(a) == group(b)) {
+        let name = &panels[0].measure.name;
+        let heading = match panels[0].rank() {
+            Rank::Alert => format!("{name}, with alerts"),
+            Rank::Changed => format!("{name}, with changes of level"),
+            Rank::Steady => name.to_string(),
+        };
+        let lines = lines(panels);
+        if is_small {
+            let graphs = lines.flat_map(|(panel, line)| graph(chart, panel, line, columns));
+            let heading = Block::Heading(text_line(heading));
+            blocks.push(Block::Section(iter::once(heading).chain(graphs).collect()));
+        } else {
+            rows.extend((!rows.is_empty()).then(|| row([""])));
+            rows.push(vec![vec![Span::strong(heading)]]);
+            rows.extend(lines.map(|(panel, line)| widths.row(chart, panel, line)));
         }
     }
-    let mut feet = Vec::new();
-    if let (Some(first), Some(last)) = (chart.stamps.first(), chart.stamps.last()) {
-        let reports = plural(chart.stamps.len(), "report");
-        let mut about = format!("{reports}, {}", full_time(first.time));
-        if chart.stamps.len() > 1 {
-            let _ = write!(about, " to {}", full_time(last.time));
-        }
-        feet.push(about);
-    }
+    blocks.push(Block::Rows(COLUMNS.to_vec(), rows));
+    let reports = plural(chart.stamps.len(), "report");
+    let mut feet: Vec<String> =
+        chart.period().map(|period| format!("{reports}, {period}")).into_iter().collect();
     if chart.lines().any(|line| line.last_change().is_some()) {
         feet.push(format!("percentages: {LAST_CHANGE}"));
     }
     feet.extend(chart.drifts());
-    if !feet.is_empty() {
-        out.push('\n');
-    }
-    for foot in feet {
-        let _ = writeln!(out, "{}", paragraph(&foot, 0, width).dimmed());
-    }
-    if let Some(text) = chart.left_out_text() {
-        let _ = writeln!(out, "{}", paragraph(&text, 0, width));
-    }
-    out
+    let feet = feet.into_iter().map(|foot| vec![Span::new(Look::Dim, foot)]).collect();
+    blocks.push(Block::Section(vec![Block::List(feet), list(chart.left_out_text())]));
+    let width = columns.unwrap_or(usize::MAX);
+    human(&blocks, Style { has_colours: true, width, ..Style::default() })
 }
 
 /// The benchmark, and what distinguishes the line within its panel.
@@ -103,94 +91,73 @@ fn axis(panel: &Panel, line: &Line) -> Axis {
 
 struct Facts {
     value: String,
-    change: Option<String>,
-    level: Option<String>,
-    alerts: Option<String>,
+    change: String,
+    /// Change of level, and alerts.
+    more: TextLine,
 }
 
 impl Facts {
     fn of(line: &Line, units: &Units) -> Self {
         let value = line.last().map_or_else(String::new, |dot| units.format(dot.value));
-        let level = line.steps.last().map(|step| {
+        let mut more = Vec::new();
+        if let Some(step) = line.steps.last() {
             let share = step.relative().map_or_else(|| "changed".to_owned(), change);
-            format!("level {share} {} ago", plural(line.dots.len() - step.dot, "value"))
-        });
+            let ago = plural(line.dots.len() - step.dot, "value");
+            more.push(Span::text(format!("level {share} {ago} ago")));
+        }
         let alerts = line.active_alerts();
-        let alerts = (alerts > 0).then(|| plural(alerts, "alert"));
-        Self { value, change: line.last_change().map(change), level, alerts }
+        if alerts > 0 {
+            more.extend((!more.is_empty()).then(|| Span::text(", ")));
+            more.push(Span::new(Look::Bad, plural(alerts, "alert")));
+        }
+        Self { value, change: line.last_change().map_or_else(String::new, change), more }
     }
 
-    fn more(&self) -> String {
-        [&self.level, &self.alerts].into_iter().flatten().cloned().collect::<Vec<_>>().join(", ")
-    }
-
-    /// The text with colours.
-    fn coloured(&self) -> String {
-        let alerts = self.alerts.as_ref().map(|alerts| alerts.red().to_string());
-        [self.level.clone(), alerts].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    fn more_width(&self) -> usize {
+        self.more.iter().map(|span| width(&span.text)).sum()
     }
 }
 
-/// A line of text for each of many series: name, plot, last value, change, and remarks.
-struct Rows {
-    /// Widths of the names, the plot, the values and the changes, in columns.
+/// Name, plot, last value, change, and remarks: a row for each of many series.
+const COLUMNS: [(&str, Side); 5] =
+    [("", Side::Left), ("", Side::Left), ("", Side::Right), ("", Side::Right), ("", Side::Left)];
+
+/// Widths of the names and plots in rows, in columns.
+struct Widths {
     names: usize,
     blocks: usize,
-    values: usize,
-    changes: usize,
-    /// Width of the terminal if the remarks go below.
-    below: Option<usize>,
 }
 
-impl Rows {
+impl Widths {
     fn of(chart: &Chart, columns: Option<usize>) -> Self {
-        let lines =
-            || chart.panels.iter().flat_map(|panel| panel.lines.iter().map(move |it| (panel, it)));
+        let all = || lines(&chart.panels);
         let facts: Vec<Facts> =
-            lines().map(|(panel, line)| Facts::of(line, &panel.measure.ladder())).collect();
+            all().map(|(panel, line)| Facts::of(line, &panel.measure.ladder())).collect();
         let widest = |width: &dyn Fn(&Facts) -> usize| facts.iter().map(width).max().unwrap_or(0);
-        let values = widest(&|facts| facts.value.width());
-        let changes = widest(&|facts| facts.change.as_ref().map_or(0, |change| change.width()));
-        let more = widest(&|facts| facts.more().width());
+        let values = widest(&|facts| width(&facts.value));
+        let changes = widest(&|facts| width(&facts.change));
+        let more = widest(&Facts::more_width);
         // A short plot is more useful than the full name, a long one less so.
         let others = GAP + BLOCKS_MIN + GAP + values + GAP + changes + GAP + more;
         let names_max =
             columns.map_or(usize::MAX, |columns| columns.saturating_sub(others).max(columns / 3));
-        let names = lines()
-            .map(|(panel, line)| name(panel, line).width())
-            .max()
-            .unwrap_or(0)
-            .min(names_max);
+        let names = all().map(|(panel, line)| width(&name(panel, line))).max().unwrap_or(0);
+        let names = names.min(names_max);
         let figures = names + GAP + GAP + values + GAP + changes;
         // Without a terminal, as wide as names of usual length permit.
         let columns = columns.unwrap_or_else(|| WIDTH.max(figures + GAP + more + BLOCKS_MIN));
         let beside = columns.saturating_sub(figures + if more > 0 { GAP + more } else { 0 });
-        let (blocks, below) = match beside >= BLOCKS_MIN {
-            true => (beside, None),
-            false => (columns.saturating_sub(figures), Some(columns)),
-        };
-        Self { names, blocks: blocks.clamp(1, BLOCKS_MAX), values, changes, below }
+        // Otherwise the remarks go below.
+        let blocks = if beside >= BLOCKS_MIN { beside } else { columns.saturating_sub(figures) };
+        Self { names, blocks: blocks.clamp(1, BLOCKS_MAX) }
     }
 
-    fn write(&self, out: &mut String, chart: &Chart, panel: &Panel, line: &Line) {
-        let facts = Facts::of(line, &panel.measure.ladder());
+    fn row(&self, chart: &Chart, panel: &Panel, line: &Line) -> Vec<TextLine> {
+        let Facts { value, change, more } = Facts::of(line, &panel.measure.ladder());
         let name = shortened(&name(panel, line), self.names);
-        let mut row = format!(
-            "{}  {}  {}  {}",
-            aligned(&name, self.names, false),
-            blocks(chart, panel, line, self.blocks),
-            aligned(&facts.value, self.values, true),
-            aligned(facts.change.as_deref().unwrap_or_default(), self.changes, true),
-        );
-        let more = facts.more();
-        match self.below {
-            _ if more.is_empty() => {}
-            None => row += &format!("  {}", facts.coloured()),
-            Some(columns) => {
-                row += &format!("\n{:GAP$}{}", "", paragraph(&facts.coloured(), GAP, columns));
-            }
-        }
-        let _ = writeln!(out, "{}", row.trim_end());
+        let mut cells = row([name, blocks(chart, panel, line, self.blocks), value, change]);
+        cells.push(more);
+        cells
     }
 }
 
@@ -221,7 +188,7 @@ fn blocks(chart: &Chart, panel: &Panel, line: &Line, room: usize) -> String {
 }
 
 /// A graph of braille characters with a scale on the left and the facts below.
-fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: Option<usize>) {
+fn graph(chart: &Chart, panel: &Panel, line: &Line, columns: Option<usize>) -> [Block; 2] {
     let name = name(panel, line);
     let name = columns.map_or_else(|| name.clone(), |columns| shortened(&name, columns));
     let columns = columns.unwrap_or(WIDTH);
@@ -235,7 +202,7 @@ fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: O
             [high, middle, low].map(|value| numbers.with_unit(value))
         }
     };
-    let scale_width = scale.iter().map(|text| text.width()).max().unwrap_or(0);
+    let scale_width = scale.iter().map(|text| width(text)).max().unwrap_or(0);
     let cells = columns - scale_width.min(columns / 2) - 3;
     let (wide, tall) = (2 * cells, 4 * ROWS);
     let mut grid = vec![vec![0_u8; cells]; ROWS];
@@ -259,7 +226,7 @@ fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: O
         }
         before = Some((x, y));
     }
-    let _ = writeln!(out, "{name}");
+    let mut drawn = vec![text_line(name)];
     for (index, cells) in grid.iter().enumerate() {
         let text = match index {
             0 => &scale[0],
@@ -267,16 +234,20 @@ fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: O
             index if index == ROWS - 1 => &scale[2],
             _ => "",
         };
-        let fill = " ".repeat(scale_width.saturating_sub(text.width()));
-        let drawn: String = cells.iter().filter_map(|&bits| braille(bits)).collect();
-        let _ = writeln!(out, "{fill}{} {}{drawn}", text.dimmed(), "┤".dimmed());
+        let scale = aligned(text, scale_width, true) + " ┤";
+        let cells: String = cells.iter().filter_map(|&bits| braille(bits)).collect();
+        drawn.push(vec![Span::new(Look::Dim, scale), Span::text(cells)]);
     }
-    let indent = scale_width + 3;
-    let facts = Facts::of(line, &units);
-    let more = facts.coloured();
-    let told = [Some(facts.value), facts.change, Some(more).filter(|more| !more.is_empty())];
-    let told = format!("last {}", told.into_iter().flatten().collect::<Vec<_>>().join(", "));
-    let _ = writeln!(out, "{:indent$}{}", "", paragraph(&told, indent, columns));
+    let Facts { value, change, more } = Facts::of(line, &units);
+    let mut told = text_line(format!("last {value}"));
+    for part in [text_line(change), more] {
+        if part.iter().any(|span| !span.text.is_empty()) {
+            told.push(Span::text(", "));
+            told.extend(part);
+        }
+    }
+    let indent = Span::text(" ".repeat(scale_width + 1));
+    [Block::Verbatim(drawn), Block::Labelled(vec![(indent, told)])]
 }
 
 fn braille(bits: u8) -> Option<char> {

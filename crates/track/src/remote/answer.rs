@@ -93,10 +93,7 @@ impl RemoteAlert {
             value: alert.metric.value,
             baseline: alert.boundary.baseline,
             limit: alert.limit,
-            limit_value: match alert.limit {
-                Limit::Lower => alert.boundary.lower_limit,
-                Limit::Upper => alert.boundary.upper_limit,
-            },
+            limit_value: alert.boundary.limit(alert.limit),
             status: alert.status,
             url: None,
         }

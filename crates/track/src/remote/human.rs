@@ -4,42 +4,42 @@ use wingbeat_text::{self as text, Block, Line, Look, Span, Style, line, plural, 
 
 use super::{Answer, RemoteAlert};
 use crate::{
-    model::{AlertStatus, Direction, FailedBenchmark, Limit, Measure, MeasureKind, Report},
+    model::{AlertStatus, Direction, FailedBenchmark, Measure, MeasureKind, Report},
     output,
 };
 
 /// Links to the report and its alerts, for a terminal.
 pub fn links(answer: &Answer, style: Style) -> String {
-    let mut blocks = vec![address("report", answer.report_url.as_ref(), style)];
+    let mut blocks = vec![address("report", answer.report_url.as_ref())];
     for alert in answer.alerts.iter().filter(|alert| alert.url.is_some()) {
         let name = format!("{} {}", alert.benchmark, alert.measure);
         blocks.push(Block::Labelled(vec![(Span::strong("alert "), line(name))]));
-        blocks.push(address("      ", alert.url.as_ref(), style));
+        blocks.push(address("      ", alert.url.as_ref()));
     }
     text::human(&[Block::Section(blocks)], style)
 }
 
 /// An address, which is not wrapped, so that it can be clicked.
-fn address(label: &str, url: Option<&String>, style: Style) -> Block {
-    let label = style.paint().bold(label);
-    Block::Verbatim(url.map_or_else(String::new, |url| format!("{label}  {url}\n")))
+fn address(label: &str, url: Option<&String>) -> Block {
+    let line = |url| vec![Span::strong(label), Span::text(format!("  {url}"))];
+    Block::Verbatim(url.into_iter().map(line).collect())
 }
 
 /// The server's response for a terminal: alerts, links, and a one-line verdict, without warnings.
 pub fn human(answer: &Answer, style: Style) -> String {
     let mut blocks = vec![
-        address("report", answer.report_url.as_ref(), style),
-        address("claim this project", answer.claim_url.as_ref(), style),
+        address("report", answer.report_url.as_ref()),
+        address("claim this project", answer.claim_url.as_ref()),
     ];
     for (name, url) in answer.plots.iter().filter(|_| style.is_verbose) {
         blocks.push(Block::Labelled(vec![(Span::text("plot"), line(name))]));
-        blocks.push(address("    ", Some(url), style));
+        blocks.push(address("    ", Some(url)));
     }
     for alert in &answer.alerts {
         let is_active = alert.status == AlertStatus::Active;
         let label = Span::new(if is_active { Look::Bad } else { Look::Dim }, "alert");
         blocks.push(Block::Labelled(vec![(label, line(sentence(alert)))]));
-        blocks.push(address("     ", alert.url.as_ref(), style));
+        blocks.push(address("     ", alert.url.as_ref()));
     }
     let look = if answer.alerts_total == 0 { Look::Good } else { Look::Bad };
     blocks.push(Block::Paragraph(vec![Span::new(look, verdict(answer))]));
@@ -97,10 +97,7 @@ impl Figures {
             if alert.value.fract() == 0.0 { MeasureKind::Exact } else { MeasureKind::Noisy },
         );
         let scale = measure.scale(alert.value, alert.limit_value);
-        let word = match alert.limit {
-            Limit::Lower => "below",
-            Limit::Upper => "above",
-        };
+        let word = alert.limit.side();
         Self {
             value: scale.with_unit(alert.value),
             baseline: alert.baseline.map(|baseline| scale.with_unit(baseline)),

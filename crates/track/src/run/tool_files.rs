@@ -30,7 +30,7 @@ pub(super) fn profiles(
     started: SystemTime,
 ) -> BTreeMap<BenchmarkName, Result<Vec<u8>, String>> {
     let mut listing = Vec::new();
-    if let Some(root) = root(directory) {
+    if let Some(root) = root(directory, "GUNGRAUN_HOME", "gungraun") {
         list(&root, DEPTH_MAX, &mut listing);
     }
     listing.retain(|(path, modified)| *modified >= started && is_callgrind(path));
@@ -47,14 +47,12 @@ pub(super) fn profiles(
     all
 }
 
-/// Gungraun's folder: below the target folder of the workspace, which is in the folder or one of its parents.
-fn root(directory: &Path) -> Option<PathBuf> {
-    let [home, target] = ["GUNGRAUN_HOME", "CARGO_TARGET_DIR"].map(env::var_os);
-    let [home, target] = [home, target].map(|value| value.map(PathBuf::from));
-    let chosen = home.or_else(|| target.map(|target| target.join("gungraun")));
-    let found =
-        || directory.ancestors().map(|at| at.join("target/gungraun")).find(|at| at.is_dir());
-    chosen.or_else(found)
+/// A tool's folder: below the target folder of the workspace, which is in the folder or one of its parents.
+fn root(directory: &Path, variable: &str, name: &str) -> Option<PathBuf> {
+    let [home, target] = [variable, "CARGO_TARGET_DIR"].map(env::var_os);
+    let chosen = home.map(PathBuf::from).or_else(|| Some(Path::new(&target?).join(name)));
+    let mut targets = directory.ancestors().map(|at| at.join("target").join(name));
+    chosen.or_else(|| targets.find(|at| at.is_dir()))
 }
 
 /// Only the newest counts, not the previous ones (`.out.old`).
@@ -110,23 +108,13 @@ const CRITERION_DEPTH_MAX: usize = 8;
 /// is a result too.
 pub(super) fn add_samples(results: &mut Results, directory: &Path, started: SystemTime) {
     let mut listing = Vec::new();
-    for root in roots(directory) {
+    if let Some(root) = root(directory, "CRITERION_HOME", "criterion") {
         list(&root, CRITERION_DEPTH_MAX, &mut listing);
     }
     let listed = listing.iter().map(|(path, modified)| (path.as_path(), *modified));
     let folders = criterion_dir::written_since(listed, started);
     let all: Vec<_> = folders.iter().filter_map(|folder| read_samples(folder)).collect();
     criterion_dir::merge(results, &all);
-}
-
-/// Criterion's folders: below the target folder of the workspace, which is in the folder or one of its parents.
-fn roots(directory: &Path) -> Vec<PathBuf> {
-    let named = ["CRITERION_HOME", "CARGO_TARGET_DIR"].map(env::var_os);
-    let [home, target] = named.map(|value| value.map(PathBuf::from));
-    let chosen = home.or_else(|| target.map(|target| target.join("criterion")));
-    let found =
-        || directory.ancestors().map(|at| at.join("target/criterion")).find(|at| at.is_dir());
-    chosen.or_else(found).into_iter().collect()
 }
 
 /// All files below a folder, with their modification times.

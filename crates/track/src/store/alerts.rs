@@ -63,6 +63,19 @@ pub struct StoredAlert {
     pub boundary: Option<Boundary>,
 }
 
+impl StoredAlert {
+    /// The crossed limit. Alerts of interleaved comparisons have none.
+    pub fn limit(&self) -> Option<f64> {
+        self.boundary?.limit(self.alert.limit)
+    }
+
+    /// Relative change from the baseline.
+    pub fn change(&self) -> Option<f64> {
+        let baseline = self.boundary?.baseline?;
+        Some((self.value - baseline) / baseline.abs()).filter(|change| change.is_finite())
+    }
+}
+
 impl Store {
     /// Alerts, newest report first, at most `limit`.
     pub fn alerts(

@@ -2,13 +2,14 @@
 
 use std::{
     ffi::OsString,
+    fmt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use clap::{ArgGroup, Args, ValueEnum};
+use wingbeat_profiler::export::{UnknownFormat, by_suffix};
 
-use super::has_suffix;
 use crate::{
     receiver::{ReceiverArgs, is_picture},
     values::{duration, size_bytes},
@@ -96,29 +97,25 @@ const SUFFIXES: [(&str, HeapFormat); 4] = [
 ];
 
 impl HeapFormat {
-    pub(crate) fn from_path(path: &Path) -> anyhow::Result<Self> {
-        let known = SUFFIXES.iter().find(|(suffix, _)| has_suffix(path, suffix));
-        known.map(|(_, format)| *format).ok_or_else(|| {
-            anyhow::anyhow!(
-                "the name {path:?} has no known suffix; use .json (DHAT), .pb.gz (pprof), .svg (flame graph) or \
-                 .folded (collapsed stacks)"
-            )
-        })
+    pub(crate) fn from_path(path: &Path) -> Result<Self, UnknownFormat> {
+        by_suffix(path, &SUFFIXES)
     }
+}
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
+impl fmt::Display for HeapFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Dhat => "DHAT",
             Self::Pprof => "pprof",
             Self::FlameGraph => "flame graph",
             Self::Folded => "collapsed stacks",
-        }
+        })
     }
 }
 
-fn output(text: &str) -> Result<PathBuf, String> {
+fn output(text: &str) -> Result<PathBuf, UnknownFormat> {
     let path = PathBuf::from(text);
-    HeapFormat::from_path(&path).map(|_| path).map_err(|error| error.to_string())
+    HeapFormat::from_path(&path).map(|_| path)
 }
 
 fn sample_bytes(text: &str) -> Result<u32, String> {

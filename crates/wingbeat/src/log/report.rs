@@ -148,7 +148,7 @@ fn alerts(all: &[Alert]) -> Block {
     let cells = |cell: fn(&Alert) -> String| all.iter().map(cell).collect();
     let columns = vec![
         Column::words("measure", cells(|alert| alert.measure.to_string())),
-        Column::words("limit", cells(|alert| crate::alerts::side(alert.limit).to_owned())),
+        Column::words("limit", cells(|alert| alert.limit.side().to_owned())),
         Column::words("alert", cells(|alert| short(alert.uuid))),
         Column::words("status", cells(crate::alerts::status)),
     ];

@@ -75,8 +75,7 @@ pub(super) fn run(
         print(&profile, covered, &written.outputs);
     }
     receiver.show(&written.outputs);
-    let has_written = !written.outputs.is_empty();
-    written.finish(has_written)?;
+    written.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 

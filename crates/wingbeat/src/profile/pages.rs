@@ -63,8 +63,7 @@ pub(super) fn run(
         error!("{}", nothing(show));
     }
     receiver.show(&written.outputs);
-    let has_written = !written.outputs.is_empty();
-    written.finish(has_written)?;
+    written.finish()?;
     Ok(exit_code(&recording, !is_nothing))
 }
 

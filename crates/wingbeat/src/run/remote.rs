@@ -14,9 +14,9 @@ use super::{
     args::{Format, RunArgs},
     exit_code,
     request::{self, variable},
-    style, tell_actions,
+    tell_actions,
 };
-use crate::shell::{message, print, warning};
+use crate::shell::{message, print, report_style, warning};
 
 /// Total time limit, including delays between retries.
 const TOTAL: Duration = Duration::from_mins(5);
@@ -97,10 +97,10 @@ pub(super) fn send(
             let (notices, remarks) = (&answer.notices, &finding.remarks);
             let explained = &answer.explained;
             let page = Page { notices, remarks, explained, ..Page::of(judged, &[]) };
-            let style = style(verbose);
+            let style = report_style(verbose);
             format!("{}{}", output::human(&page, style), remote::links(&answer, style))
         }
-        Format::Human => remote::human(&answer, style(verbose)),
+        Format::Human => remote::human(&answer, report_style(verbose)),
         Format::Json => format!("{:#}\n", answer.json),
         Format::Markdown => remote::markdown(&answer, report, id),
         Format::Html => remote::html(&answer, report, id),

@@ -8,7 +8,7 @@ use ratatui::{
     widgets::{Cell, Paragraph, Row, Sparkline, Table, TableState},
 };
 use wingbeat_bpf_bench::live::ProgramReport;
-use wingbeat_text::{cut, decimal, duration, grouped, plural, wrapped};
+use wingbeat_text::{Paint, cut, decimal, duration, grouped, plural, wrapped};
 
 use super::{
     columns::{Column, GAP, fitting, layout},
@@ -32,20 +32,12 @@ const KEYS: [&str; 3] = [
 /// Maximum lines of a warning on a terminal tall enough for the curve: the longest fits on 60 columns.
 const WARNING_LINES_MAX: usize = 6;
 
-/// Drawing style.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
-    /// Otherwise only bold, underlined and reversed text.
-    pub(crate) has_colors: bool,
+/// A style in a colour, if there are colours.
+fn coloured(paint: Paint, color: Color) -> Style {
+    if paint.has_colours { Style::new().fg(color) } else { Style::new() }
 }
 
-impl Look {
-    fn colored(self, color: Color) -> Style {
-        if self.has_colors { Style::new().fg(color) } else { Style::new() }
-    }
-}
-
-pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
+pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, paint: Paint) {
     let has_room = frame.area().height >= HEIGHT_WITH_CURVE;
     let has_curve = has_room && !state.report.programs.is_empty();
     let warnings = warning_lines(state, usize::from(frame.area().width), has_room);
@@ -58,12 +50,12 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
     ])
     .areas(frame.area());
     frame.render_widget(title_line(state, usize::from(title.width)), title);
-    frame.render_widget(Text::styled(warnings.join("\n"), look.colored(Color::Yellow)), warning);
-    draw_table(frame, state, look, table);
+    frame.render_widget(Text::styled(warnings.join("\n"), coloured(paint, Color::Yellow)), warning);
+    draw_table(frame, state, paint, table);
     if has_curve {
-        draw_details(frame, state, look, details);
+        draw_details(frame, state, paint, details);
     }
-    frame.render_widget(footer_line(state, usize::from(footer.width), look), footer);
+    frame.render_widget(footer_line(state, usize::from(footer.width), paint), footer);
 }
 
 /// The first warning, wrapped if there is room, otherwise truncated.
@@ -112,7 +104,7 @@ fn title_line(state: &State, width: usize) -> Line<'static> {
     Line::from(vec![Span::styled(cut(name, width), bold), Span::raw("  "), Span::raw(text)])
 }
 
-fn draw_table(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
+fn draw_table(frame: &mut Frame<'_>, state: &State, paint: Paint, area: Rect) {
     let rows = state.rows();
     if rows.is_empty() {
         let text = match state.report.programs.is_empty() {
@@ -129,7 +121,7 @@ fn draw_table(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
     let total = state.total();
     let columns = layout(usize::from(area.width), &rows, &total);
     let head = Row::new(columns.iter().map(|&(column, width)| heading(state, column, width)))
-        .style(look.colored(Color::Cyan).add_modifier(Modifier::BOLD));
+        .style(coloured(paint, Color::Cyan).add_modifier(Modifier::BOLD));
     // Before the first measurement there is no total.
     let total = (state.report.duration_ns > 0).then_some(total);
     let foot =
@@ -187,7 +179,7 @@ fn alignment(column: Column) -> Alignment {
 }
 
 /// The curve of the selection, and values without a column.
-fn draw_details(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
+fn draw_details(frame: &mut Frame<'_>, state: &State, paint: Paint, area: Rect) {
     let [_, heading, curve, facts] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
@@ -206,7 +198,7 @@ fn draw_details(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
     frame.render_widget(Line::raw(cut(&text, width)), heading);
     let sparkline = Sparkline::default()
         .data(shown.iter().map(|runs_per_s| runs_per_s.ceil() as u64))
-        .style(look.colored(Color::Green));
+        .style(coloured(paint, Color::Green));
     frame.render_widget(sparkline, curve);
     frame.render_widget(Line::raw(facts_line(state, width)), facts);
 }
@@ -232,12 +224,12 @@ fn facts_line(state: &State, width: usize) -> String {
     cut(&facts.join("; "), width)
 }
 
-fn footer_line(state: &State, width: usize, look: Look) -> Line<'static> {
+fn footer_line(state: &State, width: usize, paint: Paint) -> Line<'static> {
     match (&state.typing_over, state.filter.as_str()) {
         (Some(_), filter) => {
             let hint = "Enter keeps, Esc discards";
             Line::from(vec![
-                Span::styled(cut(&format!("/{filter}▏"), width), look.colored(Color::Yellow)),
+                Span::styled(cut(&format!("/{filter}▏"), width), coloured(paint, Color::Yellow)),
                 Span::raw("  "),
                 Span::raw(hint),
             ])
@@ -264,7 +256,7 @@ mod tests {
         state::tests::{four, program, report},
     };
 
-    const PLAIN: Look = Look { has_colors: false };
+    const PLAIN: Paint = Paint { has_colours: false };
 
     fn state() -> State {
         let mut state = State::new(four(), Sort::by(Column::Cpu), String::new());
@@ -272,10 +264,10 @@ mod tests {
         state
     }
 
-    fn drawn(state: &State, look: Look, width: u16, height: u16) -> Buffer {
+    fn drawn(state: &State, paint: Paint, width: u16, height: u16) -> Buffer {
         let mut terminal =
             Terminal::new(TestBackend::new(width, height)).expect("a terminal in memory");
-        terminal.draw(|frame| draw(frame, state, look)).expect("drawn");
+        terminal.draw(|frame| draw(frame, state, paint)).expect("drawn");
         terminal.backend().buffer().clone()
     }
 
@@ -526,11 +518,11 @@ q quit  / filter  < > column  r reverse  ↑ ↓ select
     fn without_colours_there_are_none() {
         let mut state = state();
         state.apply(Step::Filter);
-        let has_colors = |look| {
-            let buffer = drawn(&state, look, 100, 20);
+        let has_colors = |paint| {
+            let buffer = drawn(&state, paint, 100, 20);
             buffer.content.iter().any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
         };
-        assert!(has_colors(Look { has_colors: true }));
+        assert!(has_colors(Paint { has_colours: true }));
         assert!(!has_colors(PLAIN));
     }
 

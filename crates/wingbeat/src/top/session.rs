@@ -28,13 +28,14 @@ use rustix::{
 };
 use signal_hook::consts::SIGWINCH;
 use wingbeat_bpf_bench::live::Watch;
+use wingbeat_text::Paint;
 
 use crate::{
     shell::{ENDING, forget_signals, signal_socket, stdout_has_colours},
     top::{
         columns::Sort,
         keys::step,
-        screen::{Look, draw},
+        screen::draw,
         state::{Flow, State},
     },
 };
@@ -63,12 +64,12 @@ pub(super) fn run(
     filter: String,
 ) -> anyhow::Result<()> {
     let signals = Signals::register().context("cannot handle signals")?;
-    let look = Look { has_colors: stdout_has_colours() };
+    let paint = Paint { has_colours: stdout_has_colours() };
     let mut state = State::new(watch.first(), sort, filter);
-    let mut screen = Screen::open(look.has_colors).context("cannot take the terminal")?;
+    let mut screen = Screen::open(paint.has_colours).context("cannot take the terminal")?;
     let mut due = Instant::now() + delay;
     loop {
-        screen.draw(|frame| draw(frame, &state, look)).context("cannot draw")?;
+        screen.draw(|frame| draw(frame, &state, paint)).context("cannot draw")?;
         let wake = wait(&screen, &signals, due).context("cannot wait for keys")?;
         match wake {
             Wake::End => return Ok(()),

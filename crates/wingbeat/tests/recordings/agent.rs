@@ -7,14 +7,16 @@ mod support;
 use std::{
     collections::BTreeMap,
     fs,
+    net::TcpListener,
     process::Command,
     time::{Duration, Instant, SystemTime},
 };
 
 use wingbeat_agent::{Entry, WindowArchive};
+use wingbeat_http::testing::{Asked, Server};
 
 use crate::{
-    agent::support::{Engine, agent, busy, busy_program, cpu_time, strings, sum},
+    agent::support::{accepted, agent, busy, busy_program, cpu_time, strings, sum},
     ran::{Ran, without_rights},
     target::{Background, turn_in_folder},
 };
@@ -40,8 +42,8 @@ fn windows_are_kept_and_pushed_by_who_was_sampled() {
     let busy = busy(folder.path());
     let [kept, names, rules] = ["kept", "names", "rules"].map(|name| folder.path().join(name));
     fs::write(&rules, RULES).expect("rules");
-    let engine = Engine::start();
-    let target = format!("pyroscope={}", engine.url());
+    let engine = Server::start(accepted);
+    let target = format!("pyroscope={}", engine.url);
     let run = |words: &[&str]| {
         let mut agent = agent(&["-v", "--max-cpu", "400%", "-F", "99"]);
         agent.args(words).arg("--config").arg(&rules).arg("--names").arg(&names);
@@ -81,12 +83,12 @@ fn windows_are_kept_and_pushed_by_who_was_sampled() {
     assert!(all.clone().all(|it| it.labels.contains_key("host_name")), "{listing:?}");
     assert!(all.clone().all(|it| !it.labels["service_name"].is_empty()), "{listing:?}");
 
-    let requests = engine.requests();
+    let requests = engine.asked();
     assert!(requests.len() >= entries.len(), "{} requests", requests.len());
-    for (head, body) in &requests {
-        assert!(head.starts_with("POST /push.v1.PusherService/Push HTTP/1.1"), "{head}");
+    for Asked { line, body, .. } in &requests {
+        assert_eq!(line, "POST /push.v1.PusherService/Push");
         let has = |text: &str| body.windows(text.len()).any(|bytes| bytes == text.as_bytes());
-        assert!(has("service_name") && has("process_cpu") && has("load-busy"), "{head}");
+        assert!(has("service_name") && has("process_cpu") && has("load-busy"), "{line}");
     }
 
     // As one profile.
@@ -133,12 +135,13 @@ fn a_window_has_all_samples_of_its_time() {
 #[test]
 fn an_engine_that_is_down_and_an_agent_that_costs_too_much() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    let engine = Engine::start();
-    let target = format!("pyroscope={}", engine.url());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let target = format!("pyroscope=http://{address}");
     // A window in which nothing ran is not pushed.
     let _busy = busy(folder.path());
-    // The engine stops, and another one starts later.
-    let address = engine.stop();
+    // The engine starts later.
+    drop(listener);
     let spool = folder.path().join("spool");
     let run = |words: &[&str]| {
         let mut agent = agent(&["--window", "1s", "--push", &target]);
@@ -155,9 +158,10 @@ fn an_engine_that_is_down_and_an_agent_that_costs_too_much() {
     let mut alone = agent(&["--window", "1s", "-d", "1s", "--push", &target]);
     Ran::of(&mut alone).ended_with(1).tells("no window was delivered");
     // A queued window costs nothing else.
-    let engine = Engine::at(&address);
+    let listener = TcpListener::bind(address).expect("the port is free again");
+    let engine = Server::on(listener, accepted);
     run(&["-d", "1s"]).tells("windows pushed");
-    assert!(engine.requests().len() >= 4, "{} requests", engine.requests().len());
+    assert!(engine.asked().len() >= 4, "{} requests", engine.asked().len());
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn settings_that_cannot_be_used() {
     check(&["--keep", "x", "--kubelet", "localhost"], "is not the address of a kubelet");
     check(&["--keep", "/proc/nowhere", "-d", "1s"], "/proc/nowhere");
     check(&["--push", "parca=http://localhost:1", "--token-file", "/nowhere"], "/nowhere");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let kept = folder.path().join("kept").display().to_string();
     check(&["--keep", &kept, "--metrics", &address], "--metrics");

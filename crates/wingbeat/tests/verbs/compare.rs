@@ -317,11 +317,11 @@ fn errors() {
     check(&main, &["echo", "hello"], expected);
     repository.write("bench.sh", "#!/bin/sh\necho out\necho 'no such flag' >&2\nexit 3\n");
     let expected =
-        "\"./bench.sh\" exited with 3 in head; its last lines were:\n  out\n  no such flag";
+        "\"./bench.sh\" failed with status 3 in head; its last lines were:\n  out\n  no such flag";
     check(&main, &bench, expected);
     repository.write("broken", "");
     let build = ["--base", "main", "--build", "test ! -e broken || exit 4"];
-    check(&build, &bench, "exited with 4 in head and printed nothing");
+    check(&build, &bench, "failed with status 4 in head and printed nothing");
     check(&main, &["./none", "a"], "cannot start \"./none a\"");
     repository.write("bench.sh", printing("", "b", "latency", "5"));
     check(&["--base", "main", "--time", "1s"], &bench, "have no benchmark in common");

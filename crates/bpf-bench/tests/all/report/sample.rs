@@ -81,24 +81,13 @@ pub(crate) fn case(program: &str, median_ns: f64, instructions: u64) -> Case {
         r#type: "xdp".to_owned(),
         outcome: RunOutcome {
             return_value: 2,
-            other_return_values: Vec::new(),
             return_name: Some("XDP_PASS".to_owned()),
-            unmet_expectation: None,
-            later_return_value: None,
-            unmet_name: None,
             output_bytes: Some(64),
-            has_changed_packet: false,
-            output_hex: None,
+            ..RunOutcome::default()
         },
         latency: Part::Measured(latency(median_ns, median_ns - 10.12)),
         distribution: Part::Measured(distribution(median_ns + 11.0)),
-        counts: Part::Measured(RunCounts {
-            instructions,
-            calls,
-            steady_instructions: None,
-            variation: None,
-            unpredictable_calls: Vec::new(),
-        }),
+        counts: Part::Measured(RunCounts { instructions, calls, ..RunCounts::default() }),
         own_output: None,
         tail_calls: TailCalls::default(),
         verifier: Verifier {
@@ -170,14 +159,13 @@ pub(crate) fn typical() -> BenchReport {
     }
     v4.outcome = RunOutcome {
         return_value: 1,
-        other_return_values: Vec::new(),
         return_name: Some("XDP_DROP".to_owned()),
         unmet_expectation: Some(2),
         later_return_value: Some(0),
-        unmet_name: None,
         output_bytes: Some(78),
         has_changed_packet: true,
         output_hex: Some("00005e00530200005e005301".repeat(8)),
+        ..RunOutcome::default()
     };
     v4.own_output = Some(OwnOutput {
         instructions: Some(12),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{
     measure::{Measure, Metric},
-    name::{BenchmarkName, InvalidName, MeasureName, Slug},
+    name::{BenchmarkName, MeasureName},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,21 +18,12 @@ pub struct BenchmarkResults {
     pub metrics: Vec<(Measure, Metric)>,
 }
 
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum AddError {
-    #[error(
-        "benchmark {benchmark:?} has the measure {measure} twice, once in {first} and once in {second}; \
-         values in different units cannot be one metric"
-    )]
-    Units { benchmark: String, measure: Slug, first: String, second: String },
-    #[error(
-        "benchmark {benchmark:?} has a {measure} whose lower value {lower} is above its upper value {upper}"
-    )]
-    Ends { benchmark: String, measure: Slug, lower: f64, upper: f64 },
-    #[error("benchmark {benchmark:?} has a {measure} that is not a finite number")]
-    NotFinite { benchmark: String, measure: Slug },
-    #[error("benchmark {benchmark:?} has a measure that cannot be recorded: {source}")]
-    Measure { benchmark: String, source: Box<InvalidName> },
+/// Why a metric cannot be added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("benchmark {:?} has {problem}", .benchmark.as_str())]
+pub struct AddError {
+    benchmark: BenchmarkName,
+    problem: String,
 }
 
 impl BenchmarkResults {
@@ -56,12 +47,12 @@ impl BenchmarkResults {
                 self.metrics.push((measure.clone(), metric));
             }
             Some((known, _)) if known.units != measure.units => {
-                return Err(AddError::Units {
-                    benchmark: self.name.to_string(),
-                    measure: measure.slug.clone(),
-                    first: known.units.to_string(),
-                    second: measure.units.to_string(),
-                });
+                let (slug, first, second) = (&measure.slug, &known.units, &measure.units);
+                let problem = format!(
+                    "the measure {slug} twice, once in {first} and once in {second}; values in \
+                     different units cannot be one metric"
+                );
+                return Err(AddError { benchmark: self.name.clone(), problem });
             }
             Some((_, first)) => repeat(first, metric),
         }
@@ -78,8 +69,10 @@ pub(super) fn check_name(benchmark: &BenchmarkName, measure: &Measure) -> Result
     let units = measure.has_units().then_some(&measure.units);
     let checked = MeasureName::new(&measure.name)
         .and_then(|_| units.map_or(Ok(()), |units| MeasureName::new(units).map(drop)));
-    let benchmark = || benchmark.to_string();
-    checked.map_err(|source| AddError::Measure { benchmark: benchmark(), source: Box::new(source) })
+    checked.map_err(|why| {
+        let problem = format!("a measure that cannot be recorded: {why}");
+        AddError { benchmark: benchmark.clone(), problem }
+    })
 }
 
 pub(super) fn check(
@@ -87,16 +80,15 @@ pub(super) fn check(
     measure: &Measure,
     metric: &Metric,
 ) -> Result<(), AddError> {
-    let (benchmark, measure) = (|| name.to_string(), || measure.slug.clone());
-    match (metric.lower_value, metric.upper_value) {
-        _ if !metric.is_finite() => {
-            Err(AddError::NotFinite { benchmark: benchmark(), measure: measure() })
-        }
+    let slug = &measure.slug;
+    let problem = match (metric.lower_value, metric.upper_value) {
+        _ if !metric.is_finite() => format!("a {slug} that is not a finite number"),
         (Some(lower), Some(upper)) if lower > upper => {
-            Err(AddError::Ends { benchmark: benchmark(), measure: measure(), lower, upper })
+            format!("a {slug} whose lower value {lower} is above its upper value {upper}")
         }
-        _ => Ok(()),
-    }
+        _ => return Ok(()),
+    };
+    Err(AddError { benchmark: name.clone(), problem })
 }
 
 fn repeat(first: &mut Metric, mut second: Metric) {

@@ -5,7 +5,6 @@ use std::{
     env,
     ffi::OsString,
     io::{BufRead as _, BufReader},
-    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
 };
@@ -15,7 +14,7 @@ use serde::Deserialize;
 use wingbeat_bpf_loader::caller::Caller;
 
 use crate::{
-    Failure, profiles,
+    Failure, code_of, profiles,
     targets::{Chosen, Target, Workspace},
     words::{Kind, Request},
 };
@@ -203,12 +202,8 @@ fn complete(
 
 /// Cargo has printed the error.
 fn check(status: ExitStatus) -> Result<(), Failure> {
-    let signal = status.signal().map(|signal| 128 + signal);
-    match status.code().or(signal) {
-        Some(0) => Ok(()),
-        code => {
-            let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-            Err(Failure { code, text: String::new() })
-        }
+    match code_of(status) {
+        0 => Ok(()),
+        code => Err(Failure { code, text: String::new() }),
     }
 }

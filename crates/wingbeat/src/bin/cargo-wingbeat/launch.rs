@@ -5,10 +5,7 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, Write as _},
-    os::unix::{
-        fs::PermissionsExt as _,
-        process::{CommandExt as _, ExitStatusExt as _},
-    },
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
     sync::{Arc, atomic::AtomicBool},
@@ -23,7 +20,7 @@ use signal_hook::{
 use wingbeat_bpf_loader::{caller::Caller, rights::Rights};
 
 use crate::{
-    Failure,
+    Failure, code_of,
     words::{Kind, Request, Verb},
 };
 
@@ -65,7 +62,7 @@ pub(crate) fn refused(wingbeat: &Path, request: &Request) -> Result<Option<ExitC
     command.args(["--only-parse", WORD, request.verb.name()]).args(&request.for_wingbeat);
     let status = command.args(["--", WORD]).status();
     let status = status.with_context(|| format!("cannot run {}", wingbeat.display()))?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    let code = code_of(status);
     Ok((code != 0).then(|| ExitCode::from(code)))
 }
 
@@ -144,9 +141,7 @@ fn wait_for(command: &mut Command) -> io::Result<ExitCode> {
     for signal in [SIGINT, SIGQUIT] {
         flag::register(signal, Arc::clone(&is_asked))?;
     }
-    let status = command.status()?;
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+    Ok(ExitCode::from(code_of(command.status()?)))
 }
 
 /// Makes `wingbeat run` start the program in its folder, but find its own files in the current one.

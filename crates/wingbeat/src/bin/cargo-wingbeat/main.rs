@@ -9,7 +9,11 @@ mod profiles;
 mod targets;
 mod words;
 
-use std::{env, process::ExitCode};
+use std::{
+    env,
+    os::unix::process::ExitStatusExt as _,
+    process::{ExitCode, ExitStatus},
+};
 
 use self::words::{Parsed, Request};
 
@@ -66,6 +70,12 @@ fn run(request: &Request) -> Result<ExitCode, Failure> {
     let chosen = targets::choose(request, &workspace, &caller.folder)?;
     let program = build::build(request, &workspace, &chosen, &mut caller)?;
     launch::launch(request, &wingbeat, rights, &program, &caller)
+}
+
+/// The exit code of a shell for this end of a process.
+fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
 /// Joins names for a message.

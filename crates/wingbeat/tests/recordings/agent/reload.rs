@@ -8,9 +8,10 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 use wingbeat_agent::{Entry, Kind, WindowArchive};
+use wingbeat_http::testing::{Asked, Server};
 
 use crate::{
-    agent::support::{Engine, agent, busy, depth_of_most, strings, sum},
+    agent::support::{accepted, agent, busy, depth_of_most, strings, sum},
     ran::{Ran, result, started, wait_for},
     target::{Background, build, turn_in_folder},
 };
@@ -33,17 +34,16 @@ fn rules_and_tokens_are_read_again() {
     let [kept, config, token] = ["kept", "rules", "token"].map(|name| folder.path().join(name));
     fs::write(&config, rules("before")).expect("rules");
     fs::write(&token, "first").expect("a token");
-    let engine = Engine::start();
-    let mut command = agent(&["--window", "1s", "--push", &format!("wingbeat={}", engine.url())]);
+    let engine = Server::start(accepted);
+    let mut command = agent(&["--window", "1s", "--push", &format!("wingbeat={}", engine.url)]);
     command.arg("--config").arg(&config).arg("--token-file").arg(&token).arg("--keep").arg(&kept);
     let child = started(command);
     let pid = Pid::from_child(&child);
     let has = |service: &str| services(&kept).iter().any(|it| it == service);
     let tokens = || -> Vec<String> {
-        let requests = engine.requests();
-        let lines = requests.iter().flat_map(|(head, _)| head.lines());
-        let tokens = lines.filter_map(|line| line.split_once("Bearer "));
-        tokens.map(|(_, token)| token.to_owned()).collect()
+        let token =
+            |it: &Asked| Some(it.header("authorization")?.strip_prefix("Bearer ")?.to_owned());
+        engine.asked().iter().filter_map(token).collect()
     };
     wait_for("a window", || has("before"));
     fs::write(&config, "[[rule]]\nservice = 'wrong'").expect("rules");

@@ -1,21 +1,16 @@
-//! An agent, a target, and a server that receives its pushes.
+//! An agent, a target, and the reply to its pushes.
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    io::Read as _,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
 use flate2::read::GzDecoder;
 use prost::Message as _;
+use wingbeat_http::testing::Reply;
 
 use crate::target::{Background, build_with};
 
@@ -94,83 +89,7 @@ pub(crate) fn depth_of_most(path: &Path) -> usize {
     most.map_or(0, |sample| sample.location_id.len())
 }
 
-/// Head and body.
-type Request = (String, Vec<u8>);
-
-/// Accepts and records everything.
-pub(crate) struct Engine {
-    address: SocketAddr,
-    requests: Arc<Mutex<Vec<Request>>>,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Engine {
-    pub(crate) fn start() -> Self {
-        Self::on(TcpListener::bind("127.0.0.1:0").expect("a port"))
-    }
-
-    /// At the address of a former engine.
-    pub(crate) fn at(address: &SocketAddr) -> Self {
-        Self::on(TcpListener::bind(address).expect("the port is free again"))
-    }
-
-    fn on(listener: TcpListener) -> Self {
-        let address = listener.local_addr().expect("an address");
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (taken, over) = (Arc::clone(&requests), Arc::clone(&is_over));
-        let serve = move || {
-            for stream in listener.incoming().flatten() {
-                if over.load(Ordering::Relaxed) {
-                    return;
-                }
-                if let Some(request) = answer(stream) {
-                    taken.lock().expect("the requests").push(request);
-                }
-            }
-        };
-        Self { address, requests, is_over, thread: Some(thread::spawn(serve)) }
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    pub(crate) fn requests(&self) -> Vec<Request> {
-        self.requests.lock().expect("the requests").clone()
-    }
-
-    /// Stops it; returns its address.
-    pub(crate) fn stop(mut self) -> SocketAddr {
-        self.is_over.store(true, Ordering::Relaxed);
-        let _ = TcpStream::connect(self.address);
-        self.thread.take().expect("it runs").join().expect("it ends");
-        self.address
-    }
-}
-
-fn answer(stream: TcpStream) -> Option<Request> {
-    stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
-    let mut reader = BufReader::new(stream);
-    let (mut head, mut length) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().ok()?;
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-        head.push_str(&line);
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    let mut stream = reader.into_inner();
-    let answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Length: 0\r\n";
-    stream.write_all(&[&answer[..], b"Connection: close\r\n\r\n"].concat()).ok()?;
-    Some((head, body))
+/// Accepts everything.
+pub(crate) fn accepted(_line: &str, _earlier: usize) -> Reply {
+    Reply::answer(200, "content-type: application/proto\r\n", "")
 }

@@ -180,7 +180,7 @@ fn what_cannot_be_measured_again_fails_nothing() {
         let from = bed.0.path().join("bench.sh");
         fs::copy(from, bed.0.path().join("built")).expect("copied");
     };
-    check(&elsewhere, &[], &["./built"], "\"./built\" exited with 127 in base");
+    check(&elsewhere, &[], &["./built"], "\"./built\" failed with status 127 in base");
     let outside = |bed: &Bed| fs::remove_dir_all(bed.0.path().join(".git")).expect("removed");
     check(&outside, &["--branch", "main"], &bench, "there is no git repository here");
     // Like a clone of depth 1.
