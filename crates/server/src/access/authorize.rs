@@ -169,7 +169,7 @@ async fn look_up(
     let name = name.cloned();
     let now = OffsetDateTime::now_utc();
     let found = check.app.storage.read(move |database| {
-        let resolved = presented.resolve(&database, now)?;
+        let resolved = presented.resolve(database, now)?;
         let project = match &name {
             Some(name) => Some(database.project(name)?),
             None => None,

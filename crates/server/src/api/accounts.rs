@@ -181,7 +181,7 @@ async fn view(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<JsonUser>, ApiError> {
-    let user = app.storage.read(move |database| user_of(&database, &caller, &id)).await?;
+    let user = app.storage.read(move |database| user_of(database, &caller, &id)).await?;
     Ok(Json(JsonUser::from(&user)))
 }
 

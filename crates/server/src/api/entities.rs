@@ -108,7 +108,7 @@ pub(super) async fn view<S: Shape>(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<S>, ApiError> {
     let read = move |view: &View<'_>| {
-        let entity = find(&view.database, view.project.id, S::KIND, &id)?;
+        let entity = find(view.database, view.project.id, S::KIND, &id)?;
         S::of(view, &entity)
     };
     asked.read(read).await.map(Json)
@@ -177,7 +177,7 @@ pub(super) async fn delete<S: Shape>(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let delete = move |database: &mut Database, project: &Project| {
-        let entity = find(&database, project.id, S::KIND, &id)?;
+        let entity = find(database, project.id, S::KIND, &id)?;
         if is_used(database, project, &entity)? {
             let word = S::KIND.word();
             return Err(ApiError::conflict(format!(

@@ -119,7 +119,7 @@ pub(super) async fn delete(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let delete = move |database: &mut Database, project: &Project| {
-        let plot = one(&database, project, &id)?;
+        let plot = one(database, project, &id)?;
         database.delete_plot(plot.id)?;
         Ok(StatusCode::NO_CONTENT)
     };

@@ -69,7 +69,7 @@ pub(super) async fn list(
             return Ok(Listed(Vec::new(), 0));
         }
         let row = |kind, id: Option<&String>| {
-            id.map(|id| find(&database, project.id, kind, id)).transpose()
+            id.map(|id| find(database, project.id, kind, id)).transpose()
         };
         let branch = row(Kind::Branch, query.branch.as_ref())?;
         let testbed = row(Kind::Testbed, query.testbed.as_ref())?;

@@ -108,7 +108,7 @@ pub(super) fn first(database: &Database, project: &Project) -> Result<Vec<Pin>, 
 fn all(database: &Database, project: &Project, limit: u64) -> Result<Vec<Pin>, ApiError> {
     let filter = PlotFilter { limit, ..PlotFilter::default() };
     let (plots, _) = database.plots(project.id, filter)?;
-    plots.into_iter().map(|plot| Pin::of(&database, plot)).collect()
+    plots.into_iter().map(|plot| Pin::of(database, plot)).collect()
 }
 
 /// Links to the first plots; empty without any.
@@ -181,7 +181,7 @@ pub(super) fn find(
 ) -> Result<Option<Pin>, ApiError> {
     let Ok(uuid) = Uuid::try_parse(id) else { return Ok(None) };
     let plot = database.plot(project.id, uuid)?;
-    plot.map(|plot| Pin::of(&database, plot)).transpose()
+    plot.map(|plot| Pin::of(database, plot)).transpose()
 }
 
 fn absent() -> ApiError {

@@ -37,7 +37,7 @@ impl FromRequestParts<App> for Owner {
         let caller = parts.extensions.get::<Caller>().cloned().unwrap_or(Caller::Anonymous);
         let names = Path::<HashMap<String, String>>::from_request_parts(parts, app).await;
         let id = names.ok().and_then(|mut names| names.remove("user")).unwrap_or_default();
-        let find = move |database: &Database| user_of(&database, &caller, &id);
+        let find = move |database: &Database| user_of(database, &caller, &id);
         let user = app.storage.read(find).await?;
         Ok(Self { row: KeyOwner::User(user.id), uuid: user.uuid })
     }
@@ -93,7 +93,7 @@ pub(super) async fn view(
     owner: Owner,
     Path(path): Path<OneKey>,
 ) -> Result<Json<JsonKey>, ApiError> {
-    let read = move |database: &Database| one(&database, owner, &path.key);
+    let read = move |database: &Database| one(database, owner, &path.key);
     Ok(Json(json(&app.storage.read(read).await?, owner)))
 }
 
@@ -120,7 +120,7 @@ pub(super) async fn revoke(
     Path(path): Path<OneKey>,
 ) -> Result<StatusCode, ApiError> {
     let revoke = move |database: &mut Database| {
-        let key = one(&database, owner, &path.key)?;
+        let key = one(database, owner, &path.key)?;
         database.revoke_key(owner.row, key.uuid, OffsetDateTime::now_utc())?;
         Ok::<_, ApiError>(StatusCode::NO_CONTENT)
     };

@@ -132,7 +132,7 @@ async fn change(
         let Some(user) = database.user(&user)? else {
             return Ok(Err(UserRefusal::Unknown));
         };
-        let changed = change(&database, user.id, now)?;
+        let changed = change(database, user.id, now)?;
         if changed.is_ok() {
             database.note(&admin.email, &what.replace("{}", &user.email), now)?;
         }

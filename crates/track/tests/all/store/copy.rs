@@ -45,9 +45,9 @@ fn every_engine_to_every_engine() {
     for [from, to] in places(folder.path()) {
         let mut source = Store::open(&from).expect("a store");
         fill(&mut source);
-        let mut target = Store::open(&to).expect("a store");
+        let target = Store::open(&to).expect("a store");
         let mut last = None;
-        let copied = source.copy_to(&mut target, |progress| last = Some(progress)).expect("copied");
+        let copied = source.copy_to(&target, |progress| last = Some(progress)).expect("copied");
         let expected = Counts { reports: 70, alert_changes: 1, withdrawals: 1, profiles: 2 };
         assert_eq!(copied.documents, expected, "{from:?} to {to:?}");
         assert_eq!((copied.already_there, copied.others, copied.sha256.len()), (0, 0, 64));
@@ -57,7 +57,7 @@ fn every_engine_to_every_engine() {
         assert_eq!((check.whole_reports, check.damaged), (70, Vec::new()));
         // Repeating it finds everything, and new documents in the target are not an error.
         target.insert(&rich(1000, 1)).expect("stored");
-        let again = source.copy_to(&mut target, |_| {}).expect("copied");
+        let again = source.copy_to(&target, |_| {}).expect("copied");
         assert_eq!((again.already_there, again.others), (74, 1));
         assert_eq!(again.sha256, copied.sha256);
     }
@@ -67,11 +67,11 @@ fn every_engine_to_every_engine() {
 fn what_differs_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     for [from, to] in places(folder.path()) {
-        let (source, mut target) =
+        let (source, target) =
             (Store::open(from).expect("a store"), Store::open(to).expect("a store"));
         source.insert(&report("main", 1, 1.0)).expect("stored");
         target.insert(&report("main", 1, 2.0)).expect("stored");
-        let error = source.copy_to(&mut target, |_| {}).expect_err("another content");
+        let error = source.copy_to(&target, |_| {}).expect_err("another content");
         assert!(matches!(error, CopyError::Differs { .. }), "{error:?}");
         let uuid = report("main", 1, 1.0).uuid.to_string();
         assert!(error.to_string().contains(&uuid), "{error}");
@@ -82,11 +82,11 @@ fn what_differs_is_named() {
 fn a_damaged_store_is_not_copied() {
     let folder = tempfile::tempdir().expect("a folder");
     for [from, to] in places(folder.path()) {
-        let (source, mut target) =
+        let (source, target) =
             (Store::open(from).expect("a store"), Store::open(to).expect("a store"));
         source.insert(&report("main", 1, 1.0)).expect("stored");
         connect(&source).execute("UPDATE metric SET value = ?1", [7.5]).expect("damaged");
-        let error = source.copy_to(&mut target, |_| {}).expect_err("damaged");
+        let error = source.copy_to(&target, |_| {}).expect_err("damaged");
         assert!(matches!(error, CopyError::Damaged { .. }), "{error:?}");
         assert!(error.to_string().contains("wingbeat export"), "{error}");
     }
