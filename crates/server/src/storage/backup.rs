@@ -31,8 +31,12 @@ pub fn back_up(data: &Path, to: &Path) -> anyhow::Result<u64> {
     );
     let partial = partial(to);
     let written = copy(&path, &partial).and_then(|bytes| {
-        // Unlike a rename, a link replaces nothing that has appeared there meanwhile.
-        fs::hard_link(&partial, to).map_err(not_written(to))?;
+        // Unlike a rename, a link replaces nothing that has appeared there meanwhile. Not every file system has links.
+        let named = fs::hard_link(&partial, to).or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Err(error),
+            _ => fs::rename(&partial, to),
+        });
+        named.map_err(not_written(to))?;
         File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(not_written(to))?;
         Ok(bytes)
     });
@@ -68,9 +72,10 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<u64> {
         copy.pragma_update(None, "journal_mode", "DELETE")?;
         copy.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
     };
-    let from = from.display();
-    let found =
-        copy().map_err(|error: rusqlite::Error| anyhow!("backing up {from} failed: {error}"))?;
+    let (from, shown) = (from.display(), to.display());
+    let found = copy().map_err(|error: rusqlite::Error| {
+        anyhow!("backing up {from} to {shown} failed: {error}")
+    })?;
     ensure!(
         found == "ok",
         "the copy of {from} is damaged, and so is probably the original: {found}"
