@@ -9,8 +9,7 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
-    database::Database,
-    database::{Kind, Project},
+    database::{Database, Kind, Project},
 };
 
 /// Current names of renamed entities, by kind and name in the results.

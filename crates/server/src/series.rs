@@ -16,7 +16,10 @@ use wingbeat_track::{
 };
 
 pub use crate::database::{LastChange, Newest, SeriesRow};
-use crate::{ApiError, App, database::Database, database::Project};
+use crate::{
+    ApiError, App,
+    database::{Database, Project},
+};
 
 /// Maximum values in a sparkline.
 const SPARK_MAX: usize = 60;

@@ -19,8 +19,7 @@ use super::{
 };
 use crate::{
     ApiError,
-    database::Database,
-    database::{Project, ReportRow},
+    database::{Database, Project, ReportRow},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]

@@ -18,8 +18,7 @@ use super::{
 };
 use crate::{
     ApiError,
-    database::Database,
-    database::{Entity, EntityChange, EntityFilter, Kind, NewEntity, Project, Start},
+    database::{Database, Entity, EntityChange, EntityFilter, Kind, NewEntity, Project, Start},
 };
 
 /// A kind of entity with its JSON format.

@@ -22,8 +22,7 @@ use crate::{
     ApiError, App,
     access::{Right, Route},
     api::request::Asked,
-    database::Database,
-    database::Project,
+    database::{Database, Project},
 };
 
 pub(super) fn routes() -> Vec<Route> {

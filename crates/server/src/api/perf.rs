@@ -26,8 +26,7 @@ use super::{
 };
 use crate::{
     ApiError, App,
-    database::Database,
-    database::{Entity, Kind, Project},
+    database::{Database, Entity, Kind, Project},
     names::Names,
     stream,
 };

@@ -22,8 +22,7 @@ use super::{
 use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
-    database::Database,
-    database::{NewProject, Project, ProjectChange, Visibility},
+    database::{Database, NewProject, Project, ProjectChange, Visibility},
 };
 
 /// Sort keys of a list of projects.

@@ -19,8 +19,7 @@ use super::{names::check_path, run::project_named};
 use crate::{
     ApiError, App,
     access::{Caller, Right, Route},
-    database::Database,
-    database::Project,
+    database::{Database, Project},
     profiles::{ProfilesError, Push, intake, now_ns},
 };
 

@@ -14,8 +14,7 @@ use super::{
 };
 use crate::{
     ApiError,
-    database::Database,
-    database::{Kind, Project},
+    database::{Database, Kind, Project},
     series,
 };
 

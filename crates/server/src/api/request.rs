@@ -12,7 +12,10 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::view::View;
-use crate::{ApiError, App, database::Database, database::Project};
+use crate::{
+    ApiError, App,
+    database::{Database, Project},
+};
 
 /// A JSON object as the body.
 pub(super) struct Body<T>(pub(super) T);

@@ -15,8 +15,7 @@ use super::{
 };
 use crate::{
     ApiError,
-    database::Database,
-    database::{Kind, Project, Threshold, ThresholdFilter},
+    database::{Database, Kind, Project, Threshold, ThresholdFilter},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]

@@ -19,8 +19,7 @@ use super::shapes::{
 };
 use crate::{
     ApiError,
-    database::Database,
-    database::{Entity, Kind, Project, Visibility},
+    database::{Database, Entity, Kind, Project, Visibility},
 };
 
 /// UUID of the single organization of every server. Arbitrary.

@@ -13,8 +13,7 @@ use wingbeat_track::{
 use super::{components::name, flame, links::Params, page_context::PageContext};
 use crate::{
     ApiError,
-    database::Database,
-    database::{Kind, Visibility},
+    database::{Database, Kind, Visibility},
     names::Names,
 };
 

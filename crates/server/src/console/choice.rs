@@ -14,8 +14,7 @@ use crate::{
         components::shortened,
         links::{Params, is_glob},
     },
-    database::Database,
-    database::{Kind, Project},
+    database::{Database, Kind, Project},
     names::Names,
 };
 

@@ -23,8 +23,7 @@ use crate::{
     ApiError,
     access::Right,
     api::names::check_name,
-    database::Database,
-    database::{Entity, EntityChange, EntityFilter, Kind, Project},
+    database::{Database, Entity, EntityChange, EntityFilter, Kind, Project},
 };
 
 /// Names per page.

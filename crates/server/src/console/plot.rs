@@ -18,7 +18,10 @@ use super::{
     page_context::PageContext,
     pins,
 };
-use crate::{ApiError, database::Database, database::Project};
+use crate::{
+    ApiError,
+    database::{Database, Project},
+};
 
 /// Maximum newest reports of a plot.
 const REPORTS_MAX: usize = 5000;

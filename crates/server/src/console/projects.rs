@@ -16,8 +16,7 @@ use super::{
 use crate::{
     ApiError, App,
     access::{Caller, Right},
-    database::Database,
-    database::{Kind, Project, Visibility},
+    database::{Database, Kind, Project, Visibility},
 };
 
 /// Maximum alerts counted.

@@ -22,8 +22,7 @@ use super::{
 };
 use crate::{
     ApiError,
-    database::Database,
-    database::{Kind, Project, SeriesRow},
+    database::{Database, Kind, Project, SeriesRow},
     names::Names,
     series,
 };

@@ -8,8 +8,7 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
-    database::Database,
-    database::{Kind, Project},
+    database::{Database, Kind, Project},
     names::Names,
 };
 
