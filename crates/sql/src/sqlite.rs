@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::OpenFlags;
+use rusqlite::{OpenFlags, config::DbConfig};
 
 use crate::{
     connection::Connection,
@@ -50,6 +50,8 @@ pub fn open(path: &Path, mode: Mode) -> Result<Connection> {
         }
     };
     connection.busy_timeout(PATIENCE)?;
+    // Otherwise many statements are planned anew for each value that they are run with.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection.into())
 }
