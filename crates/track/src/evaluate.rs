@@ -66,13 +66,13 @@ pub struct Background {
 }
 
 impl Background {
-    /// Reads the background. Empty without a store.
-    pub fn read(report: &Report, store: Option<&Store>) -> Result<Self, StoreError> {
+    /// Reads the background that the rules need. Empty without a store.
+    pub fn read(report: &Report, rules: &Rules, store: Option<&Store>) -> Result<Self, StoreError> {
         let Some(store) = store else { return Ok(Self::default()) };
         let mut branches = vec![report.branch.clone()];
         branches.extend(report.start_point.iter().map(|start| start.branch.clone()));
         Ok(Self {
-            past: store.history(report, LIMITS)?,
+            past: history(report, rules, store)?,
             pushes: store.pushes(report, PUSHES_MAX)?,
             silenced: store.silenced(&report.project, &branches, &report.testbed)?,
         })
@@ -97,6 +97,17 @@ impl Background {
         let newest = of_one.filter_map(|series| series.points.last()).map(|point| point.report);
         self.past.reports.get(newest.max()?)
     }
+}
+
+/// The history of a report. Thresholds that use few points mostly need few reports.
+fn history(report: &Report, rules: &Rules, store: &Store) -> Result<Past, StoreError> {
+    if let Some(reports) = rules.points_max(report).filter(|most| *most < LIMITS.reports) {
+        let past = store.history(report, HistoryLimits { reports, ..LIMITS })?;
+        if past.reports.len() < reports || rules.have_all_points(report, &past) {
+            return Ok(past);
+        }
+    }
+    store.history(report, LIMITS)
 }
 
 /// A repeated value, measured to confirm an alert.
@@ -131,6 +142,28 @@ impl Rules {
                 threshold.measure = measure.slug.clone();
             }
         }
+    }
+
+    /// Most points of history that a threshold of the report's metrics uses; `None` without a limit.
+    fn points_max(&self, report: &Report) -> Option<usize> {
+        let mut most = 0;
+        for (_, benchmark, measure, _) in report.metrics() {
+            let Some(model) = self.model(benchmark.name.as_str(), &measure.slug) else { continue };
+            most = most.max(model.points_max()?);
+        }
+        Some(most)
+    }
+
+    /// Whether a history has all points that the thresholds of the report's metrics use.
+    fn have_all_points(&self, report: &Report, past: &Past) -> bool {
+        report.metrics().all(|(_, benchmark, measure, _)| {
+            let model = self.model(benchmark.name.as_str(), &measure.slug);
+            let most = model.map_or(Some(0), |model| model.points_max());
+            let series = past.find(&benchmark.name, measure);
+            let points = series.map_or(&[][..], |series| &series.points);
+            let count = points.iter().filter(|point| point.value.is_finite()).count();
+            most.is_some_and(|most| count >= most)
+        })
     }
 
     fn model(&self, benchmark: &str, measure: &Slug) -> Option<ThresholdModel> {
@@ -273,4 +306,58 @@ fn push_values(
         .filter(|push| pushes.reports.get(push[0].report).is_some_and(is_same_machine))
         .map(|push| sample::median(push.iter().map(nearest).collect()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use time::{Duration, OffsetDateTime};
+
+    use super::*;
+    use crate::model::Metric;
+
+    /// A report of two benchmarks, the second of which is measured every fourth day.
+    fn report(day: i64) -> Report {
+        let mut results = Results::default();
+        let mut add = |name: &str| {
+            let name = BenchmarkName::new(name).expect("a name");
+            let metric = Metric::new(100.0 + (day % 7) as f64);
+            results.add(name, Measure::latency(), metric).expect("added");
+        };
+        add("often");
+        if day % 4 == 0 {
+            add("seldom");
+        }
+        let names = ("p".parse(), "main".parse(), "box".parse());
+        let (Ok(project), Ok(branch), Ok(testbed)) = names else { panic!("names") };
+        let start = OffsetDateTime::UNIX_EPOCH + Duration::days(20_000 + day);
+        let iterations = vec![results];
+        Report { iterations, ..Report::new(Uuid::now_v7(), project, branch, testbed, start) }
+    }
+
+    #[test]
+    fn few_reports_are_read_if_they_suffice() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(folder.path().join("results.db")).expect("opened");
+        for day in 0..60 {
+            store.insert(&report(day)).expect("stored");
+        }
+        let check = |test, most: Option<u32>, day: i64, expected: usize| {
+            let model = ThresholdModel { max_sample_size: most, ..ThresholdModel::new(test) };
+            let rules =
+                Rules { otherwise: Some(model), ..Rules::of(Vec::new(), Settings::default()) };
+            let report = report(day);
+            let few = Background::read(&report, &rules, Some(&store)).expect("read");
+            assert_eq!(few.past.reports.len(), expected, "{test:?} {most:?} {day}");
+            let all = store.history(&report, LIMITS).expect("read");
+            let all = Background { past: all, ..Background::default() };
+            let judge = |background| evaluate(report.clone(), &rules, background, &[]).report;
+            assert_eq!(judge(&few).verdicts, judge(&all).verdicts, "{test:?} {most:?} {day}");
+        };
+        check(Test::TTest, Some(10), 61, 10);
+        check(Test::TTest, None, 61, 60);
+        check(Test::Auto, Some(10), 61, 60);
+        // Ten points of the second are in forty reports.
+        check(Test::TTest, Some(10), 64, 60);
+        check(Test::TTest, Some(2), 64, 60);
+    }
 }

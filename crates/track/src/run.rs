@@ -176,7 +176,7 @@ pub fn run(
     }
     let directory = Some(request.directory.as_path());
     evaluate::settle(&mut report, &request.branching, directory, store, &mut remarks)?;
-    let past = Background::read(&report, store)?;
+    let past = Background::read(&report, &request.rules, store)?;
     let judged = evaluate::evaluate(report, &request.rules, &past, &[]);
     let mut finding = Finding::of(judged, remarks);
     confirm::confirm(&mut finding, request, &past, echo);

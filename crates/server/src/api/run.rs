@@ -197,7 +197,6 @@ fn judged(
     // Substitutions for missing data show in the report's start point.
     let mut remarks = Vec::new();
     evaluate::settle(&mut report, &branching, None, Some(&database.results), &mut remarks)?;
-    let background = Background::read(&report, Some(&database.results))?;
     let threshold = |(measure, model): &(Slug, ThresholdModel)| Threshold {
         measure: measure.clone(),
         benchmark: None,
@@ -207,6 +206,7 @@ fn judged(
     let mut thresholds: Vec<_> = named.thresholds.iter().map(threshold).collect();
     thresholds.extend_from_slice(own_thresholds);
     let rules = Rules { thresholds, otherwise, settings: verdict::Settings::default() };
+    let background = Background::read(&report, &rules, Some(&database.results))?;
     let Judged { report, notices, .. } = evaluate::evaluate(report, &rules, &background, &[]);
     Ok((report, notices))
 }

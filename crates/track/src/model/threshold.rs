@@ -149,6 +149,15 @@ impl ThresholdModel {
         Self { lower_boundary: lower, upper_boundary: upper, ..self }
     }
 
+    /// Most points of history that are used; `None` without a limit. `auto` and `change_point` look for changes of the
+    /// level.
+    pub fn points_max(&self) -> Option<usize> {
+        match self.test {
+            Test::Auto | Test::ChangePoint => None,
+            _ => self.max_sample_size.map(|most| most as usize),
+        }
+    }
+
     /// Checks the settings by the rules of the test.
     pub fn check(&self) -> Result<(), ThresholdError> {
         let refuse = |setting, value, reason| {
