@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Mutex, PoisonError},
+    time::Instant,
 };
 
 use time::Duration;
@@ -41,6 +42,10 @@ const LEVEL_MAX: usize = 20;
 
 /// Debounce time: reports that arrive within it cause one rebuild.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Least pause after a rebuild, as a multiple of its duration: while reports keep coming, rebuilding takes a small share
+/// of a CPU.
+const PAUSE_SHARE: u32 = 10;
 
 /// Projects whose rows need checking.
 #[derive(Debug, Default)]
@@ -84,8 +89,9 @@ async fn touch_all(app: &App) {
 }
 
 async fn work(app: App) {
+    let mut pause = PAUSE;
     loop {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause).await;
         let projects = {
             let mut wanted = app.series.0.lock().unwrap_or_else(PoisonError::into_inner);
             wanted.is_running = !wanted.projects.is_empty();
@@ -94,6 +100,7 @@ async fn work(app: App) {
         if projects.is_empty() {
             return;
         }
+        let begin = Instant::now();
         for project in projects {
             if let Err(error) = refresh(&app, project).await {
                 tracing::warn!("the series table was not updated: {error}");
@@ -104,6 +111,7 @@ async fn work(app: App) {
                 }
             }
         }
+        pause = PAUSE.max(begin.elapsed() * PAUSE_SHARE);
     }
 }
 
