@@ -109,7 +109,7 @@ pub(super) async fn perf(
     let plot = plot_in_parts(&app, &project, &wanted).await?;
     let read = move |database: &Database| View::of(database, &project).series(&wanted, plot);
     let answer = app.storage.read(read).await?;
-    Ok(stream::json(move |to| Ok(serde_json::to_writer(to, &answer)?)))
+    Ok(stream::json(move |to| answer.write(to)))
 }
 
 /// Series of many reports, read over several connections in parallel.

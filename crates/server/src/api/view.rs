@@ -30,11 +30,13 @@ pub(super) struct View<'d> {
     pub(super) database: &'d Database,
     pub(super) project: &'d Project,
     by_name: RefCell<HashMap<(Kind, String), Rc<Entity>>>,
+    /// Version numbers of the reports of a branch; `None` if only one was needed so far.
+    numbers: RefCell<HashMap<BranchName, Option<HashMap<Uuid, u64>>>>,
 }
 
 impl<'d> View<'d> {
     pub(super) fn of(database: &'d Database, project: &'d Project) -> Self {
-        Self { database, project, by_name: RefCell::default() }
+        Self { database, project, by_name: RefCell::default(), numbers: RefCell::default() }
     }
 
     /// The entity with this name in the results. One that the server lacks is synthesized: its name came by another

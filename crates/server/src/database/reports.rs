@@ -2,10 +2,15 @@
 //!
 //! A metric's UUID is the beginning of its report's and its index there. Hence no table of metrics is needed.
 
+use std::collections::HashMap;
+
 use time::OffsetDateTime;
 use uuid::{Builder, Uuid};
 use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, Row, Time, params};
-use wingbeat_track::store::StoreError;
+use wingbeat_track::{
+    model::{BranchName, ProjectName},
+    store::StoreError,
+};
 
 use super::Database;
 
@@ -19,6 +24,13 @@ pub struct ReportRow {
     pub user: Option<Sender>,
     /// When it was received; the end of the run if it was not sent here.
     pub created: OffsetDateTime,
+}
+
+/// When a report was measured until, and when it was received: the same if it was not sent here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReportTimes {
+    pub end: OffsetDateTime,
+    pub received: OffsetDateTime,
 }
 
 /// The user who sent a report.
@@ -41,10 +53,15 @@ const PREFIX: usize = 12;
 impl ReportRow {
     /// UUID of the metric at this index in the report.
     pub fn metric(&self, position: u32) -> Uuid {
-        let mut bytes = self.uuid.into_bytes();
-        bytes[PREFIX..].copy_from_slice(&position.to_be_bytes());
-        Builder::from_custom_bytes(bytes).into_uuid()
+        metric_uuid(self.uuid, position)
     }
+}
+
+/// UUID of the metric at this index in a report.
+pub fn metric_uuid(report: Uuid, position: u32) -> Uuid {
+    let mut bytes = report.into_bytes();
+    bytes[PREFIX..].copy_from_slice(&position.to_be_bytes());
+    Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 impl Database {
@@ -79,6 +96,24 @@ impl Database {
         self.doing("looking for a report", || {
             self.db().prepare(&sql)?.query_row([uuid], report).optional()
         })
+    }
+
+    /// Times of all reports of a branch, by names in the results.
+    pub fn report_times(
+        &self,
+        project: &ProjectName,
+        branch: &BranchName,
+    ) -> Result<HashMap<Uuid, ReportTimes>, StoreError> {
+        let sql =
+            "SELECT r.uuid, r.end_time_ns, coalesce(c.created_ns, r.end_time_ns) AS created_ns
+                   FROM project p JOIN branch b ON b.project = p.id JOIN report r ON r.branch = b.id
+                   LEFT JOIN receipt c ON c.report = r.uuid WHERE p.name = ?1 AND b.name = ?2";
+        let names = params![project.as_str(), branch.as_str()];
+        let times = |row: &Row<'_>| {
+            let (end, received) = (row.time(1)?, row.time(2)?);
+            Ok((row.get(0)?, ReportTimes { end, received }))
+        };
+        Ok(self.rows("reading times of reports", sql, names, times)?.into_iter().collect())
     }
 
     /// All reports of a project.

@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_sql::{Connection, OptionalExtension as _, Row, limit_ns, params, params_from_iter};
 
@@ -120,21 +119,6 @@ impl Store {
                 })
             };
             prepare(&self.connection, &sql)?.query_map([project], stretch)?.collect()
-        })
-    }
-
-    /// The end time of each report of a project.
-    pub fn end_times(
-        &self,
-        project: &ProjectName,
-    ) -> Result<HashMap<Uuid, OffsetDateTime>, StoreError> {
-        self.doing("reading times", || {
-            let Some(project) = project_row(&self.connection, project)? else {
-                return Ok(HashMap::new());
-            };
-            let sql = "SELECT uuid, end_time_ns FROM report WHERE project = ?1";
-            let pair = |row: &Row<'_>| Ok((row.get(0)?, row.time(1)?));
-            prepare(&self.connection, sql)?.query_map([project], pair)?.collect()
         })
     }
 

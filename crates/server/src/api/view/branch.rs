@@ -23,7 +23,9 @@ impl View<'_> {
         let latest = results.latest(stored, &name, None)?;
         let start = results.branch_head(stored, &name)?.and_then(|head| head.start_point);
         let (epoch, version) = match &latest {
-            Some(latest) => (latest.epoch, self.version(latest.uuid, latest.hash.as_deref())?),
+            Some(latest) => {
+                (latest.epoch, self.version(&name, latest.uuid, latest.hash.as_deref())?)
+            }
             None => (0, None),
         };
         self.branch_at(entity, epoch, version, start.as_ref())
@@ -32,7 +34,7 @@ impl View<'_> {
     /// The branch of a report at its time.
     pub(in crate::api) fn branch_of(&self, report: &Report) -> Result<JsonBranch, ApiError> {
         let entity = self.named(Kind::Branch, report.branch.as_str())?;
-        let version = self.version(report.uuid, report.hash.as_deref())?;
+        let version = self.version(&report.branch, report.uuid, report.hash.as_deref())?;
         self.branch_at(&entity, report.epoch, version, report.start_point.as_ref())
     }
 
@@ -42,7 +44,7 @@ impl View<'_> {
         report: &ReportSummary,
     ) -> Result<JsonBranch, ApiError> {
         let entity = self.named(Kind::Branch, report.branch.as_str())?;
-        let version = self.version(report.uuid, report.hash.as_deref())?;
+        let version = self.version(&report.branch, report.uuid, report.hash.as_deref())?;
         let head = self.database.results.branch_head(&report.project, &report.branch)?;
         let start = head.filter(|head| head.epoch == report.epoch);
         let start = start.and_then(|head| head.start_point);
@@ -58,13 +60,36 @@ impl View<'_> {
     ) -> Result<JsonBranch, ApiError> {
         let entity = self.named(Kind::Branch, branch.as_str())?;
         let head = self.database.results.branch_head(&self.project.stored, branch)?;
-        let version = self.version(report, hash)?;
+        let version = self.version(branch, report, hash)?;
         let (epoch, start) = head.map_or((0, None), |head| (head.epoch, head.start_point));
         self.branch_at(&entity, epoch, version, start.as_ref())
     }
 
-    fn version(&self, report: Uuid, hash: Option<&str>) -> Result<Option<JsonVersion>, ApiError> {
-        let number = self.database.results.version_number(report)?;
+    /// The version of a report. A single one is counted; for more, all of the branch are.
+    fn version(
+        &self,
+        branch: &BranchName,
+        report: Uuid,
+        hash: Option<&str>,
+    ) -> Result<Option<JsonVersion>, ApiError> {
+        let results = &self.database.results;
+        let mut numbers = self.numbers.borrow_mut();
+        let of_all = match numbers.get_mut(branch) {
+            None => {
+                numbers.insert(branch.clone(), None);
+                None
+            }
+            Some(known) => {
+                if known.is_none() {
+                    *known = Some(results.version_numbers(&self.project.stored, branch)?);
+                }
+                known.as_ref().and_then(|known| known.get(&report).copied())
+            }
+        };
+        let number = match of_all {
+            None => results.version_number(report)?,
+            known => known,
+        };
         Ok(number.map(|number| version(number, hash)))
     }
 
@@ -100,7 +125,7 @@ impl View<'_> {
             ..ReportFilter::of(&self.project.stored)
         };
         let Some(last) = self.database.results.reports(&filter, 1)?.pop() else { return Ok(None) };
-        let version = self.version(last.uuid, last.hash.as_deref())?;
+        let version = self.version(&start.branch, last.uuid, last.hash.as_deref())?;
         let head = head(&entity, last.epoch);
         Ok(version.map(|version| JsonStartPoint {
             branch: entity.uuid,

@@ -1,5 +1,6 @@
 //! Reports.
 
+use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
     model::{Notice, Report},
@@ -128,7 +129,7 @@ impl View<'_> {
             metric: found.metric_json(uuid),
             threshold: judges.at(self.project.uuid, &measure, row.created),
             boundary: found.verdict.and_then(|verdict| verdict.boundary),
-            alert: alert.map(|alert| perf_alert(&row, alert)),
+            alert: alert.map(|alert| perf_alert(row.created, alert)),
         }))
     }
 
@@ -185,12 +186,13 @@ impl View<'_> {
     }
 }
 
-pub(super) fn perf_alert(row: &ReportRow, stored: &StoredAlert) -> JsonPerfAlert {
+/// The alert of a report that was received at this time.
+pub(super) fn perf_alert(received: OffsetDateTime, stored: &StoredAlert) -> JsonPerfAlert {
     JsonPerfAlert {
         uuid: stored.alert.uuid,
         limit: stored.alert.limit,
         status: stored.alert.status,
-        modified: stored.changed.unwrap_or(row.created),
+        modified: stored.changed.unwrap_or(received),
     }
 }
 

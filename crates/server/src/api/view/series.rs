@@ -1,12 +1,18 @@
 //! Series of metrics, one per requested permutation.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    fmt::Display,
+    io::{self, Write},
+    sync::Arc,
+};
 
-use serde::{Serialize, Serializer};
+use axum::http::StatusCode;
+use serde::Serialize;
 use time::{OffsetDateTime, serde::rfc3339};
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{AlertStatus, BenchmarkName, Boundary, BranchName, Limit, Slug},
+    model::{AlertStatus, BenchmarkName, Boundary, BranchName, Limit, PastReport, Slug},
     store::{AlertFilter, Plot, PlotPoint, PlotQuery, PlotSeries, ReportFilter, StoredAlert},
 };
 
@@ -16,10 +22,10 @@ use super::{
 use crate::{
     ApiError,
     api::shapes::{
-        JsonBenchmark, JsonBranch, JsonMeasure, JsonMetric, JsonPerfMetric, JsonProject,
-        JsonTestbed,
+        JsonBenchmark, JsonBranch, JsonMeasure, JsonMetric, JsonPerfAlert, JsonProject,
+        JsonTestbed, JsonThresholdModel, JsonVersion,
     },
-    database::{Entity, ReportRow},
+    database::{Entity, ReportTimes, metric_uuid},
 };
 
 /// Maximum in Bencher's server.
@@ -36,33 +42,35 @@ pub(in crate::api) struct Wanted {
     pub(in crate::api) until: Option<OffsetDateTime>,
 }
 
-/// A report of the series, from the database.
-struct Source {
-    row: ReportRow,
-    end_time: OffsetDateTime,
-}
-
-/// Series in request order. It serializes as `JsonPerf`, without holding a hundred thousand metrics as JSON in memory.
+/// Series in request order, written as [`JsonPerf`](crate::api::shapes::JsonPerf). There may be a hundred thousand
+/// metrics, most of whose text depends on the report alone.
 pub(in crate::api) struct PerfAnswer {
     project: JsonProject,
     start_time: Option<OffsetDateTime>,
     end_time: Option<OffsetDateTime>,
     plot: Plot,
-    /// For each report of the plot.
-    sources: Vec<Option<Source>>,
     pairs: Vec<Pair>,
     series: Vec<Series>,
 }
 
 /// A branch on a testbed.
 struct Pair {
-    name: BranchName,
     branch: JsonBranch,
     testbed: JsonTestbed,
-    /// Version numbers of the branch's reports.
-    numbers: HashMap<Uuid, u64>,
-    judges: Judges,
+    reports: Reports,
     alerts: HashMap<(Uuid, u32), StoredAlert>,
+    /// The threshold of a measure, by its row, for each report of the plot.
+    thresholds: HashMap<i64, Vec<Arc<str>>>,
+}
+
+/// For each report of a plot; `None` for those of other branches.
+type Reports = Vec<Option<Arc<ReportText>>>;
+
+/// What the metrics of a report begin with, before and after their iteration.
+struct ReportText {
+    received: OffsetDateTime,
+    before: String,
+    after: String,
 }
 
 /// A requested series.
@@ -70,90 +78,118 @@ struct Series {
     pair: usize,
     benchmark: JsonBenchmark,
     measure: JsonMeasure,
-    measure_entity: Entity,
+    /// Row of the measure.
+    measure_row: i64,
     /// Indexes of the plot's series: units may have changed.
     parts: Vec<usize>,
 }
 
-/// An iterator that serializes as a list.
-struct List<F>(F);
-
-impl<I: Iterator<Item: Serialize>, F: Fn() -> I> Serialize for List<F> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq((self.0)())
-    }
-}
-
-#[derive(Serialize)]
-struct PerfMetrics<'a, M: Serialize> {
-    branch: &'a JsonBranch,
-    testbed: &'a JsonTestbed,
-    benchmark: &'a JsonBenchmark,
-    measure: &'a JsonMeasure,
-    metrics: M,
-}
-
-impl Serialize for PerfAnswer {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl PerfAnswer {
+    /// Writes the series, each of them in one piece.
+    pub(in crate::api) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         #[derive(Serialize)]
-        struct Perf<'a, R: Serialize> {
+        struct Head<'a> {
             project: &'a JsonProject,
             #[serde(with = "rfc3339::option")]
             start_time: Option<OffsetDateTime>,
             #[serde(with = "rfc3339::option")]
             end_time: Option<OffsetDateTime>,
-            results: R,
         }
-        let series = |series| {
-            let Series { pair, benchmark, measure, .. }: &Series = series;
-            let pair = self.pairs.get(*pair)?;
-            let (branch, testbed) = (&pair.branch, &pair.testbed);
-            let metrics = List(move || self.metrics(pair, series));
-            Some(PerfMetrics { branch, testbed, benchmark, measure, metrics })
-        };
-        let results = List(|| self.series.iter().filter_map(series));
         let Self { project, start_time, end_time, .. } = self;
-        Perf { project, start_time: *start_time, end_time: *end_time, results }
-            .serialize(serializer)
+        let (start_time, end_time) = (*start_time, *end_time);
+        to.write_all(&opened(&Head { project, start_time, end_time })?)?;
+        to.write_all(br#","results":["#)?;
+        for (at, series) in self.series.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            to.write_all(comma.as_bytes())?;
+            to.write_all(&self.text(series)?)?;
+        }
+        to.write_all(b"]}")
+    }
+
+    fn text(&self, series: &Series) -> io::Result<Vec<u8>> {
+        #[derive(Serialize)]
+        struct Head<'a> {
+            branch: &'a JsonBranch,
+            testbed: &'a JsonTestbed,
+            benchmark: &'a JsonBenchmark,
+            measure: &'a JsonMeasure,
+        }
+        let Series { pair, benchmark, measure, .. } = series;
+        let pair = &self.pairs[*pair];
+        let Pair { branch, testbed, .. } = pair;
+        let mut text = opened(&Head { branch, testbed, benchmark, measure })?;
+        text.extend_from_slice(br#","metrics":["#);
+        let thresholds = pair.thresholds.get(&series.measure_row);
+        let mut comma = "";
+        let parts = series.parts.iter().filter_map(|part| self.plot.series.get(*part));
+        for point in parts.flat_map(|part| &part.points) {
+            let report = pair.reports.get(point.report).and_then(Option::as_ref);
+            let (Some(uuid), Some(report)) = (self.plot.reports.get(point.report), report) else {
+                continue;
+            };
+            let threshold = thresholds.and_then(|all| all.get(point.report));
+            let key = (uuid.uuid, point.position);
+            let alert = pair.alerts.get(&key).map(|alert| perf_alert(report.received, alert));
+            text.extend_from_slice(comma.as_bytes());
+            comma = ",";
+            report.write(&mut text, (uuid.uuid, point), threshold, alert)?;
+        }
+        text.extend_from_slice(b"]}");
+        Ok(text)
     }
 }
 
-impl PerfAnswer {
-    /// Metrics of a series. Those of a report without a row are omitted.
-    fn metrics<'a>(
-        &'a self,
-        pair: &'a Pair,
-        series: &'a Series,
-    ) -> impl Iterator<Item = JsonPerfMetric> + 'a {
-        let parts = series.parts.iter().filter_map(|part| self.plot.series.get(*part));
-        parts.flat_map(|part| &part.points).filter_map(move |point| {
-            let report = self.plot.reports.get(point.report)?;
-            let source = self.sources.get(point.report)?.as_ref()?;
-            let Source { row, end_time } = source;
-            let PlotPoint { baseline, lower_limit, upper_limit, .. } = *point;
-            let has_boundary = baseline.or(lower_limit).or(upper_limit).is_some();
-            let number = pair.numbers.get(&report.uuid).copied().unwrap_or_default();
-            (report.branch == pair.name).then(|| JsonPerfMetric {
-                report: report.uuid,
-                iteration: point.iteration,
-                start_time: report.start_time,
-                end_time: *end_time,
-                version: version(number, report.hash.as_deref()),
-                metric: JsonMetric {
-                    uuid: row.metric(point.position),
-                    value: point.value,
-                    lower_value: point.lower,
-                    upper_value: point.upper,
-                },
-                threshold: pair.judges.at(self.project.uuid, &series.measure_entity, row.created),
-                boundary: has_boundary.then_some(Boundary { baseline, lower_limit, upper_limit }),
-                alert: pair
-                    .alerts
-                    .get(&(row.uuid, point.position))
-                    .map(|alert| perf_alert(row, alert)),
-            })
+impl ReportText {
+    fn of(report: &PastReport, times: &ReportTimes, number: u64) -> io::Result<Self> {
+        #[derive(Serialize)]
+        struct OfReport {
+            #[serde(with = "rfc3339")]
+            start_time: OffsetDateTime,
+            #[serde(with = "rfc3339")]
+            end_time: OffsetDateTime,
+            version: JsonVersion,
+        }
+        let version = version(number, report.hash.as_deref());
+        let (start_time, end_time) = (report.start_time, times.end);
+        let fields = opened(&OfReport { start_time, end_time, version })?;
+        let fields = String::from_utf8_lossy(&fields[1..]);
+        Ok(Self {
+            received: times.received,
+            before: format!(r#"{{"report":"{}","iteration":"#, report.uuid),
+            after: format!(r#",{fields},"metric":"#),
         })
     }
+
+    /// Writes a `JsonPerfMetric`.
+    fn write(
+        &self,
+        to: &mut Vec<u8>,
+        (report, point): (Uuid, &PlotPoint),
+        threshold: Option<&Arc<str>>,
+        alert: Option<JsonPerfAlert>,
+    ) -> io::Result<()> {
+        let PlotPoint { value, lower, upper, baseline, lower_limit, upper_limit, .. } = *point;
+        let has_boundary = baseline.or(lower_limit).or(upper_limit).is_some();
+        let boundary = has_boundary.then_some(Boundary { baseline, lower_limit, upper_limit });
+        write!(to, "{}{}{}", self.before, point.iteration, self.after)?;
+        let uuid = metric_uuid(report, point.position);
+        let metric = JsonMetric { uuid, value, lower_value: lower, upper_value: upper };
+        serde_json::to_writer(&mut *to, &metric)?;
+        write!(to, r#","threshold":{},"boundary":"#, threshold.map_or("null", |it| it))?;
+        serde_json::to_writer(&mut *to, &boundary)?;
+        to.extend_from_slice(br#","alert":"#);
+        serde_json::to_writer(&mut *to, &alert)?;
+        to.push(b'}');
+        Ok(())
+    }
+}
+
+/// The text of an object without its end, so that more fields can follow.
+fn opened(object: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(object)?;
+    text.pop();
+    Ok(text)
 }
 
 impl View<'_> {
@@ -197,29 +233,27 @@ impl View<'_> {
         for (at, one) in plot.series.iter().enumerate() {
             found.entry(names_of(one)).or_default().push(at);
         }
-        let sources = self.sources(&plot)?;
         let mut answer = PerfAnswer {
             project: self.project(),
             start_time: wanted.since,
             end_time: wanted.until,
             plot,
-            sources,
             pairs: Vec::new(),
             series: Vec::new(),
         };
         for branch in &wanted.branches {
-            let numbers = self
-                .database
-                .results
-                .version_numbers(&self.project.stored, &branch_name(branch)?)?;
+            let texts = self.report_texts(&branch_name(branch)?, &answer.plot)?;
             let branch_json = self.branch(branch)?;
             for testbed in &wanted.testbeds {
+                let judges = Judges::of(self, branch, testbed)?;
+                let thresholds = wanted.measures.iter().map(|measure| {
+                    Ok((measure.id, self.threshold_texts(&judges, measure, &texts)?))
+                });
                 answer.pairs.push(Pair {
-                    name: branch_name(branch)?,
                     branch: branch_json.clone(),
                     testbed: self.testbed(testbed),
-                    numbers: numbers.clone(),
-                    judges: Judges::of(self, branch, testbed)?,
+                    thresholds: thresholds.collect::<Result<_, ApiError>>()?,
+                    reports: texts.clone(),
                     alerts: self.alerts_by_metric(branch, testbed, &answer.plot)?,
                 });
                 for benchmark in &wanted.benchmarks {
@@ -233,7 +267,7 @@ impl View<'_> {
                             pair: answer.pairs.len() - 1,
                             benchmark: self.entity(benchmark),
                             measure: self.measure(measure),
-                            measure_entity: measure.clone(),
+                            measure_row: measure.id,
                             parts: parts.cloned().unwrap_or_default(),
                         });
                     }
@@ -243,16 +277,37 @@ impl View<'_> {
         Ok(answer)
     }
 
-    /// Database rows of a plot's reports. One without a row came by another route, and has no metrics here.
-    fn sources(&self, plot: &Plot) -> Result<Vec<Option<Source>>, ApiError> {
-        let ends = self.database.results.end_times(&self.project.stored)?;
-        let mut sources = Vec::with_capacity(plot.reports.len());
-        for report in &plot.reports {
-            let row = self.database.report(report.uuid)?;
-            let end_time = ends.get(&report.uuid).copied().unwrap_or(report.start_time);
-            sources.push(row.map(|row| Source { row, end_time }));
-        }
-        Ok(sources)
+    fn report_texts(&self, branch: &BranchName, plot: &Plot) -> Result<Reports, ApiError> {
+        let database = self.database;
+        let numbers = database.results.version_numbers(&self.project.stored, branch)?;
+        let times = database.report_times(&self.project.stored, branch)?;
+        let text = |report: &PastReport| {
+            let number = numbers.get(&report.uuid).copied().unwrap_or_default();
+            let text = |times| ReportText::of(report, times, number).map(Arc::new);
+            times.get(&report.uuid).map(text).transpose().map_err(unwritable)
+        };
+        plot.reports.iter().map(text).collect()
+    }
+
+    /// For each report of the plot.
+    fn threshold_texts(
+        &self,
+        judges: &Judges,
+        measure: &Entity,
+        reports: &Reports,
+    ) -> Result<Vec<Arc<str>>, ApiError> {
+        let mut last: (Option<JsonThresholdModel>, Arc<str>) = (None, "null".into());
+        let of_report = |report: &Option<Arc<ReportText>>| {
+            let at =
+                |report: &Arc<ReportText>| judges.at(self.project.uuid, measure, report.received);
+            let threshold = report.as_ref().and_then(at);
+            if threshold != last.0 {
+                let text = serde_json::to_string(&threshold).map_err(unwritable)?;
+                last = (threshold, text.into());
+            }
+            Ok(Arc::clone(&last.1))
+        };
+        reports.iter().map(of_report).collect()
     }
 
     fn alerts_by_metric(
@@ -275,6 +330,11 @@ impl View<'_> {
         let found = self.database.results.alerts(&filter, usize::MAX)?;
         Ok(found.into_iter().map(|alert| ((alert.report, alert.position), alert)).collect())
     }
+}
+
+fn unwritable(error: impl Display) -> ApiError {
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    ApiError::new(status, format!("the series cannot be written: {error}"))
 }
 
 /// Names of a series in the results.

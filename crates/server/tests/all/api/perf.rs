@@ -58,6 +58,8 @@ async fn every_permutation_comes_in_the_order_asked() {
         ("main", "a", low),
     ];
     assert_eq!(order, expected);
+    let text = server.send(Method::GET, &path, None, Some(&server.key)).await.body;
+    assert_eq!(serde_json::to_string(&perf).expect("JSON"), text, "as the type of the API");
     let metric = &perf.results[2].metrics[2];
     assert_eq!((metric.report, metric.version.number), (main.uuid, 2));
     assert_eq!((metric.start_time, metric.end_time), (main.start_time, main.end_time));
