@@ -62,6 +62,8 @@ enum Peers {
     Bench(bench::Bench),
     /// Response times of `wingbeat serve`, with their goals; without root
     Serve(Common),
+    /// The same reports and questions to Bencher's API server and to `wingbeat serve`; without root
+    Bencher(serve::bencher::Beside),
     /// False failures of `wingbeat run`; without root
     #[command(subcommand)]
     Run(run::Runs),
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Peers::Heap(args) => heap::COMPARISON.run(args, args),
         Peers::Bench(which) => which.run(),
         Peers::Serve(args) => serve::COMPARISON.run(args, args),
+        Peers::Bencher(args) => serve::bencher::COMPARISON.run(args, &args.common),
         Peers::Run(run::Runs::Aa(args)) => run::AA.run(args, args),
     });
     let Err(error) = outcome else { return ExitCode::SUCCESS };

@@ -4,6 +4,7 @@
 //! The history comes into the store by `wingbeat import`, and the last reports through the server, which
 //! judges them.
 
+pub(crate) mod bencher;
 mod history;
 mod server;
 
@@ -15,18 +16,12 @@ use crate::prelude::*;
 
 /// Project of the table of series, of the comparison and of the large report: a million metrics.
 const LARGE: Shape = Shape { project: "large", benchmarks: 5000, reports: 200 };
-const LONG: Shape = Shape { project: "long", benchmarks: 100, reports: 1000 };
 const POSTED: Shape = Shape { project: "posted", benchmarks: 1000, reports: 100 };
-/// Reports of [`LONG`] in one request, which has 4 MiB at most.
-const REPORTS_AT_ONCE: usize = 50;
-/// Reports that judge those that are posted as `bencher run`.
-const HISTORY: u32 = 64;
 
 pub(crate) const COMPARISON: Comparison<Common> = Comparison { name: "serve", measure, texts };
 
 /// What rows that begin so are to take at most.
-const GOALS: [(&str, &str); 6] = [
-    ("query", "50 ms"),
+const GOALS: [(&str, &str); 5] = [
     ("compare", "200 ms"),
     ("table", "200 ms"),
     ("plot", "300 ms"),
@@ -63,10 +58,9 @@ impl To<'_> {
 
 fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
     let divisor = if bed.quick { 10 } else { 1 };
-    let [large, long, posted] = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
-    let metrics: u64 = [large, long, posted].into_iter().map(Shape::metrics).sum();
-    results.notes.push(format!("{metrics} metrics in the store."));
+    let [large, posted] = [LARGE, POSTED].map(|shape| shape.divided(divisor));
     let imported = (large.metrics() + posted.metrics()) as f64;
+    results.notes.push(format!("{imported} metrics in the store."));
     let engines = chosen(&["SQLite", "PostgreSQL"], |it| it, &bed.common.only)?;
     for &engine in engines.into_iter().filter(|_| !is_stopped()) {
         let store = match engine {
@@ -83,23 +77,16 @@ fn measure(_: &Common, bed: &Bed<'_>, results: &mut Results) -> Result<()> {
         to.add("`wingbeat import`, a million metrics", 0, "s", took_s * 1e6 / imported);
         to.add("size of a metric with its verdict", 0, "B", store.bytes()? / imported);
         let server = Server::wingbeat(&bed.wingbeat, &store, &messages)?;
-        requests(&mut to, &server, [large, long, posted])?;
+        requests(&mut to, &server, [large, posted])?;
         to.add("memory at rest, after all of this", 0, "MB", server.ticks_and_mb()?.1);
-        as_bencher_run(&mut to, &server)?;
     }
     Ok(())
 }
 
 /// Sends the newest reports through the server, and asks what people and programs ask.
-fn requests(to: &mut To<'_>, server: &Server, shapes: [Shape; 3]) -> Result<()> {
-    let [large, long, posted] = shapes;
-    // A query answers only with metrics that came through the server: others have no UUIDs.
-    for numbers in (0..long.reports).collect::<Vec<_>>().chunks(REPORTS_AT_ONCE) {
-        let lines: Vec<_> = numbers.iter().map(|number| long.judged(*number)).collect();
-        server.post("/v1/reports", &lines.join("\n"))?;
-    }
+fn requests(to: &mut To<'_>, server: &Server, [large, posted]: [Shape; 2]) -> Result<()> {
     let [before, after] = [large.after(0), large.after(1)];
-    for document in [&before.1, &after.1, &long.after(0).1] {
+    for document in [&before.1, &after.1] {
         server.post("/v1/reports", document)?;
     }
     server.wait_until_idle()?;
@@ -117,19 +104,12 @@ fn requests(to: &mut To<'_>, server: &Server, shapes: [Shape; 3]) -> Result<()> 
     server.wait_until_idle()?;
     to.time(&what, next, post)?;
     server.wait_until_idle()?;
-    let query = perf_query(server, long)?;
-    let answer = server.get(&query)?;
-    let points = answer.matches("\"iteration\"").count() as u64;
-    ensure!(points >= long.metrics(), "the query has {points} of {} points", long.metrics());
-    let Shape { benchmarks, reports, .. } = long;
-    let size_mb = answer.len() as f64 / 1e6;
     let of = format!("/perf/{}", large.project);
     let series = large.benchmarks;
     let report = format!("page of a report of {series} metrics, to the last byte");
     let compared = format!("{of}/compare/{}..{}", before.0, after.0);
     let plot = format!("{of}/plot?benchmark=group_07%3A%3Abenchmark_0007");
     let pages = [
-        (format!("query {benchmarks} series of {reports} points: {size_mb:.0} MB"), query),
         (format!("compare {series} series"), compared),
         (format!("table of {series} series"), of.clone()),
         ("plot of one series".to_owned(), plot),
@@ -141,46 +121,25 @@ fn requests(to: &mut To<'_>, server: &Server, shapes: [Shape; 3]) -> Result<()> 
     server.wait_until_idle()
 }
 
-fn as_bencher_run(to: &mut To<'_>, server: &Server) -> Result<()> {
-    let mut number = 0;
-    let mut next = || {
-        number += 1;
-        POSTED.bencher_run(number, HISTORY).to_string()
-    };
-    let post = |body: String| server.post("/v0/run", &body);
-    (1..HISTORY).try_for_each(|_| post(next()))?;
-    server.wait_until_idle()?;
-    let metrics = POSTED.benchmarks;
-    let what = format!("post a report of {metrics} metrics as `bencher run`, by a t-test");
-    to.time(&what, next, post)
-}
-
-/// The address of the query of all series of a project.
-fn perf_query(server: &Server, shape: Shape) -> Result<String> {
-    let mut parts = Vec::new();
-    for kind in ["branches", "testbeds", "benchmarks", "measures"] {
-        let path = format!("/v0/projects/{}/{kind}?per_page=255", shape.project);
-        let list: Vec<Value> = parse_json(&server.get(&path)?)?;
-        let uuids: Vec<_> = list.iter().filter_map(|item| item["uuid"].as_str()).collect();
-        ensure!(!uuids.is_empty(), "{path} is empty");
-        parts.push(format!("{kind}={}", uuids.join("%2C")));
-    }
-    Ok(format!("/v0/projects/{}/perf?{}", shape.project, parts.join("&")))
-}
-
 fn texts(results: &Results) -> Vec<String> {
+    let goal = |case: &&str| GOALS.iter().find(|it| case.starts_with(it.0)).map_or("", |it| it.1);
+    let table = by_tool(results, vec![column("is to take at most", goal)]);
+    let more = format!("; median of {} rounds", results.rounds());
+    vec![results.page(&more, [table, results.failures()])]
+}
+
+/// A line for each case, and a column for each tool with its medians.
+fn by_tool<'r>(results: &'r Results, more: Vec<Column<'r, &'r str>>) -> String {
     let mut columns = vec![column("what", |case: &&str| (*case).to_owned())];
-    for engine in distinct(results.rows.iter().map(|run| run.tool.as_str())) {
-        columns.push(column(engine, move |case: &&str| {
-            let unit = results.runs(case, engine).find_map(|run| run.values.keys().next());
-            let shown = |unit| median(results.spread(case, engine, unit), (1.0, 1, ""));
+    for tool in distinct(results.rows.iter().map(|run| run.tool.as_str())) {
+        columns.push(column(tool, move |case: &&str| {
+            let unit = results.runs(case, tool).find_map(|run| run.values.keys().next());
+            let shown = |unit| median(results.spread(case, tool, unit), (1.0, 1, ""));
             unit.map_or_else(String::new, |unit| format!("{} {unit}", shown(unit)))
         }));
     }
-    let goal = |case: &&str| GOALS.iter().find(|it| case.starts_with(it.0)).map_or("", |it| it.1);
-    columns.push(column("is to take at most", goal));
-    let more = format!("; median of {} rounds", results.rounds());
-    vec![results.page(&more, [table(results.cases(), &columns), results.failures()])]
+    columns.extend(more);
+    table(results.cases(), &columns)
 }
 
 #[cfg(test)]

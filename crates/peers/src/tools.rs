@@ -179,7 +179,7 @@ mod tests {
         let Data { comparison, unwind, heap, watcher, tool } = &*DATA;
         assert!(
             find("sh").is_ok()
-                && comparison.len() == 8
+                && comparison.len() == 9
                 && heap.len() + unwind.len() + watcher.len() > 20
         );
         for (name, Tool { install, .. }) in tool {

@@ -84,23 +84,26 @@ impl Shape {
         (0..self.reports).try_for_each(|number| writeln!(to, "{}", self.judged(number)))
     }
 
-    /// A report as the body of `POST /v0/run`, judged by a t-test with those before it.
-    pub(super) fn bencher_run(self, number: u32, history: u32) -> Value {
+    /// A report as the body of `POST /v0/run`, judged by a t-test with those before it, or without a threshold.
+    pub(super) fn bencher_run(self, number: u32, history: Option<u32>) -> Value {
         let metric = |value: f64| json!({ "value": value, "lower_value": value * 0.99, "upper_value": value * 1.01 });
         let results =
             self.values(number).map(|(name, value)| (name, json!({ "latency": metric(value) })));
         let results: serde_json::Map<_, _> = results.collect();
         let begin = FIRST_S + i64::from(number) * 3600;
-        json!({
-            "project": "as-bencher-run", "branch": "main", "hash": format!("{number:040x}"), "testbed": "box",
-            "thresholds": { "models": { "latency": {
+        let model = |history| {
+            json!({ "models": { "latency": {
                 "test": "t_test", "max_sample_size": history, "lower_boundary": 0.9999, "upper_boundary": 0.9999,
-            }}},
+            }}})
+        };
+        json!({
+            "project": self.project, "branch": "main", "hash": format!("{number:040x}"), "testbed": "box",
+            "thresholds": history.map(model),
             "start_time": time(begin), "end_time": time(begin + 60),
             "results": [Value::Object(results).to_string()],
             "settings": { "adapter": "json" },
             // Bencher names a project that it makes by it, also where the request names one.
-            "context": { "bencher.dev/v0/repo/name": "as-bencher-run" },
+            "context": { "bencher.dev/v0/repo/name": self.project },
         })
     }
 }
@@ -126,10 +129,10 @@ mod tests {
         assert_eq!(count(&last["report"]["verdicts"]), Some(3));
         assert_eq!(last["report"]["start_time"], "2025-06-01T12:00:00Z");
         assert_ne!(shape.after(0).0, shape.after(1).0);
-        let body = shape.bencher_run(7, 64);
+        let body = shape.bencher_run(7, Some(64));
         let results: Value =
             serde_json::from_str(body["results"][0].as_str().expect("a text")).expect("JSON");
         assert_eq!(results.as_object().map(serde_json::Map::len), Some(3));
-        assert_ne!(shape.bencher_run(8, 64)["results"], body["results"]);
+        assert_ne!(shape.bencher_run(8, None)["results"], body["results"]);
     }
 }

@@ -56,34 +56,66 @@ pub(super) struct Server {
     process: Running,
     root: String,
     agent: Agent,
+    /// The content of an `Authorization` header.
+    key: String,
 }
 
 impl Server {
     pub(super) fn wingbeat(program: &Path, store: &Store, messages: &Path) -> Result<Self> {
-        // A port of loopback that nobody uses.
-        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr())?;
-        let words = "{} serve --allow-anonymous-runs --listen {}";
-        let mut command = command(words, &[&program, &address.to_string()]);
-        match store {
-            Store::Sqlite(folder) => command.arg("--data").arg(folder),
-            Store::Postgres(_, url) => command.env("WINGBEAT_SERVE_DATABASE", url),
+        let address = free_address()?;
+        let on_store = |words, more: &[&dyn AsRef<OsStr>]| {
+            let mut command = command(words, more);
+            match store {
+                Store::Sqlite(folder) => command.arg("--data").arg(folder),
+                Store::Postgres(_, url) => command.env("WINGBEAT_SERVE_DATABASE", url),
+            };
+            command.env("WINGBEAT_LOG", "warn");
+            command
         };
-        let process = Running::start(command.env("WINGBEAT_LOG", "warn"), messages)?;
+        let words = "{} serve --allow-anonymous-runs --listen {}";
+        let serve = on_store(words, &[&program, &address]);
+        let server = Self::started(serve, &address, "/healthz", messages)?;
+        let add = "{} serve user add peer@example.org --role member";
+        output(&mut on_store(add, &[&program]))?;
+        let create = "{} serve key create --user peer@example.org --name all --quiet";
+        let key = output(&mut on_store(create, &[&program]))?;
+        Ok(Self { key: format!("Bearer {}", key.trim()), ..server })
+    }
+
+    /// Bencher's API server, with its data in a folder.
+    pub(super) fn bencher(program: &Path, folder: &Path, messages: &Path) -> Result<Self> {
+        let address = free_address()?;
+        let config = json!({
+            "console": { "url": "http://127.0.0.1:1" },
+            "security": { "issuer": "http://127.0.0.1:1", "secret_key": "only for this comparison" },
+            "server": { "bind_address": address, "request_body_max_bytes": 4 << 20 },
+            "logging": { "name": "bencher", "log": { "stderr_terminal": { "level": "error" } } },
+            "database": { "file": folder.join("bencher.db") },
+        });
+        let mut serve = Command::new(program);
+        serve.env("BENCHER_CONFIG", config.to_string()).current_dir(folder);
+        Self::started(serve, &address, "/v0/server/version", messages)
+    }
+
+    fn started(mut serve: Command, address: &str, asked: &str, messages: &Path) -> Result<Self> {
+        let process = Running::start(&mut serve, messages)?;
         let agent = Agent::config_builder().http_status_as_error(false).proxy(None).build();
-        let server = Self { process, root: format!("http://{address}"), agent: agent.new_agent() };
-        server.process.wait_until("it answers", || server.get("/healthz").is_ok())?;
+        let (root, agent) = (format!("http://{address}"), agent.new_agent());
+        let server = Self { process, root, agent, key: String::new() };
+        server.process.wait_until("it answers", || server.get(asked).is_ok())?;
         server.wait_until_idle()?;
         Ok(server)
     }
 
     pub(super) fn get(&self, path: &str) -> Result<String> {
         let url = format!("{}{path}", self.root);
-        read(&url, self.agent.get(&url).call())
+        read(&url, self.agent.get(&url).header("authorization", &self.key).call())
     }
 
     pub(super) fn post(&self, path: &str, body: &str) -> Result<()> {
         let url = format!("{}{path}", self.root);
         let request = self.agent.post(&url).header("content-type", "application/json");
+        let request = request.header("authorization", &self.key);
         read(&url, request.send(body)).map(drop)
     }
 
@@ -106,6 +138,12 @@ impl Server {
         let stat = text_of(Path::new(&format!("/proc/{}/stat", self.process.pid())));
         ticks_and_mb(&stat).context("the server is not there any more")
     }
+}
+
+/// A port of loopback that nobody uses.
+fn free_address() -> Result<String> {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    Ok(free.context("loopback has no free port")?.to_string())
 }
 
 fn ticks_and_mb(stat: &str) -> Option<(f64, f64)> {

@@ -85,7 +85,6 @@ struct Series {
 }
 
 impl PerfAnswer {
-    /// Writes the series, each of them in one piece.
     pub(in crate::api) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         #[derive(Serialize)]
         struct Head<'a> {
@@ -102,12 +101,12 @@ impl PerfAnswer {
         for (at, series) in self.series.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             to.write_all(comma.as_bytes())?;
-            to.write_all(&self.text(series)?)?;
+            self.write_series(series, to)?;
         }
         to.write_all(b"]}")
     }
 
-    fn text(&self, series: &Series) -> io::Result<Vec<u8>> {
+    fn write_series(&self, series: &Series, to: &mut impl Write) -> io::Result<()> {
         #[derive(Serialize)]
         struct Head<'a> {
             branch: &'a JsonBranch,
@@ -118,8 +117,8 @@ impl PerfAnswer {
         let Series { pair, benchmark, measure, .. } = series;
         let pair = &self.pairs[*pair];
         let Pair { branch, testbed, .. } = pair;
-        let mut text = opened(&Head { branch, testbed, benchmark, measure })?;
-        text.extend_from_slice(br#","metrics":["#);
+        to.write_all(&opened(&Head { branch, testbed, benchmark, measure })?)?;
+        to.write_all(br#","metrics":["#)?;
         let thresholds = pair.thresholds.get(&series.measure_row);
         let mut comma = "";
         let parts = series.parts.iter().filter_map(|part| self.plot.series.get(*part));
@@ -131,12 +130,11 @@ impl PerfAnswer {
             let threshold = thresholds.and_then(|all| all.get(point.report));
             let key = (uuid.uuid, point.position);
             let alert = pair.alerts.get(&key).map(|alert| perf_alert(report.received, alert));
-            text.extend_from_slice(comma.as_bytes());
+            to.write_all(comma.as_bytes())?;
             comma = ",";
-            report.write(&mut text, (uuid.uuid, point), threshold, alert)?;
+            report.write(to, (uuid.uuid, point), threshold, alert)?;
         }
-        text.extend_from_slice(b"]}");
-        Ok(text)
+        to.write_all(b"]}")
     }
 }
 
@@ -164,7 +162,7 @@ impl ReportText {
     /// Writes a `JsonPerfMetric`.
     fn write(
         &self,
-        to: &mut Vec<u8>,
+        to: &mut impl Write,
         (report, point): (Uuid, &PlotPoint),
         threshold: Option<&Arc<str>>,
         alert: Option<JsonPerfAlert>,
@@ -172,16 +170,19 @@ impl ReportText {
         let PlotPoint { value, lower, upper, baseline, lower_limit, upper_limit, .. } = *point;
         let has_boundary = baseline.or(lower_limit).or(upper_limit).is_some();
         let boundary = has_boundary.then_some(Boundary { baseline, lower_limit, upper_limit });
-        write!(to, "{}{}{}", self.before, point.iteration, self.after)?;
+        to.write_all(self.before.as_bytes())?;
+        write!(to, "{}", point.iteration)?;
+        to.write_all(self.after.as_bytes())?;
         let uuid = metric_uuid(report, point.position);
         let metric = JsonMetric { uuid, value, lower_value: lower, upper_value: upper };
         serde_json::to_writer(&mut *to, &metric)?;
-        write!(to, r#","threshold":{},"boundary":"#, threshold.map_or("null", |it| it))?;
+        to.write_all(br#","threshold":"#)?;
+        to.write_all(threshold.map_or("null", |it| it).as_bytes())?;
+        to.write_all(br#","boundary":"#)?;
         serde_json::to_writer(&mut *to, &boundary)?;
-        to.extend_from_slice(br#","alert":"#);
+        to.write_all(br#","alert":"#)?;
         serde_json::to_writer(&mut *to, &alert)?;
-        to.push(b'}');
-        Ok(())
+        to.write_all(b"}")
     }
 }
 
