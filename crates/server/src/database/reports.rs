@@ -5,9 +5,9 @@
 use time::OffsetDateTime;
 use uuid::{Builder, Uuid};
 use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, Row, Time, params};
-use wingbeat_track::store::StoreError;
+use wingbeat_track::store::{AlertFilter, ReportFilter, StoreError};
 
-use super::Database;
+use super::{Database, Kind, Project};
 
 /// A report, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,42 @@ impl ReportRow {
         let mut bytes = self.uuid.into_bytes();
         bytes[PREFIX..].copy_from_slice(&position.to_be_bytes());
         Builder::from_custom_bytes(bytes).into_uuid()
+    }
+}
+
+impl Project {
+    /// Selects the reports of archived branches and testbeds, or all others.
+    pub fn reports(&self, is_archived: bool) -> ReportFilter {
+        let names = [(Kind::Branch, "b.name"), (Kind::Testbed, "t.name")];
+        let condition = Some(self.archive(&names, is_archived));
+        ReportFilter { condition, ..ReportFilter::of(&self.stored) }
+    }
+
+    /// Selects the alerts of archived branches, testbeds, benchmarks and measures, or all others.
+    pub fn alerts(&self, is_archived: bool) -> AlertFilter {
+        let names = [
+            (Kind::Branch, "b.name"),
+            (Kind::Testbed, "t.name"),
+            (Kind::Benchmark, "n.name"),
+            (Kind::Measure, "q.slug"),
+        ];
+        let condition = Some(self.archive(&names, is_archived));
+        let reports = ReportFilter::of(&self.stored);
+        AlertFilter { reports, condition, ..AlertFilter::default() }
+    }
+
+    /// The condition that one of these names is archived, or none.
+    fn archive(&self, names: &[(Kind, &str)], is_archived: bool) -> String {
+        let is_archived_name = |(kind, name): &(Kind, &str)| {
+            format!(
+                "EXISTS (SELECT 1 FROM entity h WHERE h.project = {} AND h.kind = '{}' AND h.stored = {name}
+                         AND h.archived_ns IS NOT NULL)",
+                self.id,
+                kind.word()
+            )
+        };
+        let any: Vec<_> = names.iter().map(is_archived_name).collect();
+        format!("{} ({})", if is_archived { "" } else { "NOT" }, any.join(" OR "))
     }
 }
 

@@ -123,6 +123,26 @@ impl Store {
         })
     }
 
+    /// The reports of a project from a time on, oldest first, each with the rows of its branch and testbed.
+    pub fn order(
+        &self,
+        project: &ProjectName,
+        since: OffsetDateTime,
+    ) -> Result<Vec<(Uuid, (i64, i64))>, StoreError> {
+        self.doing("reading the order of reports", || {
+            let Some(project) = project_row(&self.connection, project)? else {
+                return Ok(Vec::new());
+            };
+            let sql = format!(
+                "SELECT r.uuid, r.branch, r.testbed FROM report r
+                 WHERE r.project = ?1 AND r.start_time_ns >= ?2 AND {STANDS}
+                 ORDER BY r.start_time_ns, r.uuid"
+            );
+            let place = |row: &Row<'_>| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)));
+            prepare(&self.connection, &sql)?.query_map([project, limit_ns(since)], place)?.collect()
+        })
+    }
+
     /// The end time of each report of a project.
     pub fn end_times(
         &self,
