@@ -32,7 +32,7 @@ use crate::{
 const ROWS: usize = 50;
 
 /// Newest alerts of a cause that the page lists.
-const ALERTS_SHOWN: usize = 20;
+const ALERTS_SHOWN: usize = 10;
 
 /// Maximum alerts read.
 pub(super) const ALERTS_MAX: usize = 20_000;

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use time::{OffsetDateTime, serde::rfc3339};
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{AlertStatus, BenchmarkName, Boundary, BranchName, Limit, Slug},
+    model::{AlertStatus, BenchmarkName, Boundary, BranchName, Limit, Outcome, Slug},
     store::{AlertFilter, Plot, PlotPoint, PlotQuery, PlotSeries, ReportFilter, StoredAlert},
 };
 
@@ -145,7 +145,11 @@ impl PerfAnswer {
                     lower_value: point.lower,
                     upper_value: point.upper,
                 },
-                threshold: pair.judges.at(self.project.uuid, &series.measure_entity, row.created),
+                threshold: pair.judges.at(
+                    &series.measure_entity,
+                    row.created,
+                    point.outcome.is_some_and(|outcome| outcome != Outcome::NotJudged),
+                ),
                 boundary: has_boundary.then_some(Boundary { baseline, lower_limit, upper_limit }),
                 alert: pair
                     .alerts

@@ -13,7 +13,7 @@ use wingbeat_server::{
     database::Visibility,
 };
 use wingbeat_track::{
-    model::{Outcome, ReasonKind, Report},
+    model::{Outcome, ReasonKind, Report, threshold::Test},
     store::Document,
 };
 
@@ -105,7 +105,11 @@ async fn a_regression_raises_an_alert_without_any_threshold() {
     let alerts = report.alerts.expect("alerts");
     assert_eq!((alerts.len(), alerts[0].benchmark.name.as_str()), (1, "parse"));
     assert_eq!(alerts[0].metric.value, 150.0);
-    assert_eq!(alerts[0].threshold.model, None, "the client does not know the test `auto`");
+    let threshold = &alerts[0].threshold;
+    assert_eq!(threshold.model, None, "the client does not know the test `auto`");
+    assert!(threshold.wingbeat.as_ref().is_some_and(|model| model.test == Test::Auto));
+    // The client warns that nothing can raise an alert if a metric has no threshold.
+    assert_eq!(result.threshold.as_ref().map(|it| it.uuid), Some(threshold.uuid));
     assert!(alerts[0].boundary.upper_limit.is_some_and(|limit| limit < 150.0));
     let repaired = server.report("main", 21, 100.4).await;
     assert_eq!(alert_counts(&repaired).0, 0);
