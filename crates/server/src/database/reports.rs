@@ -4,7 +4,7 @@
 
 use time::OffsetDateTime;
 use uuid::{Builder, Uuid};
-use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, Row, Time, params};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, Time, params};
 use wingbeat_track::store::{AlertFilter, ReportFilter, StoreError};
 
 use super::{Database, Kind, Project};
@@ -19,6 +19,19 @@ pub struct ReportRow {
     pub user: Option<Sender>,
     /// When it was received; the end of the run if it was not sent here.
     pub created: OffsetDateTime,
+}
+
+/// What a server got since a time. Reports count by when they ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counts {
+    pub users: u64,
+    pub projects: u64,
+    /// Projects with reports.
+    pub active_projects: u64,
+    pub reports: u64,
+    pub metrics: u64,
+    /// When the first of these users and projects came.
+    pub since: Option<OffsetDateTime>,
 }
 
 /// The user who sent a report.
@@ -115,6 +128,33 @@ impl Database {
         self.doing("looking for a report", || {
             self.db().prepare(&sql)?.query_row([uuid], report).optional()
         })
+    }
+
+    /// Counts what came since a time, without withdrawn reports.
+    pub fn counts(&self, since: OffsetDateTime) -> Result<Counts, StoreError> {
+        let sql = "SELECT
+             (SELECT count(*) FROM \"user\" WHERE created_ns >= ?1) AS users,
+             (SELECT count(*) FROM server_project WHERE created_ns >= ?1) AS projects,
+             (SELECT min(created_ns) FROM (
+                 SELECT created_ns FROM \"user\" UNION ALL SELECT created_ns FROM server_project
+              ) AS made WHERE created_ns >= ?1) AS since_ns,
+             count(*) AS reports, count(DISTINCT r.project) AS active_projects,
+             CAST(coalesce(sum(r.metrics), 0) AS BIGINT) AS metrics
+             FROM report r WHERE r.start_time_ns >= ?1
+             AND NOT EXISTS (SELECT 1 FROM withdrawal w WHERE w.report = r.uuid)";
+        let counts = |row: &Row<'_>| {
+            let count = |column: &str| row.get::<_, i64>(column).map(i64::unsigned_abs);
+            Ok(Counts {
+                users: count("users")?,
+                projects: count("projects")?,
+                active_projects: count("active_projects")?,
+                reports: count("reports")?,
+                metrics: count("metrics")?,
+                since: row.optional_time("since_ns")?,
+            })
+        };
+        let found = self.row("counting what is there", sql, params![Time(since)], counts)?;
+        found.ok_or_else(|| self.error("counting what is there")(Error::NoRow))
     }
 
     /// All reports of a project.
