@@ -86,6 +86,7 @@ fn chosen(
         choice.branches.iter().filter(|_| asked.get("branch").is_some()).collect();
     let testbeds: HashSet<_> = choice.testbeds.iter().collect();
     let benchmarks: HashSet<_> = choice.benchmarks.iter().collect();
+    let measures: HashSet<_> = choice.measures.iter().collect();
     let only = |count: usize| count == 1;
     let reports = ReportFilter {
         branch: branches.iter().next().filter(|_| only(branches.len())).map(|it| (*it).clone()),
@@ -104,6 +105,7 @@ fn chosen(
         (branches.is_empty() || branches.contains(&it.branch))
             && (testbeds.is_empty() || testbeds.contains(&it.testbed))
             && (benchmarks.is_empty() || benchmarks.contains(&it.alert.benchmark))
+            && (measures.is_empty() || measures.contains(&it.measure.slug))
     });
     Ok(alerts)
 }
@@ -126,6 +128,7 @@ fn filter(context: &PageContext, path: &str, params: &Params, choice: &Choice) -
             (select("Status", "status", None, STATUSES.into_iter(), Some(chosen)))
             (context.select_branch(&choice.known, Some("all"), params.get("branch")))
             (context.select_testbed(&choice.known, Some("all"), params.get("testbed")))
+            (context.select_measure(&choice.known, params.get("measure")))
             label class="wide" { span { "Benchmark" }
                 input type="search" name="benchmark" value=[params.get("benchmark")]
                     placeholder="a name, or a glob: parse/*";
@@ -206,7 +209,7 @@ fn cause(context: &PageContext, step: &Step, has_boxes: bool, is_selected: bool)
             }
             th scope="row" {
                 a href={ (context.at("alerts/")) (alert.uuid) } { (context.benchmark(&alert.benchmark)) }
-                div class="quiet" { (context.branch(&newest.branch)) ", " (context.testbed(&newest.testbed)) }
+                div class="quiet" { (context.branch(&newest.branch)) " · " (context.testbed(&newest.testbed)) }
             }
             td { (context.measure(measure)) }
             td class="number" {
@@ -218,7 +221,7 @@ fn cause(context: &PageContext, step: &Step, has_boxes: bool, is_selected: bool)
             }
             td { (report(context, oldest)) " " (commit(oldest.hash.as_deref(), context.project.url.as_deref())) }
             td class="number" { (grouped(step.reports())) }
-            td { (report(context, newest)) }
+            td { @if newest.report != oldest.report { (report(context, newest)) } }
             td {
                 @if active > 0 && active < step.alerts().len() {
                     span class="tag bad" { (grouped(active)) " active" } " "

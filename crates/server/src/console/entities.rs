@@ -209,9 +209,7 @@ fn actions(context: &PageContext, kind: Kind, stored: &str, is_archived: bool) -
             @if matches!(kind, Kind::Branch | Kind::Testbed) {
                 a class="button" href=(lists.at(&context.at("reports"))) { "Reports" }
             }
-            @if kind != Kind::Measure {
-                a class="button" href=(lists.at(&context.at("alerts"))) { "Alerts" }
-            }
+            a class="button" href=(lists.at(&context.at("alerts"))) { "Alerts" }
             @if kind == Kind::Branch {
                 a class="button" href=(Params::default().with("after", stored).at(&context.at("compare"))) {
                     "Compare"

@@ -66,7 +66,7 @@ pub(super) fn table<'a>(
             table class="reports stacked" {
                 thead { tr {
                     th { "Report" } th { "Branch" } th { "Commit" } th { "Testbed" }
-                    th class="number" { "Metrics" } th { "Alerts" } th {}
+                    th class="number" { "Metrics" } th { "Alerts" } td {}
                 } }
                 tbody { @for report in reports { (line(context, report)) } }
             }

@@ -160,6 +160,8 @@ async fn causes_are_filtered() {
     check("benchmark=parse", "1 cause, 5 alerts").await;
     check("benchmark=w*", "1 cause, 1 alert").await;
     check("branch=main&testbed=ci", "2 causes, 6 alerts").await;
+    check("measure=latency", "2 causes, 6 alerts").await;
+    check("measure=none", "This project has no measure “none”.").await;
     check("status=dismissed", "There are no such alerts.").await;
     check("branch=none", "This project has no branch “none”.").await;
     check("testbed=none", "This project has no testbed “none”.").await;
