@@ -58,22 +58,25 @@ fn line(guilty: &Guilty, explanation: &Explanation, write: &dyn Fn(f64) -> Strin
         false => format!(", called by {caller},"),
     });
     let through = guilty.through.as_ref().map(|leaf| format!(", most of it in {leaf}"));
-    let of_all = write(all.abs());
-    let (difference, by_line) = match explanation.is_exact {
-        true => (without_unit(&write(difference.abs()), &of_all), by_line(guilty, write)),
-        false => (write(difference.abs()), None),
+    let (part, whole) = (write(difference.abs()), write(all.abs()));
+    let by_line = if explanation.is_exact { by_line(guilty, write) } else { None };
+    // Other functions may save most of what one adds, so that it is no part of the whole.
+    let (part, rest) = match difference.abs() > all.abs() && part != whole {
+        true => {
+            let verb = if difference < 0.0 { "add" } else { "save" };
+            let rest = write((difference - all).abs());
+            (part, format!("; other functions {verb} {rest}"))
+        }
+        false if explanation.is_exact => {
+            (format!("{} of {whole}", without_unit(&part, &whole)), String::new())
+        }
+        false => (format!("{part} of {whole}"), String::new()),
     };
-    // Other functions may save what one adds.
-    let rest = (guilty.change.difference() / all > 1.1).then_some(match all < 0.0 {
-        true => ", as others became slower",
-        false => ", as others became faster",
-    });
     format!(
-        "{}{}{} {verb} {difference} of {of_all}{}{}{}",
+        "{}{}{} {verb} {part}{}{}{rest}",
         guilty.function,
         place.unwrap_or_default(),
         caller.unwrap_or_default(),
-        rest.unwrap_or_default(),
         through.unwrap_or_default(),
         by_line.unwrap_or_default()
     )
@@ -189,7 +192,20 @@ mod tests {
             "bench;a 5000\nbench;b 5000",
             "bench;a 9000\nbench;b 3000",
             (100.0, 120.0),
-            &["a, called by bench, adds 40 ns of 20 ns, as others became faster"],
+            &["a, called by bench, adds 40 ns; other functions save 20 ns"],
+        );
+        check(
+            "bench;a 9000\nbench;b 3000",
+            "bench;a 5000\nbench;b 5000",
+            (120.0, 100.0),
+            &["a, called by bench, saves 40 ns; other functions add 20 ns"],
+        );
+        // What chance adds to the whole change is still all of it.
+        check(
+            "bench;a 5000\nbench;b 50000",
+            "bench;a 10010\nbench;b 50000",
+            (550.0, 600.0),
+            &["a, called by bench, adds 50 ns of 50 ns"],
         );
     }
 

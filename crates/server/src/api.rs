@@ -86,6 +86,30 @@ fn of_server() -> Vec<Endpoint> {
         .answer::<server::Console>(200, "The address"),
         document("/v0/server/spec"),
         document("/openapi.json"),
+        Endpoint::get("/v0/server/config", Right::Admin, server::config, "View the settings")
+            .answer_as(
+                "application/json",
+                Type::Object,
+                "Settings that Bencher's servers have, too",
+            ),
+        Endpoint::put(
+            "/v0/server/config",
+            Right::Admin,
+            server::refuse_config,
+            "Refused: flags, variables and a file have the settings",
+        ),
+        Endpoint::get("/v0/server/stats", Right::Admin, server::stats, "Count what is there")
+            .answer_as("application/json", Type::Object, "Counts of a week, a month and all time"),
+        Endpoint::post(
+            "/v0/server/backup",
+            Right::Admin,
+            server::refuse_backup,
+            "Refused: `wingbeat serve backup` makes them",
+        ),
+        Endpoint::get("/v0/runners", Right::SignedIn, server::none, "List runners")
+            .answer_list::<JsonEntity>("None: benchmarks run where `bencher run` does"),
+        Endpoint::get("/v0/specs", Right::Open, server::none, "List hardware of runners")
+            .answer_list::<JsonEntity>("None, as there are no runners"),
     ]
 }
 
@@ -124,6 +148,39 @@ fn of_projects() -> Vec<Endpoint> {
             "View the organization",
         )
         .answer::<JsonOrganization>(200, "The organization"),
+        Endpoint::post(
+            "/v0/organizations",
+            Right::SignedIn,
+            projects::refuse_organization,
+            "Refused: there is one organization",
+        ),
+        Endpoint::patch(
+            "/v0/organizations/{organization}",
+            Right::SignedIn,
+            projects::refuse_organization,
+            "Refused: the organization cannot be changed",
+        ),
+        Endpoint::get(
+            "/v0/organizations/{organization}/allowed/{permission}",
+            Right::SignedIn,
+            projects::allowed_in_organization,
+            "Check a permission of the caller",
+        )
+        .answer::<JsonAllowed>(200, "Whether the caller has it"),
+        Endpoint::get(
+            "/v0/organizations/{organization}/usage",
+            Right::SignedIn,
+            projects::usage,
+            "Count the metrics of 30 days",
+        )
+        .answer_as("application/json", Type::Object, "The number of metrics"),
+        Endpoint::get(
+            "/v0/projects/{project}/jobs",
+            Right::Read,
+            server::none,
+            "List jobs of runners",
+        )
+        .answer_list::<JsonEntity>("None, as there are no runners"),
         Endpoint::get(organization, Right::Open, projects::list_of_organization, "List projects")
             .query::<Paging>()
             .query::<projects::Query>()

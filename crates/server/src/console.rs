@@ -87,7 +87,7 @@ pub fn routes() -> Vec<Route> {
     of_entities(&mut routes, Kind::Measure, both!("/measures"), both!("/measures/{name}"));
     of_entities(&mut routes, Kind::Branch, both!("/branches"), both!("/branches/{name}"));
     of_entities(&mut routes, Kind::Testbed, both!("/testbeds"), both!("/testbeds/{name}"));
-    write(&mut routes, both!("/alerts"), Right::Write, alerts::dismiss_all);
+    write(&mut routes, both!("/alerts"), Right::Write, alerts::dismiss);
     write(&mut routes, both!("/alerts/{alert}"), Right::Write, alert::settle);
     read(&mut routes, both!("/profiles"), profiles::list);
     read(&mut routes, both!("/profiles/{service}"), profiles::service);

@@ -32,7 +32,7 @@ pub use self::{
     keys::{Key, KeyHolder, KeyOwner, NO_END, NewKey, key_name_fault},
     plots::{PinnedPlot, PlotFilter, PlotSettings, XAxis, YAxis},
     projects::{NewProject, Project, ProjectChange, Visibility},
-    reports::{ReportRow, ReportTimes, Sender, metric_uuid},
+    reports::{Counts, ReportRow, ReportTimes, Sender, metric_uuid},
     series::{LastChange, Newest, SeriesRow},
     sessions::{Invite, Session},
     thresholds::{Model, Threshold, ThresholdFilter},

@@ -79,7 +79,8 @@ pub(crate) fn run(args: &AlertsArgs, quiet: bool) -> anyhow::Result<ExitCode> {
 fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
     let store = args.store.open()?;
     let status = (!args.all).then_some(AlertStatus::Active);
-    let filter = AlertFilter { reports: args.filter.filter(&store)?, status, uuid: None };
+    let reports = args.filter.filter(&store)?;
+    let filter = AlertFilter { reports, status, ..AlertFilter::default() };
     let most = usize::try_from(args.number).unwrap_or(usize::MAX);
     let mut alerts = store.alerts(&filter, most.saturating_add(1))?;
     let is_cut = alerts.len() > most;

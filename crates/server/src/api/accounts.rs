@@ -11,14 +11,15 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    request::{Asked, Listed, Paging},
+    names::slug,
+    request::{Asked, Body, Listed, Paging},
     shapes::whole,
     spec::Endpoint,
 };
 use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
-    database::{Database, User},
+    database::{Database, NewUser, User, UserRefusal, user_fault},
 };
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -30,6 +31,9 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             .answer_list::<JsonUser>("Users by name"),
         Endpoint::get("/v0/users/{user}", own, view, "View a user")
             .answer::<JsonUser>(200, "The user"),
+        Endpoint::patch("/v0/users/{user}", own, update, "Change a user")
+            .body::<JsonUpdateUser>()
+            .answer::<JsonUser>(200, "The changed user"),
         Endpoint::post(
             "/v0/users/{user}/tokens",
             Right::SignedIn,
@@ -86,7 +90,7 @@ async fn refuse_tokens(State(app): State<App>) -> ApiError {
 
 /// A user.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-struct JsonUser {
+pub(super) struct JsonUser {
     uuid: Uuid,
     name: String,
     slug: String,
@@ -98,6 +102,21 @@ struct JsonUser {
     /// The role: `reader`, `member` or `admin`.
     #[schema(value_type = String)]
     role: Role,
+}
+
+/// Changes of a user. Absent fields stay unchanged.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+struct JsonUpdateUser {
+    #[schema(max_length = 64)]
+    name: Option<String>,
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
+    slug: Option<String>,
+    /// Refused: people sign in with it, and admins invite them under it.
+    email: Option<String>,
+    /// Admins only.
+    admin: Option<bool>,
+    /// Admins only.
+    locked: Option<bool>,
 }
 
 /// A key, without its text.
@@ -183,6 +202,69 @@ async fn view(
 ) -> Result<Json<JsonUser>, ApiError> {
     let user = app.storage.read(move |database| user_of(database, &caller, &id)).await?;
     Ok(Json(JsonUser::from(&user)))
+}
+
+/// Users change their own names, and admins those of all, roles and locks.
+async fn update(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Body(change): Body<JsonUpdateUser>,
+) -> Result<Json<JsonUser>, ApiError> {
+    let slug = slug(change.slug.as_deref())?;
+    let update = move |database: &mut Database| {
+        database.together(|database| {
+            let user = user_of(database, &caller, &id)?;
+            check(&caller, &user, &change)?;
+            let now = OffsetDateTime::now_utc();
+            let name = change.name.as_deref().map(str::trim).unwrap_or(&user.name);
+            let slug = slug.as_ref().map_or(user.slug.as_str(), |slug| slug.as_str());
+            let mut changed = database.set_name(user.id, name, slug, now)?.map_err(conflict)?;
+            let role = match change.admin {
+                Some(true) => Role::Admin,
+                Some(false) => user.role.min(Role::Member),
+                None => user.role,
+            };
+            if role != user.role {
+                changed = database.set_role(user.id, role, now)?.map_err(conflict)?;
+            }
+            if let Some(locked) = change.locked.filter(|locked| *locked != user.is_locked) {
+                changed = database.set_locked(user.id, locked, now)?.map_err(conflict)?;
+            }
+            let who = caller.user().map(|row| database.user_of(row)).transpose()?.flatten();
+            let who = who.map(|user| user.email).unwrap_or_default();
+            database.note(&who, &format!("changed {} by the API", user.email), now)?;
+            Ok::<_, ApiError>(changed)
+        })
+    };
+    let changed = app.storage.write(update).await?;
+    Ok(Json(JsonUser::from(&changed)))
+}
+
+fn conflict(refusal: UserRefusal) -> ApiError {
+    ApiError::conflict(refusal.to_string())
+}
+
+/// Refuses changes that the caller may not make.
+fn check(caller: &Caller, user: &User, change: &JsonUpdateUser) -> Result<(), ApiError> {
+    if change.email.as_ref().is_some_and(|email| !email.eq_ignore_ascii_case(&user.email)) {
+        return Err(ApiError::forbidden(
+            "an email address cannot be changed: an admin invites the new one at /console/users, and locks the old one",
+        ));
+    }
+    if change.admin.or(change.locked).is_some() && !caller.has_role(Role::Admin) {
+        return Err(ApiError::forbidden(
+            "only admins change who is an admin, and who is locked out",
+        ));
+    }
+    if let Some(name) = &change.name {
+        let new =
+            NewUser { name: name.trim().to_owned(), email: user.email.clone(), role: user.role };
+        if let Some(fault) = user_fault(&new) {
+            return Err(ApiError::bad_request(fault));
+        }
+    }
+    Ok(())
 }
 
 /// The user of a path, visible to the user and to admins. Others cannot learn whether it exists.

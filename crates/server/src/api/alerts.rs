@@ -36,7 +36,7 @@ pub(super) struct Query {
     sort: Option<Sort>,
     #[param(inline)]
     status: Option<AlertStatus>,
-    /// Alerts are never archived: `true` lists none.
+    /// Lists alerts of archived branches, testbeds, benchmarks and measures instead of the others.
     archived: Option<bool>,
 }
 
@@ -47,14 +47,8 @@ pub(super) async fn list(
 ) -> Result<Listed<JsonAlert>, ApiError> {
     let read = move |view: &View<'_>| {
         let View { database, project, .. } = view;
-        if query.archived == Some(true) {
-            return Ok(Listed(Vec::new(), 0));
-        }
-        let filter = AlertFilter {
-            reports: ReportFilter::of(&project.stored),
-            status: query.status,
-            uuid: None,
-        };
+        let is_archived = query.archived.unwrap_or(false);
+        let filter = AlertFilter { status: query.status, ..project.alerts(is_archived) };
         let mut rows: HashMap<Uuid, Option<ReportRow>> = HashMap::new();
         let mut all: Vec<(OffsetDateTime, ReportRow, StoredAlert)> = Vec::new();
         for alert in database.results.alerts(&filter, usize::MAX)? {
@@ -115,8 +109,8 @@ pub(super) async fn update(
 
 fn one(view: &View<'_>, alert: Uuid) -> Result<JsonAlert, ApiError> {
     let View { database, project, .. } = view;
-    let filter =
-        AlertFilter { reports: ReportFilter::of(&project.stored), status: None, uuid: Some(alert) };
+    let reports = ReportFilter::of(&project.stored);
+    let filter = AlertFilter { reports, uuid: Some(alert), ..AlertFilter::default() };
     let missing = || ApiError::not_found(format!("this project has no alert {alert}"));
     let found = database.results.alerts(&filter, 1)?.pop().ok_or_else(missing)?;
     let row = database.report(found.report)?.ok_or_else(missing)?;

@@ -6,7 +6,8 @@ use axum::{
     http::StatusCode,
 };
 use serde::Deserialize;
-use time::OffsetDateTime;
+use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 use utoipa::IntoParams;
 use wingbeat_track::model::ProjectName;
 
@@ -161,14 +162,63 @@ pub(super) async fn allowed(
         "delete" | "manage" => Right::Manage,
         "view_role" => Right::SignedIn,
         "create_role" | "edit_role" | "delete_role" => Right::Admin,
-        other => {
-            return Err(ApiError::bad_request(format!(
-                "there is no permission {other:?}; there are view, create, edit, delete, manage, view_role, \
-                 create_role, edit_role and delete_role"
-            )));
-        }
+        other => return Err(no_permission(other)),
     };
     Ok(Json(JsonAllowed { allowed: caller.has(right, Some(&project)) }))
+}
+
+fn no_permission(asked: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "there is no permission {asked:?}; there are view, create, edit, delete, manage, view_role, create_role, \
+         edit_role and delete_role"
+    ))
+}
+
+/// The same of the organization: members make projects, and admins manage users.
+pub(super) async fn allowed_in_organization(
+    Extension(caller): Extension<Caller>,
+    Path((id, permission)): Path<(String, String)>,
+) -> Result<Json<JsonAllowed>, ApiError> {
+    is_ours(&id)?;
+    let allowed = match permission.as_str() {
+        "view" => true,
+        "create" => caller.has_role(Role::Member),
+        // Nobody can change or delete it.
+        "edit" | "delete" | "manage" => false,
+        "view_role" | "create_role" | "edit_role" | "delete_role" => caller.has_role(Role::Admin),
+        other => return Err(no_permission(other)),
+    };
+    Ok(Json(JsonAllowed { allowed }))
+}
+
+/// Days of usage, of which there is no other period: nobody pays.
+const USAGE: Duration = Duration::days(30);
+
+pub(super) async fn usage(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    is_ours(&id)?;
+    let end = OffsetDateTime::now_utc();
+    let start = end - USAGE;
+    let read = move |database: &Database| Ok::<_, ApiError>(database.counts(start)?);
+    let metrics = app.storage.read(read).await?.metrics;
+    let time = |time: OffsetDateTime| time.format(&Rfc3339).unwrap_or_default();
+    Ok(Json(json!({
+        "organization": view::organization().uuid,
+        "kind": "self_hosted_free",
+        "start_time": time(start),
+        "end_time": time(end),
+        // The client reads 32 bits.
+        "metrics": u32::try_from(metrics).unwrap_or(u32::MAX),
+    })))
+}
+
+pub(super) async fn refuse_organization() -> ApiError {
+    ApiError::forbidden(format!(
+        "a server has one organization, {:?}, which cannot be changed: make projects in it",
+        view::organization().slug
+    ))
 }
 
 pub(super) async fn organizations() -> Listed<JsonOrganization> {

@@ -41,7 +41,7 @@ pub(super) struct Query {
     /// Milliseconds since 1970.
     #[param(minimum = -62167219200000_i64, maximum = 253402300799999_i64)]
     end_time: Option<i64>,
-    /// Reports are never archived: `true` lists none.
+    /// Lists reports of archived branches and testbeds instead of the others.
     archived: Option<bool>,
     /// Whether to include results and alerts.
     expand: Option<bool>,
@@ -64,9 +64,6 @@ pub(super) async fn list(
     let until = query.end_time.map(time_of_ms).transpose()?;
     let read = move |view: &View<'_>| {
         let View { database, project, .. } = view;
-        if query.archived == Some(true) {
-            return Ok(Listed(Vec::new(), 0));
-        }
         let row = |kind, id: Option<&String>| {
             id.map(|id| find(database, project.id, kind, id)).transpose()
         };
@@ -77,7 +74,7 @@ pub(super) async fn list(
             testbed: testbed.as_ref().map(testbed_name).transpose()?,
             since,
             until,
-            ..ReportFilter::of(&project.stored)
+            ..project.reports(query.archived.unwrap_or(false))
         };
         let count = database.results.report_count(&filter)?;
         let clipped = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);

@@ -5,10 +5,10 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
 use uuid::Uuid;
-use wingbeat_track::model::{Measure, ThresholdModel};
+use wingbeat_track::model::ThresholdModel;
 
 use super::{
-    names::{Reach, find, find_or_make, measure_entity},
+    names::find,
     request::{Asked, Body, Created, InProject, Listed, Paging, uuid},
     shapes::{JsonNewThreshold, JsonThreshold, JsonUpdateModel},
     view::View,
@@ -95,6 +95,8 @@ pub(super) async fn view(
         let threshold = one(view.database, view.project, &id)?;
         let model = match query.model {
             None => threshold.model(),
+            // The only model of a default, which may have been replaced since.
+            Some(uuid) if uuid.to_string() == id => threshold.model(),
             Some(uuid) => {
                 let missing =
                     || ApiError::not_found(format!("the threshold {id} has no model {uuid}"));
@@ -116,15 +118,10 @@ pub(super) async fn create(
         let now = OffsetDateTime::now_utc();
         let database = &database;
         let threshold = database.together(|database| {
-            let at = (Reach::Project, now);
-            let branch = find_or_make(database, project.id, Kind::Branch, &new.branch, at)?.id;
-            let testbed = find_or_make(database, project.id, Kind::Testbed, &new.testbed, at)?.id;
-            let measure = match database.entity(project.id, Kind::Measure, &new.measure)? {
-                Some(known) => known.id,
-                None => {
-                    measure_entity(database, project.id, &Measure::named(&new.measure), now)?.id
-                }
-            };
+            let row = |kind, id| find(database, project.id, kind, id).map(|entity| entity.id);
+            let branch = row(Kind::Branch, &new.branch)?;
+            let testbed = row(Kind::Testbed, &new.testbed)?;
+            let measure = row(Kind::Measure, &new.measure)?;
             let place = (branch, testbed, measure);
             let filter = ThresholdFilter {
                 branch: Some(branch),
@@ -182,6 +179,12 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let delete = move |database: &mut Database, project: &Project| {
         let threshold = one(database, project, &id)?;
+        if threshold.is_default() {
+            return Err(ApiError::conflict(
+                "nothing is set here, so there is nothing to delete: the project judges by default; its settings turn \
+                 that off for all of its measures",
+            ));
+        }
         database.delete_threshold(threshold.id)?;
         Ok(StatusCode::NO_CONTENT)
     };
@@ -189,7 +192,7 @@ pub(super) async fn delete(
 }
 
 fn one(database: &Database, project: &Project, id: &str) -> Result<Threshold, ApiError> {
-    let found = database.threshold(project.id, uuid(id, "threshold")?)?;
+    let found = database.threshold(project, uuid(id, "threshold")?)?;
     found.ok_or_else(|| ApiError::not_found(format!("this project has no threshold {id}")))
 }
 

@@ -98,7 +98,8 @@ async fn find(context: &PageContext, uuid: Uuid) -> Result<Found, ApiError> {
     let read = context.read(move |database, project| {
         let results = &database.results;
         let of_project = ReportFilter::of(&project.stored);
-        let this = AlertFilter { reports: of_project.clone(), status: None, uuid: Some(uuid) };
+        let reports = of_project.clone();
+        let this = AlertFilter { reports, uuid: Some(uuid), ..AlertFilter::default() };
         let alert = results.alerts(&this, 1)?.pop().ok_or_else(absent)?;
         let time = Some(alert.start_time);
         let reports = ReportFilter { since: time, until: time, ..of_project };
@@ -254,7 +255,7 @@ pub(super) struct Settle {
 }
 
 /// Maximum characters of a reason.
-const REASON_MAX: usize = 1000;
+pub(super) const REASON_MAX: usize = 1000;
 
 pub(super) async fn settle(
     context: PageContext,
@@ -287,7 +288,8 @@ fn active_of_series(results: &Store, one: &StoredAlert) -> Result<Vec<Uuid>, Sto
         testbed: Some(one.testbed.clone()),
         ..ReportFilter::of(&one.project)
     };
-    let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+    let status = Some(AlertStatus::Active);
+    let active = AlertFilter { reports, status, ..AlertFilter::default() };
     let is_same = |other: &StoredAlert| {
         other.alert.benchmark == one.alert.benchmark && other.measure.slug == one.measure.slug
     };

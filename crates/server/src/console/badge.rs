@@ -47,7 +47,8 @@ pub(super) async fn show(context: PageContext, params: Params) -> Result<Respons
             branch: choice.branches.first().cloned(),
             ..ReportFilter::of(&project.stored)
         };
-        let filter = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+        let status = Some(AlertStatus::Active);
+        let filter = AlertFilter { reports, status, ..project.alerts(false) };
         Ok(of_alerts(database.results.alerts(&filter, ALERTS_MAX)?.len()))
     });
     let mut response = draw(&read.await?).into_string().into_response();

@@ -107,7 +107,8 @@ fn explained(
     let results = &database.results;
     match of {
         Of::Alert(uuid) => {
-            let filter = AlertFilter { reports: of_project, status: None, uuid: Some(*uuid) };
+            let reports = of_project;
+            let filter = AlertFilter { reports, uuid: Some(*uuid), ..AlertFilter::default() };
             let Some(stored) = results.alerts(&filter, 1)?.pop() else { return Ok(None) };
             let Some(report) = results.report(stored.report)? else { return Ok(None) };
             let pair = explain::of_alert(results, &report, &stored.alert, &NoSources);

@@ -130,6 +130,16 @@ pub(super) fn select<'a, T: AsRef<str>>(
     }
 }
 
+/// The box that lists what is archived instead of the rest.
+pub(super) fn archived_ones(params: &Params) -> Markup {
+    html! {
+        label class="check" {
+            input type="checkbox" name="archived" value="yes" checked[params.get("archived").is_some()];
+            span { "archived ones" }
+        }
+    }
+}
+
 /// Shortens a text for a dropdown list.
 pub(super) fn shortened(text: &str) -> String {
     wingbeat_text::shortened(text, 60)

@@ -13,7 +13,7 @@ use wingbeat_track::{
 };
 
 use super::{
-    components::{Part, kept, name},
+    components::{Part, archived_ones, kept, name},
     layout::{Page, Tab},
     links::{Params, encoded},
     page_context::PageContext,
@@ -110,10 +110,7 @@ pub(super) async fn list(
             label class="wide" { span { "Name" }
                 input type="search" name="name" value=[params.get("name")] placeholder="a part, or a glob: parse/*";
             }
-            label class="check" {
-                input type="checkbox" name="archived" value="yes" checked[shows_archived];
-                span { "archived ones" }
-            }
+            (archived_ones(&params))
             (kept(&params, &["name", "archived", "page"]))
             button { "Show" }
         }
@@ -189,7 +186,8 @@ pub(super) async fn one(
     let content = html! {
         h1 { (name(&shown)) }
         @if shown != stored { p class="quiet" { "Results call it " (name(&stored)) "." } }
-        (actions(&context, kind, &stored))
+        @let is_archived = entity.as_ref().is_some_and(|entity| entity.archived.is_some());
+        (actions(&context, kind, &stored, is_archived))
         (newest(&context, &reports))
         @if let Some(entity) = entity.filter(|_| context.may(Right::Write)) { (form(&context, &entity)) }
     };
@@ -201,15 +199,17 @@ fn absent(kind: Kind, asked: &str) -> ApiError {
     ApiError::not_found(format!("this project has no {kind} {asked:?}"))
 }
 
-fn actions(context: &PageContext, kind: Kind, stored: &str) -> Markup {
+fn actions(context: &PageContext, kind: Kind, stored: &str, is_archived: bool) -> Markup {
     let of_it = Params::default().with(kind.word(), stored);
+    let lists = of_it.with("archived", if is_archived { "yes" } else { "" });
     html! {
         p class="actions" {
             a class="button" href=(of_it.at(&context.base)) { "Series" }
             a class="button" href=(of_it.at(&context.at("plot"))) { "Plot" }
             @if matches!(kind, Kind::Branch | Kind::Testbed) {
-                a class="button" href=(of_it.at(&context.at("reports"))) { "Reports" }
+                a class="button" href=(lists.at(&context.at("reports"))) { "Reports" }
             }
+            a class="button" href=(lists.at(&context.at("alerts"))) { "Alerts" }
             @if kind == Kind::Branch {
                 a class="button" href=(Params::default().with("after", stored).at(&context.at("compare"))) {
                     "Compare"
@@ -241,7 +241,7 @@ fn form(context: &PageContext, entity: &Entity) -> Markup {
             }
             label class="check" {
                 input type="checkbox" name="archived" value="yes" checked[is_archived];
-                span { "archived: lists leave it out, its results stay" }
+                span { "archived: lists leave it out with its alerts, its results stay" }
             }
             button { "Save" }
         }

@@ -188,7 +188,7 @@ fn table(path: &str, keys: &[Key]) -> Markup {
         @if !keys.is_empty() {
             div class="scroll fit" tabindex="0" role="region" aria-label="Keys" {
                 table {
-                    thead { tr { th { "Name" } th { "Created" } th { "Expires" } th {} } }
+                    thead { tr { th { "Name" } th { "Created" } th { "Expires" } td {} } }
                     tbody { @for key in keys {
                         tr {
                             th scope="row" { (name(&key.name)) }

@@ -135,7 +135,7 @@ pub(super) async fn list(context: PageContext) -> Result<Page, ApiError> {
         } @else {
             div class="scroll fit" tabindex="0" role="region" aria-label="Pinned plots" {
                 table {
-                    thead { tr { th { "Plot" } th { "Shows" } th { "Looks back" } @if context.may(Right::Manage) { th {} } } }
+                    thead { tr { th { "Plot" } th { "Shows" } th { "Looks back" } @if context.may(Right::Manage) { td {} } } }
                     tbody { @for pin in &pins { (line(&context, pin)) } }
                 }
             }

@@ -203,7 +203,7 @@ pub(super) fn figures(chart: &Chart) -> Result<Markup, ApiError> {
                      first; choose fewer benchmarks to see them."
                 }
             }
-            div class="key-signs" { (PreEscaped(parts.key)) }
+            div class="key-signs" tabindex="0" role="region" aria-label="Key" { (PreEscaped(parts.key)) }
             (PreEscaped(TOOLS))
             @for (panel, figure) in chart.panels.iter().zip(&parts.figures) {
                 // If a chart does not fit, its own title is out of view.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use wingbeat_text::{grouped, plural};
 use wingbeat_track::{
     model::AlertStatus,
-    store::{AlertFilter, ReportFilter, ReportSummary},
+    store::{AlertFilter, ReportSummary},
 };
 
 use super::{
@@ -51,12 +51,11 @@ pub(super) async fn list(
 }
 
 fn entry(database: &Database, project: Project) -> Result<Entry, ApiError> {
-    let reports = ReportFilter::of(&project.stored);
-    let newest = database.results.reports(&reports, 1)?.pop();
+    let newest = database.results.reports(&project.reports(false), 1)?.pop();
     let stored = newest.as_ref().map(|report| report.branch.as_str()).unwrap_or_default();
     let branch = database.entity_stored(project.id, Kind::Branch, stored);
     let branch = branch?.map(|entity| entity.name);
-    let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+    let active = AlertFilter { status: Some(AlertStatus::Active), ..project.alerts(false) };
     let alerts = database.results.alerts(&active, ALERTS_MAX)?.len();
     Ok(Entry { project, newest, branch, alerts })
 }

@@ -8,7 +8,7 @@ use wingbeat_track::{
 };
 
 use super::{
-    components::{Part, commit, moment},
+    components::{Part, archived_ones, commit, moment},
     layout::{Page, Tab},
     links::Params,
     page_context::PageContext,
@@ -27,8 +27,8 @@ pub(super) async fn list(context: PageContext, params: Params) -> Result<Page, A
         let known = database.results.known(&project.stored)?;
         let branch = asked.get("branch").and_then(|name| BranchName::new(name).ok());
         let testbed = asked.get("testbed").and_then(|name| TestbedName::new(name).ok());
-        let project = Some(project.stored.clone());
-        let filter = ReportFilter { project, branch, testbed, ..ReportFilter::default() };
+        let is_archived = asked.get("archived").is_some();
+        let filter = ReportFilter { branch, testbed, ..project.reports(is_archived) };
         Ok((known, database.results.reports(&filter, REPORTS_MAX)?))
     });
     let (known, reports) = read.await?;
@@ -51,6 +51,7 @@ fn filter(context: &PageContext, path: &str, params: &Params, known: &Known) -> 
         form class="filter" method="get" action=(path) role="search" {
             (context.select_branch(known, Some("all"), params.get("branch")))
             (context.select_testbed(known, Some("all"), params.get("testbed")))
+            (archived_ones(params))
             button { "Show" }
         }
     }
@@ -65,7 +66,7 @@ pub(super) fn table<'a>(
             table class="reports stacked" {
                 thead { tr {
                     th { "Report" } th { "Branch" } th { "Commit" } th { "Testbed" }
-                    th class="number" { "Metrics" } th { "Alerts" } th {}
+                    th class="number" { "Metrics" } th { "Alerts" } td {}
                 } }
                 tbody { @for report in reports { (line(context, report)) } }
             }

@@ -261,8 +261,7 @@ impl Alerts {
         rows: &[SeriesRow],
     ) -> Result<Self, ApiError> {
         let shown: HashSet<_> = rows.iter().map(|row| (&row.branch, &row.testbed)).collect();
-        let reports = ReportFilter::of(&project.stored);
-        let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+        let active = AlertFilter { status: Some(AlertStatus::Active), ..project.alerts(false) };
         let mut all = HashMap::new();
         let mut since = HashMap::new();
         // Newest first, and the last insertion wins.

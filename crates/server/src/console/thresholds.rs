@@ -11,11 +11,12 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_text::grouped;
 use wingbeat_track::{
-    model::{ThresholdModel, threshold::Test},
+    model::{BranchName, ThresholdModel, threshold::Test},
     store::StoreError,
 };
 
 use super::{
+    choice::main_branch,
     components::{moment, name, select},
     failure::sentence,
     layout::{Page, Tab},
@@ -118,13 +119,28 @@ fn words(model: &ThresholdModel) -> String {
 
 pub(super) async fn add(context: PageContext, params: Params) -> Result<Page, ApiError> {
     let given = |name: &str| params.get(name).unwrap_or_default().to_owned();
+    let branch = match params.get("branch") {
+        Some(branch) => branch.to_owned(),
+        None => main_branch_name(&context).await?,
+    };
     let chosen = Fields {
         measure: given("measure"),
-        branch: given("branch"),
+        branch,
         testbed: given("testbed"),
         ..Fields::of(&ThresholdModel::default())
     };
     form(&context, &chosen, None).await
+}
+
+/// Current name of the main branch; empty without any.
+async fn main_branch_name(context: &PageContext) -> Result<String, ApiError> {
+    let read = context.read(|database, project| {
+        let known = database.results.known(&project.stored)?;
+        let main = main_branch(database, project, &known)?;
+        let stored = main.as_ref().map(BranchName::as_str).unwrap_or_default();
+        Ok(database.entity_stored(project.id, Kind::Branch, stored)?)
+    });
+    Ok(read.await?.map(|entity| entity.name).unwrap_or_default())
 }
 
 /// The form that adds a threshold, with previous input and its error.
@@ -217,7 +233,7 @@ async fn one(
     let names = context.names.clone();
     let read = context.read(move |database, project| {
         let database = &database;
-        let found = database.threshold(project.id, uuid)?;
+        let found = database.threshold(project, uuid)?;
         Ok(Named::of(database, &names, found.ok_or_else(absent)?)?)
     });
     let Named { threshold, branch, testbed, measure } = read.await?;
@@ -231,17 +247,19 @@ async fn one(
             div { dt { "Testbed" } dd { (name(&testbed)) } }
             div { dt { "Judged by" } dd {
                 (threshold.model().map_or_else(|| "nothing".to_owned(), |it| words(&it.settings)))
+                @if threshold.is_default() && threshold.model().is_some() { ", by default" }
             } }
         }
+        @if threshold.is_default() { (default(context, threshold.model().is_some())) }
         @if context.may(Right::Write) {
             (refusal(problem.as_ref()))
             form class="fields" method="post" action=(place) {
                 (fields(&filled.unwrap_or_else(|| Fields::of(&settings))))
-                p { button { "Save" } }
+                p { button { (if threshold.is_default() { "Judge by this instead" } else { "Save" }) } }
             }
         }
         (earlier(&threshold.models))
-        @if context.may(Right::Manage) {
+        @if context.may(Right::Manage) && !threshold.is_default() {
             form method="post" action={ (place) "/remove" } {
                 button { "Remove this threshold" }
             }
@@ -253,6 +271,21 @@ async fn one(
         Some(problem) => page.status(problem.status),
         None => page,
     })
+}
+
+/// What judges if nothing is set, and how to change that.
+fn default(context: &PageContext, is_judged: bool) -> Markup {
+    let settings = context.at("settings");
+    html! {
+        @if is_judged {
+            p { "Nothing is set for this measure, branch and testbed, so " code { "auto" } " judges: it learns from the \
+                history how noisy the measure is, and raises alerts from some ten reports on. A threshold replaces \
+                it here; the " a href=(settings) { "settings" } " of the project end it everywhere." }
+        } @else {
+            p { "Nothing is set for this measure, branch and testbed, and the project judges nothing by default, so \
+                no alert is raised here." }
+        }
+    }
 }
 
 /// Replaced models, which judged the reports of their time.
@@ -382,12 +415,12 @@ pub(super) async fn change(
             return Ok(one(&context, uuid, Some((filled, problem))).await?.into_response());
         }
     };
-    let project = context.project.id;
+    let project = context.project.clone();
     let write = context.write(move |database| {
         let database = &database;
-        let Some(known) = database.threshold(project, uuid)? else { return Ok(None) };
+        let Some(known) = database.threshold(&project, uuid)? else { return Ok(None) };
         let place = (known.branch, known.testbed, known.measure);
-        database.set_threshold(project, place, Some(&model), OffsetDateTime::now_utc())
+        database.set_threshold(project.id, place, Some(&model), OffsetDateTime::now_utc())
     });
     write.await?.ok_or_else(absent)?;
     Ok(Redirect::to(&context.at(format_args!("thresholds/{uuid}"))).into_response())
@@ -397,10 +430,10 @@ pub(super) async fn remove(
     context: PageContext,
     Path((_, uuid)): Path<(String, Uuid)>,
 ) -> Result<Redirect, ApiError> {
-    let project = context.project.id;
+    let project = context.project.clone();
     let write = context.write(move |database| {
         let database = &database;
-        match database.threshold(project, uuid)? {
+        match database.threshold(&project, uuid)? {
             Some(known) => database.delete_threshold(known.id).map(Some),
             None => Ok(None),
         }

@@ -129,6 +129,12 @@ impl Database {
         by(self.db(), project, kind, "stored", stored).map_err(self.error("looking for a name"))
     }
 
+    /// The entity of this row, if it is of the project.
+    pub fn entity_in(&self, project: i64, id: i64) -> Result<Option<Entity>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM entity WHERE id = ?1 AND project = ?2");
+        self.row("looking for a name", &sql, [id, project], entity)
+    }
+
     /// The entity of this row.
     pub fn entity_of_row(&self, id: i64) -> Result<Option<Entity>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM entity WHERE id = ?1");

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 
 use time::OffsetDateTime;
 use uuid::{Builder, Uuid};
-use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, Row, Time, params};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, Time, params};
 use wingbeat_track::{
     model::{BranchName, ProjectName},
-    store::StoreError,
+    store::{AlertFilter, ReportFilter, StoreError},
 };
 
-use super::Database;
+use super::{Database, Kind, Project};
 
 /// A report, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,19 @@ pub struct ReportRow {
 pub struct ReportTimes {
     pub end: OffsetDateTime,
     pub received: OffsetDateTime,
+}
+
+/// What a server got since a time. Reports count by when they ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counts {
+    pub users: u64,
+    pub projects: u64,
+    /// Projects with reports.
+    pub active_projects: u64,
+    pub reports: u64,
+    pub metrics: u64,
+    /// When the first of these users and projects came.
+    pub since: Option<OffsetDateTime>,
 }
 
 /// The user who sent a report.
@@ -62,6 +75,42 @@ pub fn metric_uuid(report: Uuid, position: u32) -> Uuid {
     let mut bytes = report.into_bytes();
     bytes[PREFIX..].copy_from_slice(&position.to_be_bytes());
     Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+impl Project {
+    /// Selects the reports of archived branches and testbeds, or all others.
+    pub fn reports(&self, is_archived: bool) -> ReportFilter {
+        let names = [(Kind::Branch, "b.name"), (Kind::Testbed, "t.name")];
+        let condition = Some(self.archive(&names, is_archived));
+        ReportFilter { condition, ..ReportFilter::of(&self.stored) }
+    }
+
+    /// Selects the alerts of archived branches, testbeds, benchmarks and measures, or all others.
+    pub fn alerts(&self, is_archived: bool) -> AlertFilter {
+        let names = [
+            (Kind::Branch, "b.name"),
+            (Kind::Testbed, "t.name"),
+            (Kind::Benchmark, "n.name"),
+            (Kind::Measure, "q.slug"),
+        ];
+        let condition = Some(self.archive(&names, is_archived));
+        let reports = ReportFilter::of(&self.stored);
+        AlertFilter { reports, condition, ..AlertFilter::default() }
+    }
+
+    /// The condition that one of these names is archived, or none.
+    fn archive(&self, names: &[(Kind, &str)], is_archived: bool) -> String {
+        let is_archived_name = |(kind, name): &(Kind, &str)| {
+            format!(
+                "EXISTS (SELECT 1 FROM entity h WHERE h.project = {} AND h.kind = '{}' AND h.stored = {name}
+                         AND h.archived_ns IS NOT NULL)",
+                self.id,
+                kind.word()
+            )
+        };
+        let any: Vec<_> = names.iter().map(is_archived_name).collect();
+        format!("{} ({})", if is_archived { "" } else { "NOT" }, any.join(" OR "))
+    }
 }
 
 impl Database {
@@ -114,6 +163,33 @@ impl Database {
             Ok((row.get(0)?, ReportTimes { end, received }))
         };
         Ok(self.rows("reading times of reports", sql, names, times)?.into_iter().collect())
+    }
+
+    /// Counts what came since a time, without withdrawn reports.
+    pub fn counts(&self, since: OffsetDateTime) -> Result<Counts, StoreError> {
+        let sql = "SELECT
+             (SELECT count(*) FROM \"user\" WHERE created_ns >= ?1) AS users,
+             (SELECT count(*) FROM server_project WHERE created_ns >= ?1) AS projects,
+             (SELECT min(created_ns) FROM (
+                 SELECT created_ns FROM \"user\" UNION ALL SELECT created_ns FROM server_project
+              ) AS made WHERE created_ns >= ?1) AS since_ns,
+             count(*) AS reports, count(DISTINCT r.project) AS active_projects,
+             CAST(coalesce(sum(r.metrics), 0) AS BIGINT) AS metrics
+             FROM report r WHERE r.start_time_ns >= ?1
+             AND NOT EXISTS (SELECT 1 FROM withdrawal w WHERE w.report = r.uuid)";
+        let counts = |row: &Row<'_>| {
+            let count = |column: &str| row.get::<_, i64>(column).map(i64::unsigned_abs);
+            Ok(Counts {
+                users: count("users")?,
+                projects: count("projects")?,
+                active_projects: count("active_projects")?,
+                reports: count("reports")?,
+                metrics: count("metrics")?,
+                since: row.optional_time("since_ns")?,
+            })
+        };
+        let found = self.row("counting what is there", sql, params![Time(since)], counts)?;
+        found.ok_or_else(|| self.error("counting what is there")(Error::NoRow))
     }
 
     /// All reports of a project.

@@ -1,13 +1,13 @@
 //! Thresholds: for each branch, testbed and measure, the active model and its predecessors.
 
 use time::OffsetDateTime;
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
 use wingbeat_sql::{
     Connection, Error, OptionalExtension as _, Result as SqlResult, Row, Time, params,
 };
-use wingbeat_track::model::ThresholdModel;
+use wingbeat_track::model::{ThresholdModel, threshold::Test};
 
-use super::{Database, StoreError};
+use super::{Database, Kind, Project, StoreError};
 
 /// A stored threshold.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +45,33 @@ pub struct ThresholdFilter {
 const SELECT: &str =
     "SELECT id, uuid, branch, testbed, measure, created_ns, modified_ns FROM threshold";
 
+/// Rows of a branch, a testbed and a measure.
+type Place = (i64, i64, i64);
+
 impl Threshold {
+    /// What judges a place without a threshold of its own: `auto`, unless the project turned that off.
+    pub fn default_of(project: &Project, place: Place, since: OffsetDateTime) -> Self {
+        let uuid = default_uuid(place);
+        let settings = ThresholdModel::new(Test::Auto);
+        let model = Model { uuid, settings, created: since, replaced: None };
+        let (branch, testbed, measure) = place;
+        Self {
+            id: 0,
+            uuid,
+            branch,
+            testbed,
+            measure,
+            created: since,
+            modified: since,
+            models: project.judges_by_default.then_some(model).into_iter().collect(),
+        }
+    }
+
+    /// Whether no row has it.
+    pub fn is_default(&self) -> bool {
+        self.id == 0
+    }
+
     /// The active model.
     pub fn model(&self) -> Option<&Model> {
         self.models.last().filter(|model| model.replaced.is_none())
@@ -79,14 +105,45 @@ impl Database {
         })
     }
 
-    /// The threshold with this UUID.
-    pub fn threshold(&self, project: i64, uuid: Uuid) -> Result<Option<Threshold>, StoreError> {
+    /// The threshold with this UUID. That of a default is of the threshold that replaced it, if any.
+    pub fn threshold(
+        &self,
+        project: &Project,
+        uuid: Uuid,
+    ) -> Result<Option<Threshold>, StoreError> {
+        if let Some(place) = place_of(uuid) {
+            return self.threshold_at(project, place);
+        }
         self.doing("looking for a threshold", || {
             let sql = format!("{SELECT} WHERE project = ?1 AND uuid = ?2");
             let mut statement = self.db().prepare(&sql)?;
-            let found = statement.query_row(params![project, uuid], threshold).optional()?;
+            let found = statement.query_row(params![project.id, uuid], threshold).optional()?;
             found.map(|it| with_models(self.db(), it)).transpose()
         })
+    }
+
+    /// The threshold of a place, or its default. `None` if the project has no such place.
+    fn threshold_at(
+        &self,
+        project: &Project,
+        place: Place,
+    ) -> Result<Option<Threshold>, StoreError> {
+        let (branch, testbed, measure) = place;
+        let kinds = [(branch, Kind::Branch), (testbed, Kind::Testbed), (measure, Kind::Measure)];
+        let mut since = project.created;
+        for (row, kind) in kinds {
+            match self.entity_in(project.id, row)? {
+                Some(entity) if entity.kind == kind => since = since.max(entity.created),
+                _ => return Ok(None),
+            }
+        }
+        let filter = ThresholdFilter {
+            branch: Some(branch),
+            testbed: Some(testbed),
+            measure: Some(measure),
+        };
+        let known = self.thresholds(project.id, filter)?.pop();
+        Ok(Some(known.unwrap_or_else(|| Threshold::default_of(project, place, since))))
     }
 
     /// Activates a model, or none. Creates the threshold if absent, unless there is no model. Does nothing if the
@@ -140,6 +197,31 @@ impl Database {
     pub fn delete_threshold(&self, id: i64) -> Result<(), StoreError> {
         self.execute("deleting a threshold", "DELETE FROM threshold WHERE id = ?1", [id])
     }
+}
+
+/// UUID of the default of a place: of version 8, with the rows in it, so that it can be looked up.
+fn default_uuid((branch, testbed, measure): Place) -> Uuid {
+    // A row beyond is of no place, so its UUID is not found.
+    let bytes = |row: i64| u32::try_from(row).unwrap_or(u32::MAX).to_be_bytes();
+    let mut all = [0; 16];
+    all[..4].copy_from_slice(&bytes(branch));
+    all[12..].copy_from_slice(&bytes(testbed));
+    let [first, second, third, fourth] = bytes(measure);
+    all[4..6].copy_from_slice(&[first, second]);
+    all[10..12].copy_from_slice(&[third, fourth]);
+    Builder::from_custom_bytes(all).into_uuid()
+}
+
+/// The place of a default's UUID; `None` for others.
+fn place_of(uuid: Uuid) -> Option<Place> {
+    let all = uuid.as_bytes();
+    let row = |bytes: [u8; 4]| i64::from(u32::from_be_bytes(bytes));
+    let place = (
+        row([all[0], all[1], all[2], all[3]]),
+        row([all[12], all[13], all[14], all[15]]),
+        row([all[4], all[5], all[10], all[11]]),
+    );
+    (default_uuid(place) == uuid).then_some(place)
 }
 
 fn replace(
@@ -251,5 +333,46 @@ mod tests {
             let all = database.thresholds(project, ThresholdFilter::default()).expect("read");
             assert_eq!(all, [none]);
         });
+    }
+
+    #[test]
+    fn a_place_without_a_threshold_has_a_default() {
+        on_both_with_project(|database, project| {
+            let make = |kind| {
+                let new = NewEntity { name: "a", slug: None, units: None };
+                let made = database.create_entity(project, kind, &new, now()).expect("written");
+                made.expect("made").id
+            };
+            let place = (make(Kind::Branch), make(Kind::Testbed), make(Kind::Measure));
+            let projects = database.projects().expect("read");
+            let project = projects.into_iter().find(|it| it.id == project).expect("a project");
+            let find = |place: Place, project: &Project| {
+                database.threshold(project, default_uuid(place)).expect("read")
+            };
+            let test = |found: &Threshold| found.model().map(|model| model.settings.test);
+            let found = find(place, &project).expect("a default");
+            assert!(found.is_default() && test(&found) == Some(Test::Auto), "{found:?}");
+            let off = Project { judges_by_default: false, ..project.clone() };
+            assert_eq!(find(place, &off).as_ref().and_then(test), None);
+            // Rows of other kinds, of other projects, and of none.
+            assert_eq!(find((place.1, place.0, place.2), &project), None);
+            assert_eq!(find((place.0, place.1, place.2 + 1), &project), None);
+            assert_eq!(find(place, &Project { id: project.id + 1, ..project.clone() }), None);
+            let share = ThresholdModel::new(Test::Percentage).within(None, Some(0.1));
+            let own = database.set_threshold(project.id, place, Some(&share), now());
+            assert_eq!(find(place, &project), own.expect("written"));
+        });
+    }
+
+    #[test]
+    fn defaults_are_told_from_other_thresholds() {
+        let places = [(1, 2, 3), (1, 70_000, 1 << 31), (4_000_000_000, 1, 65_536)];
+        for place in places {
+            assert_eq!(place_of(default_uuid(place)), Some(place));
+        }
+        for _ in 0..1000 {
+            assert_eq!(place_of(Uuid::now_v7()), None);
+        }
+        assert_eq!(place_of(Uuid::nil()), None);
     }
 }

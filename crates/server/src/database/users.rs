@@ -50,6 +50,8 @@ pub struct NewUser {
 pub enum UserRefusal {
     #[error("there is a user with that email address already")]
     EmailTaken,
+    #[error("there is another user with that slug")]
+    SlugTaken,
     #[error("there is no such user")]
     Unknown,
     #[error("this is the only admin who can sign in: give another user the role admin first")]
@@ -131,6 +133,22 @@ impl Database {
         )?;
         let made = self.user_by("uuid = ?1", uuid)?;
         Ok(Ok(made.ok_or(Error::NoRow)?))
+    }
+
+    /// Changes a user's name and slug.
+    pub fn set_name(
+        &self,
+        id: i64,
+        name: &str,
+        slug: &str,
+        now: OffsetDateTime,
+    ) -> Result<Result<User, UserRefusal>, StoreError> {
+        let of_slug = self.user_by("slug = ?1", slug).map_err(self.error("looking for a user"))?;
+        if of_slug.is_some_and(|user| user.id != id) {
+            return Ok(Err(UserRefusal::SlugTaken));
+        }
+        let sql = "UPDATE \"user\" SET name = ?2, slug = ?3, modified_ns = ?4 WHERE id = ?1";
+        self.change_user(id, sql, params![id, name, slug, Time(now)])
     }
 
     /// Changes a user's role. Takes effect immediately for keys and sessions.

@@ -1,6 +1,8 @@
-// Checks each page of a server in a browser: no errors, no foreign requests, no horizontal overflow, in both widths and
-// colour schemes, with hostile names, with the keyboard alone, and without JavaScript. `node pages.mjs URL INVITATION
+// Checks each page of a server in a browser: no errors, no foreign requests, no horizontal overflow, no finding of
+// axe-core, in both widths and colour schemes, with hostile names, with the keyboard alone, and without JavaScript. `node pages.mjs URL INVITATION
 // [FOLDER-FOR-PICTURES]` (or the folder in PICTURES); exits with 1 on failure.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 
 const [base, invitation, pictures = process.env.PICTURES] = process.argv.slice(2);
@@ -79,7 +81,7 @@ const pages = {
 };
 // Pages for signed-in users.
 const own = {
-  "signed-in": article, "alert-of-member": alert, settings: `${article}/settings`, threshold: `${article}/thresholds/add`, benchmark: `${article}/benchmarks/fun_xdp_v3`, keys: `${article}/keys`,
+  "signed-in": article, "alert-of-member": alert, "alerts-of-member": `${article}/alerts?select=all`, settings: `${article}/settings`, threshold: `${article}/thresholds/add`, benchmark: `${article}/benchmarks/fun_xdp_v3`, keys: `${article}/keys`,
   "hostile-settings": `${hostile}/settings`, account: "/console/account", users: "/console/users",
 };
 const failures = {
@@ -89,6 +91,25 @@ const failures = {
   "long-name": `${article}/benchmarks/${"x".repeat(4096)}`,
   "script-name": `${article}/benchmarks/${encodeURIComponent("</script><script>alert(1)</script>\u202e")}`,
 };
+
+// What axe-core finds about accessibility. Its script is evaluated, because the pages' policy forbids to add one. In the
+// other colour scheme only colours differ.
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+async function accessible(page, where, colorScheme) {
+  await page.evaluate(axe);
+  const find = (options) => page.evaluate(async (options) => (await axe.run({ resultTypes: ["violations"], ...options }))
+    .violations
+    // A frame shows the beginning of a very long name.
+    .map(({ id, nodes }) => ({ id, nodes: nodes.filter(({ html }) => id !== "label-content-name-mismatch" || !html.startsWith('<svg class="frame"')) }))
+    .filter(({ nodes }) => nodes.length > 0)
+    .map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | ")}`), options);
+  for (const found of await find({})) check(false, `${where}: ${found}`);
+  await page.emulateMedia({ colorScheme: colorScheme === "dark" ? "light" : "dark" });
+  const colours = ["color-contrast", "link-in-text-block"];
+  for (const found of await find({ runOnly: colours })) check(false, `${where}, the other scheme: ${found}`);
+  await page.emulateMedia({ colorScheme });
+  looks += 2;
+}
 
 async function lookAt(name, path, mayFail) {
   for (const [width, colorScheme] of [[360, "dark"], [1440, "light"]]) {
@@ -106,6 +127,7 @@ async function lookAt(name, path, mayFail) {
       !one.hidden && one.type !== "hidden" && !(one.textContent.trim() || one.ariaLabel || one.labels?.length || one.title
         || one.querySelector("img[alt]:not([alt=''])"))).map((one) => one.outerHTML.slice(0, 100)));
     check(unnamed.length === 0, `${where}: without a name: ${unnamed}`);
+    await accessible(page, where, colorScheme);
     if (pictures) await page.screenshot({ path: `${pictures}/${name}-${width}-${colorScheme}.png`, fullPage: true });
     await close();
   }
@@ -327,6 +349,29 @@ async function change() {
   await close();
 }
 
+// Selects causes and settles them, by keys alone and without JavaScript.
+async function settle() {
+  const { page, name, close } = await open(`${article}/alerts`, { javaScriptEnabled: false });
+  const rows = () => page.locator("tbody tr:not(.more)").count();
+  const all = await rows();
+  check(all > 2, `${name}: only ${all} causes`);
+  await page.getByRole("checkbox", { name: "Select" }).first().focus();
+  await page.keyboard.press("Space");
+  await page.getByLabel("Reason").fill("<i>known</i>");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.getByText(/^\d+ alerts? dismissed\.$/).waitFor();
+  check(await rows() === all - 1, `${name}: ${await rows()} of ${all} causes are left`);
+  await page.getByRole("link", { name: "Select all" }).click();
+  await page.waitForURL("**select=all**");
+  check(await page.locator("[name=cause]:checked").count() === all - 1, `${name}: not all are selected`);
+  await page.getByRole("button", { name: "Settle selected" }).click();
+  await page.getByText("No alert is active.").waitFor();
+  await page.getByRole("link", { name: "Show settled ones" }).click();
+  check(await page.getByText("<i>known</i>").count() > 0, `${name}: the reason is not there`);
+  await close();
+}
+
 // A new name appears on each page of the thing, and is searchable; the old one appears nowhere, but its addresses still
 // work.
 async function rename() {
@@ -450,6 +495,7 @@ await sorting();
 await withoutScript();
 await speed();
 signedIn = admin;
+await settle();
 await pins();
 await rename();
 await withdraw();

@@ -21,8 +21,10 @@ pub struct Answer {
     pub uuid: Uuid,
     /// Number of metrics in all iterations.
     pub metrics: usize,
-    /// Number of metrics judged by a threshold of the server.
+    /// Number of metrics that the server judges.
     pub judged: usize,
+    /// Of these, the number with enough history for a limit.
+    pub compared: usize,
     /// Total number of alerts, used by `--err`.
     pub alerts_total: u64,
     /// Number of alerts that are neither dismissed nor silenced.
@@ -53,6 +55,10 @@ pub struct RemoteAlert {
     pub url: Option<String>,
 }
 
+fn has_limit(boundary: Boundary) -> bool {
+    boundary.lower_limit.or(boundary.upper_limit).is_some()
+}
+
 impl Answer {
     /// Parses a `JsonReport`. Only the members that Bencher's client requires are mandatory.
     pub(super) fn parse(text: &str) -> Result<(Self, Links), serde_json::Error> {
@@ -71,8 +77,9 @@ impl Answer {
         let answer = Self {
             uuid: report.uuid,
             metrics: measures().count(),
-            // Unjudged metrics have no boundary. A boundary without limits means too short a history.
-            judged: measures().filter(|measure| measure.boundary.is_some()).count(),
+            // Bencher's servers judge by thresholds; a history that is too short leaves no boundary.
+            judged: measures().filter(|it| it.threshold.is_some() || it.boundary.is_some()).count(),
+            compared: measures().filter(|it| it.boundary.is_some_and(has_limit)).count(),
             alerts_total: counts.map_or(alerts.len() as u64, |counts| counts.total),
             alerts_active: counts.map_or(active as u64, |counts| counts.active),
             alerts,

@@ -142,11 +142,7 @@ fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
     let mut warnings: Vec<Line> = report.failures().map(failure).collect();
     warnings.extend(answer.notices.iter().map(|notice| line(&notice.text)));
     warnings.extend(answer.warnings.iter().map(line));
-    if answer.judged == 0 && answer.metrics > 0 {
-        let text = "No threshold of the server judges any metric of this report, so nothing can raise an \
-                    alert.";
-        warnings.push(line(text));
-    }
+    warnings.extend(unjudged(answer).map(line));
     warnings.truncate(limit);
     blocks.push(Block::Warning(warnings));
     let head = ["alert", "measure", "=value", "=baseline", "limit"];
@@ -160,6 +156,21 @@ fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
         blocks.push(Block::Details { summary: "All plots".to_owned(), blocks: table });
     }
     blocks
+}
+
+/// Why no metric could raise an alert, if so.
+fn unjudged(answer: &Answer) -> Option<&'static str> {
+    match (answer.metrics, answer.judged, answer.compared) {
+        (0, ..) => None,
+        (_, 0, _) => Some(
+            "No threshold of the server judges any metric of this report, so nothing can raise an alert.",
+        ),
+        (_, _, 0) if answer.alerts.is_empty() => Some(
+            "The server has too few earlier reports of this branch and testbed to judge this one, so it raises no \
+             alert yet.",
+        ),
+        _ => None,
+    }
 }
 
 fn alert_row(alert: &RemoteAlert) -> Vec<Line> {
@@ -179,4 +190,23 @@ fn alert_row(alert: &RemoteAlert) -> Vec<Line> {
         line(unbroken(&figures.baseline.unwrap_or_default())),
         line(unbroken(&figures.limit) + &status),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_why_nothing_is_judged() {
+        let check = |metrics, judged, compared, expected: Option<&str>| {
+            let answer = Answer { metrics, judged, compared, ..Answer::default() };
+            let why = unjudged(&answer);
+            assert_eq!(why.is_some(), expected.is_some(), "{why:?}");
+            assert!(why.unwrap_or_default().contains(expected.unwrap_or_default()), "{why:?}");
+        };
+        check(0, 0, 0, None);
+        check(2, 0, 0, Some("No threshold"));
+        check(2, 2, 0, Some("too few earlier reports"));
+        check(2, 2, 1, None);
+    }
 }

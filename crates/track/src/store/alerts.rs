@@ -40,6 +40,8 @@ pub struct AlertFilter {
     pub reports: ReportFilter,
     pub status: Option<AlertStatus>,
     pub uuid: Option<Uuid>,
+    /// Like that of the reports, also on the benchmark `n` and the measure `q`.
+    pub condition: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -213,6 +215,9 @@ fn alerts(db: &Connection, filter: &AlertFilter, limit: usize) -> SqlResult<Vec<
     conditions
         .add("coalesce(c.status, a.status) =", filter.status.map(|status| status.to_string()));
     conditions.add("a.uuid =", filter.uuid.map(|uuid| uuid.as_bytes().to_vec()));
+    if let Some(condition) = &filter.condition {
+        conditions.require(condition);
+    }
     let sql = format!(
         "SELECT a.uuid, a.iteration, n.name AS benchmark, a.crossed,
                 coalesce(c.status, a.status) AS status,

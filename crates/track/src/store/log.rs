@@ -30,6 +30,8 @@ pub struct ReportFilter {
     pub uuid: Option<Uuid>,
     /// A prefix of the commit hash.
     pub hash_prefix: Option<String>,
+    /// A further condition in SQL on the branch `b` and the testbed `t`: a server has tables of its own about names.
+    pub condition: Option<String>,
 }
 
 /// A report without its metrics.
@@ -115,6 +117,9 @@ impl ReportFilter {
         if let Some(prefix) = &self.hash_prefix {
             let digits = prefix.chars().count();
             conditions.add(&format!("substr(r.hash, 1, {digits}) ="), Some(prefix.clone()));
+        }
+        if let Some(condition) = &self.condition {
+            conditions.require(condition);
         }
         Ok(Some(conditions))
     }

@@ -96,7 +96,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
             assert!(store.report_count(&reports).expect("a count") > 0);
         }
         for status in [None, Some(AlertStatus::Silenced)] {
-            let filter = AlertFilter { reports: reports.clone(), status, uuid: None };
+            let filter = AlertFilter { reports: reports.clone(), status, ..AlertFilter::default() };
             assert_eq!(store.alerts(&filter, 1).expect("alerts").len(), 1);
         }
     }
@@ -156,6 +156,7 @@ fn use_profiles(store: &mut Store, main: &Report) {
 fn use_for_server(store: &Store, main: &Report, feature: &Report) {
     let project = &main.project;
     assert_eq!(store.stretches(project).expect("stretches").len(), 2);
+    assert_eq!(store.order(project, main.start_time).expect("an order").len(), 2);
     assert_eq!(store.version_numbers(project, &feature.branch).expect("numbers").len(), 1);
     assert_eq!(store.iteration_counts(main.uuid).expect("counts").len(), 1);
     for name in [Use::Benchmark("a"), Use::Measure("latency")] {

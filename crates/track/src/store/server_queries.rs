@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_sql::{Connection, OptionalExtension as _, Row, limit_ns, params, params_from_iter};
 
@@ -119,6 +120,26 @@ impl Store {
                 })
             };
             prepare(&self.connection, &sql)?.query_map([project], stretch)?.collect()
+        })
+    }
+
+    /// The reports of a project from a time on, oldest first, each with the rows of its branch and testbed.
+    pub fn order(
+        &self,
+        project: &ProjectName,
+        since: OffsetDateTime,
+    ) -> Result<Vec<(Uuid, (i64, i64))>, StoreError> {
+        self.doing("reading the order of reports", || {
+            let Some(project) = project_row(&self.connection, project)? else {
+                return Ok(Vec::new());
+            };
+            let sql = format!(
+                "SELECT r.uuid, r.branch, r.testbed FROM report r
+                 WHERE r.project = ?1 AND r.start_time_ns >= ?2 AND {STANDS}
+                 ORDER BY r.start_time_ns, r.uuid"
+            );
+            let place = |row: &Row<'_>| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)));
+            prepare(&self.connection, &sql)?.query_map([project, limit_ns(since)], place)?.collect()
         })
     }
 

@@ -151,7 +151,8 @@ fn settle_old(store: &mut Store, project: &ProjectName) -> Result<(), StoreError
         until: Some(OffsetDateTime::now_utc() - Duration::days(14)),
         ..ReportFilter::default()
     };
-    let filter = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+    let status = Some(AlertStatus::Active);
+    let filter = AlertFilter { reports, status, ..AlertFilter::default() };
     for (number, stored) in store.alerts(&filter, 1000)?.into_iter().enumerate() {
         let reason = (number % 2 == 0).then(|| "repaired in the next release".to_owned());
         store.set_alert_status(stored.alert.uuid, AlertStatus::Dismissed, reason)?;

@@ -75,9 +75,6 @@ pub(super) fn check(new: &JsonNewReport) -> Result<Adapter, ApiError> {
             new.end_time, new.start_time
         )));
     }
-    if new.results.is_empty() {
-        return Err(ApiError::bad_request("the report has no results: send at least one output"));
-    }
     check_time(new.start_time)?;
     check_hash(new.hash.as_deref())?;
     check_hash(new.start_point.as_ref().and_then(|start| start.hash.as_deref()))?;

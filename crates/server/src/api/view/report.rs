@@ -127,7 +127,7 @@ impl View<'_> {
             benchmark: self.entity(&benchmark),
             measure: self.measure(&measure),
             metric: found.metric_json(uuid),
-            threshold: judges.at(self.project.uuid, &measure, row.created),
+            threshold: judges.at(&measure, row.created, is_judged(found)),
             boundary: found.verdict.and_then(|verdict| verdict.boundary),
             alert: alert.map(|alert| perf_alert(row.created, alert)),
         }))
@@ -153,7 +153,7 @@ impl View<'_> {
                     measures.push(JsonReportMeasure {
                         measure: self.measure(&measure),
                         metric: it.metric_json(row.metric(position)),
-                        threshold: judges.at(self.project.uuid, &measure, row.created),
+                        threshold: judges.at(&measure, row.created, is_judged(it)),
                         boundary: it.verdict.and_then(|verdict| verdict.boundary),
                         wingbeat: Some(it.json()),
                     });
@@ -184,6 +184,10 @@ impl View<'_> {
         let filter = AlertFilter { reports, ..AlertFilter::default() };
         Ok(self.database.results.alerts(&filter, usize::MAX)?)
     }
+}
+
+fn is_judged(row: &MetricRow<'_>) -> bool {
+    row.verdict.is_some_and(|verdict| verdict.test.is_some())
 }
 
 /// The alert of a report that was received at this time.

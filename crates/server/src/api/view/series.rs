@@ -59,8 +59,8 @@ struct Pair {
     testbed: JsonTestbed,
     reports: Reports,
     alerts: HashMap<(Uuid, u32), StoredAlert>,
-    /// The threshold of a measure, by its row, for each report of the plot.
-    thresholds: HashMap<i64, Vec<Arc<str>>>,
+    /// The threshold of a measure, by its row, for each report of the plot: if it did not judge a metric, and if it did.
+    thresholds: HashMap<i64, Vec<[Arc<str>; 2]>>,
 }
 
 /// For each report of a plot; `None` for those of other branches.
@@ -127,12 +127,12 @@ impl PerfAnswer {
             let (Some(uuid), Some(report)) = (self.plot.reports.get(point.report), report) else {
                 continue;
             };
-            let threshold = thresholds.and_then(|all| all.get(point.report));
+            let thresholds = thresholds.and_then(|all| all.get(point.report));
             let key = (uuid.uuid, point.position);
             let alert = pair.alerts.get(&key).map(|alert| perf_alert(report.received, alert));
             to.write_all(comma.as_bytes())?;
             comma = ",";
-            report.write(to, (uuid.uuid, point), threshold, alert)?;
+            report.write(to, (uuid.uuid, point), thresholds, alert)?;
         }
         to.write_all(b"]}")
     }
@@ -164,7 +164,7 @@ impl ReportText {
         &self,
         to: &mut impl Write,
         (report, point): (Uuid, &PlotPoint),
-        threshold: Option<&Arc<str>>,
+        thresholds: Option<&[Arc<str>; 2]>,
         alert: Option<JsonPerfAlert>,
     ) -> io::Result<()> {
         let PlotPoint { value, lower, upper, baseline, lower_limit, upper_limit, .. } = *point;
@@ -177,7 +177,8 @@ impl ReportText {
         let metric = JsonMetric { uuid, value, lower_value: lower, upper_value: upper };
         serde_json::to_writer(&mut *to, &metric)?;
         to.write_all(br#","threshold":"#)?;
-        to.write_all(threshold.map_or("null", |it| it).as_bytes())?;
+        let threshold = thresholds.map_or("null", |both| &both[usize::from(has_boundary)]);
+        to.write_all(threshold.as_bytes())?;
         to.write_all(br#","boundary":"#)?;
         serde_json::to_writer(&mut *to, &boundary)?;
         to.write_all(br#","alert":"#)?;
@@ -296,17 +297,19 @@ impl View<'_> {
         judges: &Judges,
         measure: &Entity,
         reports: &Reports,
-    ) -> Result<Vec<Arc<str>>, ApiError> {
-        let mut last: (Option<JsonThresholdModel>, Arc<str>) = (None, "null".into());
+    ) -> Result<Vec<[Arc<str>; 2]>, ApiError> {
+        let none: Arc<str> = "null".into();
+        let mut last = ([None, None], [Arc::clone(&none), none]);
         let of_report = |report: &Option<Arc<ReportText>>| {
-            let at =
-                |report: &Arc<ReportText>| judges.at(self.project.uuid, measure, report.received);
-            let threshold = report.as_ref().and_then(at);
-            if threshold != last.0 {
-                let text = serde_json::to_string(&threshold).map_err(unwritable)?;
-                last = (threshold, text.into());
+            let at = |is_judged| judges.at(measure, report.as_ref()?.received, is_judged);
+            let both = [at(false), at(true)];
+            if both != last.0 {
+                let text = |threshold: &Option<JsonThresholdModel>| {
+                    serde_json::to_string(threshold).map(Arc::from).map_err(unwritable)
+                };
+                last = (both.clone(), [text(&both[0])?, text(&both[1])?]);
             }
-            Ok(Arc::clone(&last.1))
+            Ok(last.1.clone())
         };
         reports.iter().map(of_report).collect()
     }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use time::OffsetDateTime;
-use uuid::Uuid;
 use wingbeat_track::{model::threshold::Test, store::StoredAlert};
 
 use super::View;
@@ -12,11 +11,16 @@ use crate::{
     api::shapes::{
         JsonAlert, JsonBranch, JsonMetric, JsonModel, JsonThreshold, JsonThresholdModel,
     },
-    database::{Entity, Kind, Model, ReportRow, Threshold, ThresholdFilter},
+    database::{Entity, Kind, Model, Project, ReportRow, Threshold, ThresholdFilter},
 };
 
 /// Thresholds of a branch and testbed, by row of the measure.
-pub(in crate::api) struct Judges(HashMap<i64, Threshold>);
+pub(in crate::api) struct Judges {
+    project: Project,
+    branch: i64,
+    testbed: i64,
+    by_measure: HashMap<i64, Threshold>,
+}
 
 impl Judges {
     pub(in crate::api) fn of(
@@ -27,24 +31,40 @@ impl Judges {
         let filter =
             ThresholdFilter { branch: Some(branch.id), testbed: Some(testbed.id), measure: None };
         let found = view.database.thresholds(view.project.id, filter)?;
-        Ok(Self(found.into_iter().map(|threshold| (threshold.measure, threshold)).collect()))
+        Ok(Self {
+            project: view.project.clone(),
+            branch: branch.id,
+            testbed: testbed.id,
+            by_measure: found.into_iter().map(|it| (it.measure, it)).collect(),
+        })
     }
 
-    /// The threshold of a measure with its model at a given time, if the client supports the test.
+    /// The threshold of a measure with its model at a given time. If there was none although something judged, the
+    /// default.
     pub(in crate::api) fn at(
         &self,
-        project: Uuid,
         measure: &Entity,
         time: OffsetDateTime,
+        is_judged: bool,
     ) -> Option<JsonThresholdModel> {
-        let threshold = self.0.get(&measure.id)?;
-        let model = threshold.model_at(time).filter(|model| is_known(model))?;
-        Some(JsonThresholdModel {
-            uuid: threshold.uuid,
-            project,
-            model: json(model),
-            created: threshold.created,
-        })
+        let known = self.by_measure.get(&measure.id);
+        let known =
+            known.and_then(|known| Some((known.uuid, known.created, known.model_at(time)?)));
+        let (uuid, created, model) = match known {
+            Some((uuid, created, model)) => (uuid, created, for_client(model)),
+            None if is_judged => {
+                let default = self.default_of(measure, time);
+                (default.uuid, default.created, for_client(default.models.first()?))
+            }
+            None => return None,
+        };
+        Some(JsonThresholdModel { uuid, project: self.project.uuid, model, created })
+    }
+
+    fn default_of(&self, measure: &Entity, time: OffsetDateTime) -> Threshold {
+        // What has judged counts, not what the project has turned off since.
+        let project = Project { judges_by_default: true, ..self.project.clone() };
+        Threshold::default_of(&project, (self.branch, self.testbed, measure.id), time)
     }
 }
 
@@ -86,24 +106,19 @@ impl View<'_> {
         let testbed = self.named(Kind::Testbed, stored.testbed.as_str())?;
         let measure = self.named(Kind::Measure, alert.measure.as_str())?;
         let judges = Judges::of(self, &branch_entity, &testbed)?;
-        let threshold = judges.0.get(&measure.id);
-        let model = threshold.and_then(|threshold| threshold.model_at(row.created));
-        // The client requires a threshold, even for measures judged by `auto` without a stored one.
-        let unkept = || {
-            Uuid::new_v5(
-                &branch_entity.uuid,
-                format!("{}/{}", testbed.uuid, measure.uuid).as_bytes(),
-            )
-        };
+        let default = judges.default_of(&measure, row.created);
+        let known = judges.by_measure.get(&measure.id);
+        let threshold = known.unwrap_or(&default);
+        let model = threshold.model_at(row.created);
         let threshold = JsonThreshold {
-            uuid: threshold.map_or_else(unkept, |threshold| threshold.uuid),
+            uuid: threshold.uuid,
             project: self.project.uuid,
             branch,
             testbed: self.testbed(&testbed),
             measure: self.measure(&measure),
             model: model.filter(|model| is_known(model)).map(json),
-            created: threshold.map_or(row.created, |threshold| threshold.created),
-            modified: threshold.map_or(row.created, |threshold| threshold.modified),
+            created: threshold.created,
+            modified: threshold.modified,
             wingbeat: model.filter(|model| !is_known(model)).map(json),
         };
         Ok(JsonAlert {
@@ -131,6 +146,13 @@ impl View<'_> {
 /// Whether the client supports the test: its list is closed.
 fn is_known(model: &Model) -> bool {
     !matches!(model.settings.test, Test::Auto | Test::ChangePoint)
+}
+
+/// The model for a member that the client demands: without it, the client says that nothing can raise an alert. A test
+/// that it does not know becomes the nearest one that it does, without a boundary; the verdict beside it names the test.
+fn for_client(model: &Model) -> JsonModel {
+    let test = if is_known(model) { model.settings.test } else { Test::TTest };
+    JsonModel { test, ..json(model) }
 }
 
 fn json(model: &Model) -> JsonModel {

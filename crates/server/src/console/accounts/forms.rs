@@ -108,10 +108,10 @@ pub(in crate::console) fn role_word(role: Role) -> &'static str {
     }
 }
 
-/// A role selector.
-pub(super) fn role_choice(id: &str, chosen: Role) -> Markup {
+/// A role selector. It has a label of its own, or this name.
+pub(super) fn role_choice(id: &str, name: Option<&str>, chosen: Role) -> Markup {
     html! {
-        select id=(id) name="role" {
+        select id=(id) name="role" aria-label=[name] {
             @for role in [Role::Reader, Role::Member, Role::Admin] {
                 option value=(role_word(role)) selected[role == chosen] { (role_word(role)) }
             }

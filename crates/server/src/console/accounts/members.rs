@@ -194,7 +194,7 @@ async fn listed(
                     input #email name="email" type="email" value=(new.email) required maxlength="254"
                         autocomplete="off";
                 }
-                p { label for="role" { "Role" } br; (role_choice("role", new.role)) }
+                p { label for="role" { "Role" } br; (role_choice("role", None, new.role)) }
                 button { "Invite" }
             }
             p {
@@ -214,8 +214,7 @@ fn row(user: &User) -> Markup {
             td { (user.email) }
             td {
                 form class="line" method="post" action={ (place) "/role" } {
-                    label for=(field) hidden { "Role of " (user.name) }
-                    (role_choice(&field, user.role)) " "
+                    (role_choice(&field, Some(&format!("Role of {}", user.name)), user.role)) " "
                     button { "Change" }
                 }
             }

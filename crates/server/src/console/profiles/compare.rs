@@ -246,7 +246,7 @@ fn table(figures: &Figures, rows: &[&FunctionRow]) -> Markup {
         div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
             table class="tops changed stacked" {
                 thead { tr { th { "Function" } th class="number" { "Self before" } th class="number" { "after" }
-                    th class="number" { "Difference" } th class="number" { "" } th class="number" { "Total" } } }
+                    th class="number" { "Difference" } td {} th class="number" { "Total" } } }
                 tbody { @for row in rows {
                     tr {
                         th scope="row" { (name(&shortened(&row.name, 120))) }

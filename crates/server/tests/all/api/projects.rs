@@ -120,3 +120,83 @@ async fn the_client_hears_its_own_version() {
         server.refused(method, path, None, StatusCode::NOT_FOUND).await;
     }
 }
+
+#[tokio::test]
+async fn the_organization_is_read_and_cannot_be_changed() {
+    let server = Server::new().and_member();
+    let organization = "/v0/organizations/wingbeat";
+    let check = async |permission: &str, expected: bool| {
+        let path = format!("{organization}/allowed/{permission}");
+        let answer: Value = server.get(&path).await;
+        assert_eq!(answer["allowed"], expected, "{permission}");
+    };
+    check("view", true).await;
+    check("create", true).await;
+    check("edit", false).await;
+    check("create_role", false).await;
+    let path = format!("{organization}/allowed/fly");
+    server.refused(Method::GET, &path, None, StatusCode::BAD_REQUEST).await;
+    let today = time::OffsetDateTime::now_utc().to_julian_day() - 2_440_588;
+    for day in [0, 1] {
+        server.report("main", i64::from(today) - 20_000 - day, 1.0).await;
+    }
+    server.report("main", 0, 1.0).await;
+    let usage: Value = server.get(&format!("{organization}/usage")).await;
+    assert_eq!((&usage["metrics"], &usage["kind"]), (&json!(2), &json!("self_hosted_free")));
+    for (method, path) in [(Method::PATCH, organization), (Method::POST, "/v0/organizations")] {
+        let why = server.refused(method, path, Some("{}"), StatusCode::FORBIDDEN).await;
+        assert!(why.contains("one organization"), "{why}");
+    }
+    for path in ["/v0/runners", "/v0/specs", "/v0/projects/parser/jobs"] {
+        assert_eq!(server.list::<Value>(path).await, (Vec::new(), 0), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn admins_see_the_settings_and_counts_of_a_server() {
+    let mut server = Server::new().and_member();
+    server.report("main", 0, 1.0).await;
+    for path in ["/v0/server/config", "/v0/server/stats"] {
+        server.refused(Method::GET, path, None, StatusCode::FORBIDDEN).await;
+    }
+    server.key = server.key_of("root", Role::Admin);
+    let config: Value = server.get("/v0/server/config").await;
+    assert_eq!(config["console"]["url"], server.app.settings.public_url);
+    assert!(config["database"]["file"].as_str().is_some_and(|file| !file.is_empty()), "{config}");
+    let stats: Value = server.get("/v0/server/stats").await;
+    let cohort = |week, total| json!({ "week": week, "month": week, "total": total });
+    assert_eq!(stats["users"], cohort(2, 2), "{stats}");
+    assert_eq!((&stats["projects"], &stats["reports"]), (&cohort(1, 1), &cohort(0, 1)), "{stats}");
+    assert_eq!((&stats["active_projects"], &stats["metrics"]), (&cohort(0, 1), &cohort(0, 1)));
+    assert_eq!(stats["admins"].as_array().map(Vec::len), Some(1), "{stats}");
+    let why = server.refused(Method::POST, "/v0/server/backup", Some("{}"), StatusCode::FORBIDDEN);
+    assert!(why.await.contains("wingbeat serve backup"));
+    let why = server.refused(Method::PUT, "/v0/server/config", Some("{}"), StatusCode::FORBIDDEN);
+    assert!(why.await.contains("wingbeat serve --help"));
+}
+
+#[tokio::test]
+async fn users_change_their_names_and_admins_the_rest() {
+    let server = Server::new().and_member();
+    let (admin, other) = (server.key_of("root", Role::Admin), server.key_of("bob", Role::Reader));
+    let check = async |key: &str, user: &str, change: Value, expected: StatusCode| {
+        let path = format!("/v0/users/{user}");
+        let answer = server.send(Method::PATCH, &path, Some(&change.to_string()), Some(key)).await;
+        assert_eq!(answer.status, expected, "{user} {change}: {}", answer.body);
+        answer.json()
+    };
+    let (ok, forbidden) = (StatusCode::OK, StatusCode::FORBIDDEN);
+    let named = check(&other, "bob", json!({ "name": "Bob B.", "slug": "bb" }), ok).await;
+    assert_eq!((&named["name"], &named["slug"]), (&json!("Bob B."), &json!("bb")));
+    check(&other, "bb", json!({ "name": "" }), StatusCode::BAD_REQUEST).await;
+    check(&other, "bb", json!({ "slug": "ann" }), StatusCode::CONFLICT).await;
+    check(&other, "bb", json!({ "email": "b@example.org" }), forbidden).await;
+    check(&other, "bb", json!({ "admin": true }), forbidden).await;
+    check(&other, "ann", json!({ "name": "Eve" }), StatusCode::NOT_FOUND).await;
+    let raised = check(&admin, "bb", json!({ "admin": true }), ok).await;
+    assert_eq!((&raised["admin"], &raised["name"]), (&json!(true), &json!("Bob B.")));
+    let lowered = check(&admin, "bb", json!({ "admin": false, "locked": true }), ok).await;
+    assert_eq!((&lowered["role"], &lowered["locked"]), (&json!("member"), &json!(true)));
+    check(&admin, "root", json!({ "admin": false }), StatusCode::CONFLICT).await;
+    check(&other, "bb", json!({ "name": "x" }), StatusCode::UNAUTHORIZED).await;
+}

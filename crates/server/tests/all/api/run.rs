@@ -13,7 +13,7 @@ use wingbeat_server::{
     database::Visibility,
 };
 use wingbeat_track::{
-    model::{Outcome, ReasonKind, Report},
+    model::{Outcome, ReasonKind, Report, threshold::Test},
     store::Document,
 };
 
@@ -105,7 +105,11 @@ async fn a_regression_raises_an_alert_without_any_threshold() {
     let alerts = report.alerts.expect("alerts");
     assert_eq!((alerts.len(), alerts[0].benchmark.name.as_str()), (1, "parse"));
     assert_eq!(alerts[0].metric.value, 150.0);
-    assert_eq!(alerts[0].threshold.model, None, "the client does not know the test `auto`");
+    let threshold = &alerts[0].threshold;
+    assert_eq!(threshold.model, None, "the client does not know the test `auto`");
+    assert!(threshold.wingbeat.as_ref().is_some_and(|model| model.test == Test::Auto));
+    // The client warns that nothing can raise an alert if a metric has no threshold.
+    assert_eq!(result.threshold.as_ref().map(|it| it.uuid), Some(threshold.uuid));
     assert!(alerts[0].boundary.upper_limit.is_some_and(|limit| limit < 150.0));
     let repaired = server.report("main", 21, 100.4).await;
     assert_eq!(alert_counts(&repaired).0, 0);
@@ -252,7 +256,6 @@ async fn what_is_refused_and_why() {
     };
     let bad = StatusCode::BAD_REQUEST;
     check(json!({ "results": ["nothing"] }), bad, "iteration 1").await;
-    check(json!({ "results": [] }), bad, "no results").await;
     check(json!({ "settings": { "adapter": "fortran" } }), bad, "no adapter \"fortran\"").await;
     let mean = json!({ "adapter": "rust_bench", "average": "mean" });
     check(json!({ "settings": mean }), bad, "cannot give the mean").await;
@@ -459,4 +462,26 @@ async fn results_say_which_direction_is_better() {
     check(json!({ "direction": "smaller" }), 150.0, 1).await;
     check(json!({ "direction": "higher-is-better", "unit": "MB/s" }), 150.0, 0).await;
     check(json!({ "direction": "higher-is-better", "unit": "MB/s" }), 50.0, 1).await;
+}
+
+/// `bencher run --allow-failure` sends what is left when the command failed each time: nothing.
+#[tokio::test]
+async fn a_run_without_results_is_a_report() {
+    let server = Server::new().and_member();
+    server.report("main", 0, 10.0).await;
+    let empty = with(run("main", 1, 0.0), json!({ "results": [] }));
+    let report: JsonReport = server.post("/v0/run", &empty).await;
+    assert_eq!((report.results.as_ref().map(Vec::len), alert_counts(&report)), (Some(0), (0, 0)));
+    let page = format!("/perf/parser/reports/{}", report.uuid);
+    server.page(&page, StatusCode::OK).await;
+    for page in [
+        "/perf/parser",
+        "/perf/parser/reports",
+        "/perf/parser/plot",
+        "/perf/parser/compare/main..main",
+    ] {
+        server.page(page, StatusCode::OK).await;
+    }
+    let next = server.report("main", 2, 10.0).await;
+    assert_eq!(next.results.map(|it| it.len()), Some(1));
 }

@@ -1,4 +1,5 @@
-//! Tests each page in a real browser: Debian's chromium, driven by playwright-core, which `cargo xtask setup` installs.
+//! Tests each page in a real browser: Debian's chromium, driven by playwright-core, with axe-core, which `cargo xtask setup`
+//! installs.
 //! `pages.mjs` has the checks.
 
 use std::{
@@ -20,6 +21,10 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser")
 }
 
+fn modules() -> PathBuf {
+    folder().join("node_modules")
+}
+
 /// A missing test dependency, and how to get it.
 fn missing() -> Option<&'static str> {
     let runs = |name: &str| Command::new(name).arg("--version").output().is_ok();
@@ -27,8 +32,8 @@ fn missing() -> Option<&'static str> {
         Some("chromium is not installed")
     } else if !runs("node") {
         Some("node is not installed")
-    } else if !folder().join("node_modules/playwright-core").exists() {
-        Some("playwright-core is not installed in crates/server/tests/browser")
+    } else if ["playwright-core", "axe-core"].iter().any(|it| !modules().join(it).exists()) {
+        Some("playwright-core or axe-core is not installed in crates/server/tests/browser")
     } else {
         None
     }
