@@ -7,7 +7,7 @@ use serde::Serialize;
 use wingbeat_text::{Units, in_order, share::change};
 
 use super::{
-    chart::{Chart, Line, Panel},
+    chart::{Chart, Line, Panel, Scale},
     layout::{FONT_SMALL, Frame, Layout, thin, width},
     svg::{Note, label, name},
 };
@@ -32,6 +32,9 @@ pub(super) struct Data {
     /// Names of branches and testbeds, which are referred to by index elsewhere.
     texts: Vec<String>,
     stamps: Vec<StampData>,
+    /// The first report of each column. `None` if each report has its own.
+    columns: Option<Vec<usize>>,
+    scale: &'static str,
     /// Reports of the numbered environment changes, and the numbers.
     notes: Vec<(usize, usize)>,
     places: Vec<Places>,
@@ -128,6 +131,12 @@ impl Data {
             pictures: pictures.min(chart.panels.len()),
             notes: notes.iter().map(|note| (note.stamp, note.number)).collect(),
             stamps,
+            columns: (!chart.columns.is_empty()).then(|| chart.starts()),
+            scale: match chart.scale {
+                Scale::Auto => "",
+                Scale::Linear => "linear",
+                Scale::Logarithmic => "log",
+            },
             panels,
             texts: texts.all,
             places: places.all,

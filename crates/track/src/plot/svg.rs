@@ -8,8 +8,9 @@ use wingbeat_text::{escaped, grouped, plural};
 
 use super::{
     axis::full_time,
-    chart::{Chart, LAST_CHANGE, Stamp},
+    chart::{Chart, LAST_CHANGE},
     layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH, fit, width},
+    stamps::Stamp,
 };
 use crate::model::AlertStatus;
 
