@@ -201,6 +201,10 @@ impl Pen<'_> {
             (View::Vanished, _) => {
                 "Width: before. Violet: gone; blue: shrank, red: grew, including callees; grey: within noise."
             }
+            (View::Before | View::After | View::Single, _) if self.tree.has_guesses => {
+                "Red: your code, and crates that no source path or known name shows to be libraries; yellow: \
+                 libraries, blue: kernel, violet: waiting."
+            }
             (View::Before | View::After | View::Single, _) => {
                 "Red: your code, yellow: libraries, blue: kernel, violet: waiting."
             }
