@@ -17,8 +17,8 @@ mod stamps;
 mod svg;
 mod terminal;
 
-pub use chart::{CHART_LINES_MAX, Chart, Line, Look, Panel, Rank, Scale, Step};
+pub use chart::{CHART_LINES_MAX, Chart, LINES_MAX, Line, Look, Panel, Rank, Scale, Step};
 pub use html::{Figures, SCRIPT, TOOLS, html};
 pub use stamps::{Column, Stamp};
-pub use svg::{STYLE, svg};
+pub use svg::{STYLE, colour_class, svg};
 pub use terminal::terminal;

@@ -241,10 +241,7 @@ impl Chart {
     /// A colour for each line of each panel: a number below [`LINES_MAX`], or [`LINES_MAX`] for grey. A name has the
     /// same colour in all panels if there are few enough names.
     pub fn colours(&self) -> Vec<Vec<usize>> {
-        let drawn = self.lines().map(|line| line.name.as_str());
-        let mut names: Vec<&str> = drawn.chain(self.names.iter().map(String::as_str)).collect();
-        names.sort_unstable();
-        names.dedup();
+        let names = self.line_names();
         let colour = |place: usize, line: &Line| match names.binary_search(&line.name.as_str()) {
             Ok(number) if names.len() <= LINES_MAX => number,
             _ => place.min(LINES_MAX),
@@ -253,6 +250,16 @@ impl Chart {
             panel.lines.iter().enumerate().map(|(place, line)| colour(place, line)).collect()
         };
         self.panels.iter().map(panel).collect()
+    }
+
+    /// The distinct names of all lines, also of hidden ones, in order. Their indices are their colours, if there are at
+    /// most [`LINES_MAX`].
+    pub fn line_names(&self) -> Vec<&str> {
+        let drawn = self.lines().map(|line| line.name.as_str());
+        let mut names: Vec<&str> = drawn.chain(self.names.iter().map(String::as_str)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     pub fn lines(&self) -> impl Iterator<Item = &Line> {

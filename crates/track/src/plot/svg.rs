@@ -14,6 +14,7 @@ use super::{
 };
 use crate::model::AlertStatus;
 
+pub use self::frame::class as colour_class;
 pub(super) use self::frame::{label, name};
 
 /// Colours and fonts, also of the page.

@@ -70,7 +70,8 @@ pub(super) fn panel(
     labels(out, chart, (panel, colours), layout, frame);
 }
 
-fn class(colour: usize) -> String {
+/// The class of a colour of a chart, in the style of plots.
+pub fn class(colour: usize) -> String {
     match colour {
         LINES_MAX.. => "rest".to_owned(),
         COLOURS.. => format!("c{} second", colour - COLOURS),
