@@ -200,11 +200,12 @@ pub(super) fn figures(chart: &Chart) -> Result<Markup, ApiError> {
                      first; choose fewer benchmarks to see them."
                 }
             }
-            div class="key-signs" { (PreEscaped(parts.key)) }
+            (PreEscaped(parts.key))
             (PreEscaped(TOOLS))
             @for (panel, figure) in chart.panels.iter().zip(&parts.figures) {
                 // If a chart does not fit, its own title is out of view.
-                p class="narrow name" { (panel.name()) }
+                p class="narrow" { (name(&panel.name())) " "
+                    span class="quiet" { (panel.measure.direction.words()) } }
                 figure { (PreEscaped(figure)) }
             }
             @for line in &parts.footer { p class="quiet" { (line) } }

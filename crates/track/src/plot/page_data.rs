@@ -11,11 +11,7 @@ use super::{
     layout::{FONT_SMALL, Frame, Layout, thin, width},
     svg::{Note, label, name},
 };
-use crate::{
-    model::{Direction, Limit},
-    output::outcome_word,
-    store::PlotPoint,
-};
+use crate::{model::Limit, output::outcome_word, store::PlotPoint};
 
 /// Approximate maximum of numbers in a page: values, ends of spreads, limits. Beyond, each time interval keeps its
 /// extremes, alerts and changes.
@@ -110,11 +106,7 @@ impl Data {
             PanelData {
                 name: shown(&panel.name()),
                 title: shown(&name(panel, layout)),
-                direction: match panel.measure.direction {
-                    Direction::LowerIsBetter => "lower is better",
-                    Direction::HigherIsBetter => "higher is better",
-                    Direction::Unknown => "",
-                },
+                direction: panel.measure.direction.words(),
                 height: frame.plot_height,
                 span: frame.span_min,
                 units: frame.units.clone(),

@@ -4,15 +4,11 @@ use std::fmt::Write as _;
 use wingbeat_text::{escaped, grouped, share};
 
 use super::{Note, marks, px};
-use crate::{
-    model::Direction,
-    plot::{
-        axis::{places, time_text},
-        chart::{Chart, LINES_MAX, Line, Panel, Scale},
-        layout::{
-            FONT, FONT_SMALL, Frame, LABEL_HEIGHT, LABELS_WIDTH, Layout, PLOT_TOP, fit, spread,
-            width,
-        },
+use crate::plot::{
+    axis::{places, time_text},
+    chart::{Chart, LINES_MAX, Line, Panel, Scale},
+    layout::{
+        FONT, FONT_SMALL, Frame, LABEL_HEIGHT, LABELS_WIDTH, Layout, PLOT_TOP, fit, spread, width,
     },
 };
 
@@ -42,7 +38,7 @@ pub(super) fn panel(
          height=\"{height}\"/></clipPath>"
     );
     title(out, panel, chart.scale, layout, frame);
-    vertical(out, layout, frame);
+    vertical(out, layout, frame, index);
     horizontal(out, chart, layout, frame);
     news(out, chart, layout, frame, notes);
     let _ = writeln!(out, "<g clip-path=\"url(#clip-{index})\">");
@@ -83,12 +79,8 @@ fn title(out: &mut String, panel: &Panel, scale: Scale, layout: &Layout, frame: 
     let (x, y) = (px(layout.left), px(PLOT_TOP - 12.0));
     let symbol = &frame.ticks.symbol;
     let unit = if symbol.is_empty() { String::new() } else { format!(", {symbol}") };
-    let mut about = Vec::new();
-    match panel.measure.direction {
-        Direction::LowerIsBetter => about.push("lower is better".to_owned()),
-        Direction::HigherIsBetter => about.push("higher is better".to_owned()),
-        Direction::Unknown => {}
-    }
+    let mut about = vec![panel.measure.direction.words().to_owned()];
+    about.retain(|words| !words.is_empty());
     if frame.axis.is_logarithmic() {
         about.push("logarithmic".to_owned());
     } else if scale == Scale::Logarithmic {
@@ -122,8 +114,8 @@ pub(in crate::plot) fn label(line: &Line, frame: &Frame) -> [String; 3] {
     ]
 }
 
-fn vertical(out: &mut String, layout: &Layout, frame: &Frame) {
-    out.push_str("<g class=\"y\">\n");
+fn vertical(out: &mut String, layout: &Layout, frame: &Frame, index: usize) {
+    let _ = writeln!(out, "<g class=\"y\" id=\"y-{index}\">");
     let (left, right) = (layout.left, px(layout.left + layout.width));
     for (value, text) in &frame.ticks.marks {
         let y = frame.y(*value);
@@ -248,4 +240,17 @@ fn labels(
             class(colour)
         );
     }
+}
+
+/// The vertical axis of a panel once more, with its unit, to stay in sight beside a panel that scrolls.
+pub(super) fn ruler(layout: &Layout, frame: &Frame, index: usize) -> String {
+    let (left, height) = (px(layout.left), px(frame.height()));
+    format!(
+        "<svg class=\"wingbeat ruler\" viewBox=\"0 0 {left} {height}\" aria-hidden=\"true\">\
+         <rect class=\"back\" width=\"{left}\" height=\"{height}\"/><use href=\"#y-{index}\"/>\
+         <g class=\"y\"><text x=\"{}\" y=\"{}\">{}</text></g></svg>",
+        px(layout.left - 8.0),
+        px(PLOT_TOP - 12.0),
+        escaped(&frame.ticks.symbol)
+    )
 }

@@ -9,9 +9,9 @@ const DRAW: &str =
 /// The parts of a browser that the page's script uses.
 const STUB: &str = include_str!("page_stub.js");
 
-/// The charts of a page, as markup. The legend is not a chart.
+/// The charts of a page, each with its axis once more, as markup.
 pub(crate) fn pictures(page: &str) -> Vec<&str> {
-    let picture = |rest: &'_ str| rest.find("</svg>").map(|end| end + "</svg>".len());
+    let picture = |rest: &'_ str| rest.find("</figure>");
     let figures =
         page.match_indices("<figure><svg").map(|(begin, _)| &page[begin + "<figure>".len()..]);
     figures.map(|rest| &rest[..picture(rest).expect("its end")]).collect()
