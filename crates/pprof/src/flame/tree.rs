@@ -77,6 +77,11 @@ impl Tree {
         builder.sorted()
     }
 
+    /// Names the frame of the whole after a function.
+    pub(super) fn set_root(&mut self, function: &str, origin: Origin) {
+        self.names[0] = Name { text: function.to_owned(), colour: colour_of(origin) };
+    }
+
     fn name_of(&self, frame: &Frame) -> Option<&Name> {
         self.names.get(frame.name as usize)
     }

@@ -1,6 +1,6 @@
 // Draws a panel from the page's data, by the rules of `layout`, `axis` and `svg`, with the same result as the static
 // image. Independent of the page; crates/track/tests/all/plot/script.rs compares its output with the image.
-const COLOURS = 6, LINES_MAX = 12, TOP = 34, LABEL_HEIGHT = 31, WIDTH = 1120, FAR_LIMITS_MAX = 4;
+const COLOURS = 6, LINES_MAX = 12, TOP = 34, LABEL_HEIGHT = 31, WIDTH = 1120, NARROW_WIDTH = 780, FAR_LIMITS_MAX = 4;
 const px = (value) => String(Math.round(value * 10) / 10);
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const escape = (text) => String(text).replace(/[&<>"']/g, (c) => escapes[c])
@@ -386,7 +386,8 @@ function drawPanel(data, index, range) {
     const far = drawFarLimits(data, panel, dots, range, axis, curves, taken);
     if (far) out += `<g class="${name}">\n${far}</g>\n`;
   }
-  const height = px(TOP + panel.height + 44);
+  const height = TOP + panel.height + 44, small = (length) => px(length * NARROW_WIDTH / WIDTH);
   // The axis once more, with its unit, to stay in sight beside a panel that scrolls.
-  return `${out}${drawLabels(data, panel, range, x, y)}</svg><svg class="wingbeat ruler" viewBox="0 0 ${left} ${height}" aria-hidden="true"><rect class="back" width="${left}" height="${height}"/><use href="#y-${index}"/><g class="y"><text x="${px(data.left - 8)}" y="${TOP - 12}">${escape(symbol)}</text></g></svg>`;
+  const ruler = `<svg class="ruler" viewBox="0 0 ${left} ${px(height)}" width="${small(data.left)}" height="${small(height)}" aria-hidden="true"><g class="wingbeat"><rect class="back" width="${left}" height="${px(height)}"/><use href="#y-${index}"/><g class="y"><text x="${px(data.left - 8)}" y="${TOP - 12}">${escape(symbol)}</text></g></g></svg>`;
+  return `${out}${drawLabels(data, panel, range, x, y)}</svg>${ruler}`;
 }

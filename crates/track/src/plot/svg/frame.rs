@@ -8,7 +8,8 @@ use crate::plot::{
     axis::{places, time_text},
     chart::{Chart, LINES_MAX, Line, Panel, Scale},
     layout::{
-        FONT, FONT_SMALL, Frame, LABEL_HEIGHT, LABELS_WIDTH, Layout, PLOT_TOP, fit, spread, width,
+        FONT, FONT_SMALL, Frame, LABEL_HEIGHT, LABELS_WIDTH, Layout, PLOT_TOP, WIDTH, fit, spread,
+        width,
     },
 };
 
@@ -18,6 +19,9 @@ const TICK_DISTANCE: f64 = 92.0;
 const COLOURS: usize = LINES_MAX / 2;
 
 const TITLE_FONT: f64 = 14.0;
+
+/// Minimum width of a panel in a page, in pixels; pages narrower than that scroll it.
+const NARROW_WIDTH: f64 = 780.0;
 
 const HASH_LENGTH: usize = 8;
 
@@ -242,13 +246,18 @@ fn labels(
     }
 }
 
-/// The vertical axis of a panel once more, with its unit, to stay in sight beside a panel that scrolls.
+/// The vertical axis of a panel once more, with its unit, to stay in sight beside a panel that scrolls. It has the size
+/// of that of a panel of [`NARROW_WIDTH`].
 pub(super) fn ruler(layout: &Layout, frame: &Frame, index: usize) -> String {
-    let (left, height) = (px(layout.left), px(frame.height()));
+    let (left, height) = (layout.left, frame.height());
+    let size = [left, height].map(|length| px(length * NARROW_WIDTH / WIDTH));
+    let (left, height) = (px(left), px(height));
     format!(
-        "<svg class=\"wingbeat ruler\" viewBox=\"0 0 {left} {height}\" aria-hidden=\"true\">\
-         <rect class=\"back\" width=\"{left}\" height=\"{height}\"/><use href=\"#y-{index}\"/>\
-         <g class=\"y\"><text x=\"{}\" y=\"{}\">{}</text></g></svg>",
+        "<svg class=\"ruler\" viewBox=\"0 0 {left} {height}\" width=\"{}\" height=\"{}\" aria-hidden=\"true\">\
+         <g class=\"wingbeat\"><rect class=\"back\" width=\"{left}\" height=\"{height}\"/>\
+         <use href=\"#y-{index}\"/><g class=\"y\"><text x=\"{}\" y=\"{}\">{}</text></g></g></svg>",
+        size[0],
+        size[1],
         px(layout.left - 8.0),
         px(PLOT_TOP - 12.0),
         escaped(&frame.ticks.symbol)
