@@ -228,6 +228,17 @@ async function chooser() {
   await close();
 }
 
+// Ticked series of the table are one chart.
+async function together() {
+  const { page, name, close } = await open(`${article}?measure=latency&testbed=ci-runner`);
+  for (const one of ["fun_xdp_v1", "queue/push"]) await page.getByLabel(`Tick ${one}`).check();
+  await page.getByRole("button", { name: "Plot ticked ones together" }).click();
+  await page.waitForURL("**/plot?**");
+  const lines = await page.getByRole("navigation", { name: "Lines" }).getByRole("link").allTextContents();
+  check(await page.locator("figure").count() === 1 && lines.join() === "fun_xdp_v1,queue/push", `${name}: one chart has ${lines}`);
+  await close();
+}
+
 // On a phone the vertical axis with its unit, the direction and the key are in sight, at the newest values.
 async function phone() {
   for (const width of [390, 360]) {
@@ -241,10 +252,10 @@ async function phone() {
       const chart = figure.querySelector("svg").getBoundingClientRect(), ruler = figure.querySelector(".ruler").getBoundingClientRect();
       const signs = document.querySelector(".signs");
       return { scrolled: figure.scrollLeft, ruler: inside(figure.querySelector(".ruler")), height: Math.abs(chart.height - ruler.height),
-        unit: figure.querySelector(".ruler text").textContent, words: document.querySelector(".narrow").textContent,
+        unit: [...figure.querySelectorAll(".ruler text")].at(-1).textContent, ticks: [...figure.querySelectorAll(".ruler text")].every(inside), words: document.querySelector(".narrow").textContent,
         label: inside(figure.querySelector(".label .value")), over: signs.scrollWidth - signs.clientWidth };
     });
-    check(seen.scrolled > 100 && seen.ruler && seen.height < 1 && seen.label, `${name}: axis and newest values are not in sight: ${JSON.stringify(seen)}`);
+    check(seen.scrolled > 100 && seen.ruler && seen.ticks && seen.height < 1 && seen.label, `${name}: axis and newest values are not in sight: ${JSON.stringify(seen)}`);
     check(/s$/.test(seen.unit) && seen.words.includes("lower is better") && seen.over <= 0, `${name}: unit, direction or key are not in sight: ${JSON.stringify(seen)}`);
     await close();
   }
@@ -571,6 +582,7 @@ await addresses();
 await keyboard();
 await zoom();
 await chooser();
+await together();
 await phone();
 await flame();
 await timeline();

@@ -366,7 +366,7 @@ function drawPanel(data, index, range) {
   const about = [panel.direction, axis.log ? "logarithmic" : data.scale === "log" && !axis.isEmpty ? "linear, as not all values are positive" : "", grey > 0 ? `${fixed(grey, 0)} more in grey` : ""].filter(Boolean);
   let out = `<svg class="wingbeat" viewBox="0 0 ${WIDTH} ${px(TOP + panel.height + 44)}" role="img" aria-label="${escape(panel.name)}">\n`;
   out += `<clipPath id="clip-${index}"><rect x="${left}" y="${TOP}" width="${px(data.width)}" height="${px(panel.height)}"/></clipPath>\n`;
-  out += `<text class="title" x="${left}" y="${TOP - 12}">${escape(panel.title + (symbol ? `, ${symbol}` : ""))}<tspan class="quiet" dx="10">${about.join(" · ")}</tspan></text>\n<g class="y" id="y-${index}">\n`;
+  out += `<text class="title" x="${left}" y="${TOP - 12}">${escape(panel.title + (symbol ? `, ${symbol}` : ""))}<tspan class="quiet" dx="10">${about.join(" · ")}</tspan></text>\n<g class="y">\n`;
   for (const [value, text] of marks) {
     out += `<path class="grid" d="M${left} ${px(y(value))}H${right}"/><text x="${px(data.left - 8)}" y="${px(y(value) + 4)}">${escape(text)}</text>\n`;
   }
@@ -388,6 +388,8 @@ function drawPanel(data, index, range) {
   }
   const height = TOP + panel.height + 44, small = (length) => px(length * NARROW_WIDTH / WIDTH);
   // The axis once more, with its unit, to stay in sight beside a panel that scrolls.
-  const ruler = `<svg class="ruler" viewBox="0 0 ${left} ${px(height)}" width="${small(data.left)}" height="${small(height)}" aria-hidden="true"><g class="wingbeat"><rect class="back" width="${left}" height="${px(height)}"/><use href="#y-${index}"/><g class="y"><text x="${px(data.left - 8)}" y="${TOP - 12}">${escape(symbol)}</text></g></g></svg>`;
+  const texts = [...marks.map(([value, text]) => [y(value) + 4, text]), [TOP - 12, symbol]]
+    .map(([top, text]) => `<text x="${px(data.left - 8)}" y="${px(top)}">${escape(text)}</text>`).join("");
+  const ruler = `<svg class="ruler" viewBox="0 0 ${left} ${px(height)}" width="${small(data.left)}" height="${small(height)}" aria-hidden="true"><g class="wingbeat"><rect class="back" width="${left}" height="${px(height)}"/><g class="y">${texts}</g></g></svg>`;
   return `${out}${drawLabels(data, panel, range, x, y)}</svg>${ruler}`;
 }

@@ -90,7 +90,7 @@ pub(super) fn figure(
     );
     frame::panel(&mut out, chart, layout, index, colours, notes);
     out.push_str("</svg>");
-    out + &frame::ruler(layout, &layout.panels[index], index)
+    out + &frame::ruler(layout, &layout.panels[index])
 }
 
 /// The legend of the symbols, from left to right at that height.

@@ -72,7 +72,8 @@ fn boxes<'a>(
         Kind::Benchmark => "Benchmarks",
         Kind::Measure => "Measures",
     };
-    let chosen: HashSet<&str> = asked.iter().copied().collect();
+    let mut chosen: HashSet<&str> = HashSet::new();
+    let asked: Vec<&str> = asked.iter().copied().filter(|it| chosen.insert(it)).collect();
     let others: Vec<&str> = known.filter(|it| !chosen.contains(it)).collect();
     let shown = |stored: &str| {
         if is_glob(stored) {
@@ -101,7 +102,7 @@ fn boxes<'a>(
                 }
             }
             fieldset aria-label=(label) {
-                @for stored in asked { (check(stored, true)) }
+                @for stored in &asked { (check(stored, true)) }
                 @for stored in others.iter().take(room) { (check(stored, false)) }
                 @if others.len() > room {
                     p class="quiet" { (grouped(others.len() - room)) " more: name them in the field “Add benchmarks”." }

@@ -42,7 +42,7 @@ pub(super) fn panel(
          height=\"{height}\"/></clipPath>"
     );
     title(out, panel, chart.scale, layout, frame);
-    vertical(out, layout, frame, index);
+    vertical(out, layout, frame);
     horizontal(out, chart, layout, frame);
     news(out, chart, layout, frame, notes);
     let _ = writeln!(out, "<g clip-path=\"url(#clip-{index})\">");
@@ -118,8 +118,8 @@ pub(in crate::plot) fn label(line: &Line, frame: &Frame) -> [String; 3] {
     ]
 }
 
-fn vertical(out: &mut String, layout: &Layout, frame: &Frame, index: usize) {
-    let _ = writeln!(out, "<g class=\"y\" id=\"y-{index}\">");
+fn vertical(out: &mut String, layout: &Layout, frame: &Frame) {
+    out.push_str("<g class=\"y\">\n");
     let (left, right) = (layout.left, px(layout.left + layout.width));
     for (value, text) in &frame.ticks.marks {
         let y = frame.y(*value);
@@ -248,18 +248,20 @@ fn labels(
 
 /// The vertical axis of a panel once more, with its unit, to stay in sight beside a panel that scrolls. It has the size
 /// of that of a panel of [`NARROW_WIDTH`].
-pub(super) fn ruler(layout: &Layout, frame: &Frame, index: usize) -> String {
+pub(super) fn ruler(layout: &Layout, frame: &Frame) -> String {
     let (left, height) = (layout.left, frame.height());
     let size = [left, height].map(|length| px(length * NARROW_WIDTH / WIDTH));
     let (left, height) = (px(left), px(height));
-    format!(
+    let mut out = format!(
         "<svg class=\"ruler\" viewBox=\"0 0 {left} {height}\" width=\"{}\" height=\"{}\" aria-hidden=\"true\">\
-         <g class=\"wingbeat\"><rect class=\"back\" width=\"{left}\" height=\"{height}\"/>\
-         <use href=\"#y-{index}\"/><g class=\"y\"><text x=\"{}\" y=\"{}\">{}</text></g></g></svg>",
-        size[0],
-        size[1],
-        px(layout.left - 8.0),
-        px(PLOT_TOP - 12.0),
-        escaped(&frame.ticks.symbol)
-    )
+         <g class=\"wingbeat\"><rect class=\"back\" width=\"{left}\" height=\"{height}\"/><g class=\"y\">",
+        size[0], size[1]
+    );
+    let unit = (PLOT_TOP - 12.0, &frame.ticks.symbol);
+    let marks = frame.ticks.marks.iter().map(|(value, text)| (frame.y(*value) + 4.0, text));
+    for (y, text) in marks.chain([unit]) {
+        let (x, text) = (px(layout.left - 8.0), escaped(text));
+        let _ = write!(out, "<text x=\"{x}\" y=\"{}\">{text}</text>", px(y));
+    }
+    out + "</g></g></svg>"
 }
