@@ -41,6 +41,10 @@ const LIBRARY_FILES: [&str; 13] = [
 const LIBRARY_NAMES: [&str; 9] =
     ["runtime.", "testing.", "_int_", "__", "_dl_", "_start", "main::main", "benchmark::", "std__"];
 
+/// Functions of C libraries, also where they are linked into the program.
+const C_FUNCTIONS: [&str; 9] =
+    ["malloc", "calloc", "realloc", "free", "memcpy", "memmove", "memset", "memcmp", "strlen"];
+
 /// Crates of Rust's standard library. Their functions are library code even if the profile has another crate's file.
 const STANDARD_CRATES: [&str; 8] = [
     "std",
@@ -140,7 +144,8 @@ pub(crate) fn origin(image: &str, name: &str, file: &str) -> Origin {
         LIBRARY_FILES.iter().any(|folder| file.contains(folder)) || file.starts_with("./");
     let is_name = LIBRARY_NAMES.iter().any(|begin| name.starts_with(begin));
     let is_named = is_name && (file.is_empty() || name.starts_with('_'));
-    match is_library || is_file || is_named || !has_path(file) && is_of_library_crate(name) {
+    let is_known = || C_FUNCTIONS.contains(&name) || is_of_library_crate(name);
+    match is_library || is_file || is_named || !has_path(file) && is_known() {
         true => Origin::Library,
         false => Origin::Own,
     }
@@ -264,6 +269,8 @@ mod tests {
             check("/app/server", name, "", Origin::Library);
             check("/app/server", name, "mod.rs", Origin::Library);
         }
+        check("/app/server", "malloc", "", Origin::Library);
+        check("/app/server", "malloc", "/src/shop/allocator.c", Origin::Own);
         // A trait of one's own for a type of a library, by its file.
         check("/app/server", "<alloc::vec::Vec<T> as shop::Sum>::f", "/src/shop/a.rs", Origin::Own);
     }

@@ -204,8 +204,7 @@ impl Pen<'_> {
                 "Width: before. Violet: gone; blue: shrank, red: grew, including callees; grey: within noise."
             }
             (_, None) if self.tree.has_guesses => {
-                "Red: your code, and crates that no source path or known name shows to be libraries; yellow: \
-                 libraries, blue: kernel, violet: waiting."
+                "Red: your code, and crates with unknown sources; yellow: libraries, blue: kernel, violet: waiting."
             }
             (_, None) => {
                 "Red: your code, yellow: libraries, blue: kernel, violet: waiting."

@@ -13,7 +13,7 @@ use wingbeat_text::{grouped, plural, share, shortened};
 
 use super::{
     choice::{Choice, Choices},
-    compare::presets,
+    presets::presets,
     range::{self, FIELDS, LASTS, span_shown, written},
     timeline::{self, Pen, Timeline},
 };
@@ -307,6 +307,8 @@ fn pictures(path: &str, params: &Params, pictures: &Pictures) -> Markup {
                 (picture::tools((path, params), "flame", &html! {}))
                 h3 { "Callers" }
                 (picture::graph(callers, picture::FRAME))
+                // They differ in the number of frames that are too narrow.
+                @if callers.legend != callees.legend { p class="quiet" { (callers.legend) } }
                 h3 { "Callees" }
                 (picture::graph(callees, picture::CALLEE))
                 p class="quiet" { (callees.legend) }
@@ -353,7 +355,7 @@ fn functions(path: &str, params: &Params, data: &ServiceData, found: &Found) -> 
     };
     html! {
         h2 id="functions" data-functions { "Functions" }
-        p class="quiet" { (plural(grouped(rows.len()), "function")) @if !search.is_empty() { " with " (name(&search)) }
+        p class="quiet" { (plural(rows.len(), "function")) @if !search.is_empty() { " with " (name(&search)) }
             @if shown < rows.len() { "; the first " (shown) " are shown" } "." }
         div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
             table class="tops stacked" {
