@@ -1,7 +1,9 @@
 //! Flame graphs: of one profile, or of the difference of two.
 //!
-//! stacks → `tree` (one for both profiles, in units of the metric) → `layout` (by the widths of one side) → `svg`.
+//! stacks (`around`: those of a function) → `tree` (one for both profiles, in units of the metric) → `layout` (by the
+//! widths of one side) → `svg`.
 
+mod around;
 mod layout;
 mod svg;
 mod tree;
@@ -23,6 +25,8 @@ pub enum View {
     After,
     /// A profile without a comparison.
     Single,
+    /// The same from top to bottom, for callees below callers.
+    Hanging,
 }
 
 /// Where the image is embedded.
@@ -75,7 +79,7 @@ pub struct Flame {
 impl View {
     pub const ALL: [Self; 4] = [Self::Difference, Self::Vanished, Self::Before, Self::After];
 
-    /// Name in URLs; a single profile has no other view.
+    /// Name in URLs; [`ALL`](Self::ALL) can be asked for.
     pub fn name(self) -> &'static str {
         match self {
             Self::Difference => "difference",
@@ -83,6 +87,7 @@ impl View {
             Self::Before => "before",
             Self::After => "after",
             Self::Single => "single",
+            Self::Hanging => "hanging",
         }
     }
 
@@ -114,6 +119,17 @@ impl Flame {
     /// The tree of a single profile with a total in units of the metric, for [`View::Single`].
     pub fn single(side: &Side, total: f64) -> Self {
         Self::new(Tree::single(side, total))
+    }
+
+    /// The callers of a function, and its callees, in units of the metric: the function is the root of both trees, and
+    /// recursion counts once. `None` without a stack that has the function.
+    pub fn around(side: &Side, function: &str, total: f64) -> Option<[Self; 2]> {
+        let (sides, colour) = around::sides(side, function)?;
+        Some(sides.map(|part| {
+            let mut tree = Tree::single(&part, total * part.total() / side.total());
+            tree.set_root(function, colour);
+            Self::new(tree)
+        }))
     }
 
     /// The tree of weighted stacks of named frames, outermost first, for [`View::Single`]. `colours` says what the

@@ -10,7 +10,7 @@ use anyhow::{anyhow, ensure};
 use crate::{
     interner::Interner,
     names,
-    origin::{self, Origin, origin},
+    origin::{self, Crates, Origin, origin},
     pprof::BYTES_MAX,
     stacks::Stacks,
 };
@@ -210,6 +210,16 @@ impl Side {
         let places = profile.places();
         let frames_of: Vec<Vec<u32>> =
             places.map(|(image, at, lines)| frames_at(&mut table, image, at, lines)).collect();
+        let mut crates = Crates::default();
+        for Frame { name, file, origin, .. } in &table.entries {
+            crates.learn(name, file.as_deref(), *origin);
+        }
+        for frame in &mut table.entries {
+            if frame.origin == Origin::Own && crates.are_against(&frame.name, frame.file.as_deref())
+            {
+                frame.origin = Origin::Library;
+            }
+        }
         let evaluates: Vec<bool> =
             table.entries.iter().map(|frame| origin::evaluates(&frame.name)).collect();
         let mut stacks = Vec::new();

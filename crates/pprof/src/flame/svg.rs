@@ -131,7 +131,9 @@ impl Pen<'_> {
     fn opening(&self, legend: &str) -> String {
         let height = self.rows * ROW;
         let words = escaped(&shown(&self.heading(), NAME_CHARS_MAX));
-        let mut out = String::from("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"flame\" ");
+        let hanging = if self.request.view == View::Hanging { " hanging" } else { "" };
+        let mut out =
+            format!("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"flame{hanging}\" ");
         let facts = &self.flame.facts;
         let lines = facts.iter().map(String::as_str).chain([legend]);
         let lines: Vec<String> = lines.flat_map(|line| wrapped(&shown(line, usize::MAX))).collect();
@@ -187,7 +189,7 @@ impl Pen<'_> {
         match self.request.view {
             View::Before => format!("{title} before: {}", (self.write)(change.before)),
             View::After => format!("{title} after: {}", (self.write)(change.after)),
-            View::Single => format!("{title}: {}", (self.write)(change.after)),
+            View::Single | View::Hanging => format!("{title}: {}", (self.write)(change.after)),
             _ => format!("{title}: {}", step(change, self.write)),
         }
     }
@@ -201,7 +203,10 @@ impl Pen<'_> {
             (View::Vanished, _) => {
                 "Width: before. Violet: gone; blue: shrank, red: grew, including callees; grey: within noise."
             }
-            (View::Before | View::After | View::Single, _) => {
+            (_, None) if self.tree.has_guesses => {
+                "Red: your code, and crates with unknown sources; yellow: libraries, blue: kernel, violet: waiting."
+            }
+            (_, None) => {
                 "Red: your code, yellow: libraries, blue: kernel, violet: waiting."
             }
         }
@@ -224,7 +229,10 @@ impl Pen<'_> {
 
     fn frame(&self, out: &mut String, placed: Placed, frame: &Frame, is_found: bool) {
         let name = self.tree.name(frame);
-        let y = (self.rows - 1 - placed.depth) * ROW;
+        let y = match self.request.view {
+            View::Hanging => placed.depth * ROW,
+            _ => (self.rows - 1 - placed.depth) * ROW,
+        };
         let (left, width) = (placed.left * 100.0, placed.width * 100.0);
         let class = match (&self.search, is_found) {
             (Some(_), true) => "frame found",

@@ -8,7 +8,7 @@ use super::Colour;
 use crate::{
     Explanation,
     names::{function, plain},
-    origin::Origin,
+    origin::{Origin, is_guess},
     scale::{Change, Metric, Scales, Sum},
     side::Side,
 };
@@ -24,6 +24,8 @@ const FRAMES_MAX: usize = 1 << 20;
 pub(super) struct Tree {
     pub(super) frames: Vec<Frame>,
     pub(super) names: Vec<Name>,
+    /// Whether some code is taken for the author's only because the path of its source is unknown.
+    pub(super) has_guesses: bool,
     scales: Scales,
 }
 
@@ -73,6 +75,11 @@ impl Tree {
             builder.add_stack(frames, 1, Sum::exact(*weight as f64));
         }
         builder.sorted()
+    }
+
+    /// Names the frame of the whole after a function.
+    pub(super) fn set_root(&mut self, function: &str, origin: Origin) {
+        self.names[0] = Name { text: function.to_owned(), colour: colour_of(origin) };
     }
 
     fn name_of(&self, frame: &Frame) -> Option<&Name> {
@@ -132,13 +139,21 @@ impl Builder {
     fn new(scales: Scales) -> Self {
         let root = Name { text: "all".to_owned(), colour: colour_of(Origin::Library) };
         Self {
-            tree: Tree { frames: vec![Frame::default()], names: vec![root], scales },
+            tree: Tree {
+                frames: vec![Frame::default()],
+                names: vec![root],
+                has_guesses: false,
+                scales,
+            },
             known_names: FxHashMap::default(),
             known: FxHashMap::default(),
         }
     }
 
     fn add(&mut self, side: &Side, at: usize, renamed: &HashMap<&str, &str>) {
+        self.tree.has_guesses |= side.frames.iter().any(|frame| {
+            frame.origin == Origin::Own && is_guess(&frame.name, frame.file.as_deref())
+        });
         let names: Vec<u32> = side
             .frames
             .iter()

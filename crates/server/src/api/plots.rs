@@ -106,7 +106,10 @@ pub(super) async fn update(
         if let Some(title) = change.title {
             plot.settings.title = title;
         }
-        plot.settings.window_s = change.window.unwrap_or(plot.settings.window_s);
+        let settings = &mut plot.settings;
+        settings.x_axis = change.x_axis.unwrap_or(settings.x_axis);
+        settings.y_axis = change.y_axis.unwrap_or(settings.y_axis);
+        settings.window_s = change.window.unwrap_or(settings.window_s);
         database.change_plot(project.id, &plot, change.index, OffsetDateTime::now_utc())?;
         let plot = one(database, project, &id)?;
         shape(database, project, &plot)

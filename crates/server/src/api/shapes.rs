@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use wingbeat_track::model::{AlertStatus, Boundary, ThresholdModel, threshold::Test};
 
-use crate::database::PlotSettings;
+use crate::database::{PlotSettings, XAxis, YAxis};
 
 /// The one organization of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -183,6 +183,8 @@ pub struct JsonUpdatePlot {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, pattern = r"\S", max_length = 64)]
     pub title: Option<Option<String>>,
+    pub x_axis: Option<XAxis>,
+    pub y_axis: Option<YAxis>,
     pub window: Option<u32>,
 }
 

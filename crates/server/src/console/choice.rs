@@ -180,6 +180,10 @@ pub(crate) fn readable(
             readable = readable.with(ours, crate::console::components::day(time));
         }
     }
+    for (theirs, ours) in [("x_axis", "x"), ("y_axis", "y")] {
+        let axis = params.get(theirs).filter(|axis| ["version", "linear", "log"].contains(axis));
+        readable = readable.with(ours, axis.unwrap_or_default());
+    }
     Ok(Some(readable))
 }
 

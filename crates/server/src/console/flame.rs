@@ -11,6 +11,10 @@ use wingbeat_text::{plural, share};
 
 use super::{components::kept, links::Params};
 
+/// Parameters of the frame that fills the width, of the picture and of one below it. Only the script uses them.
+pub(super) const FRAME: &str = "frame";
+pub(super) const CALLEE: &str = "callee";
+
 /// Maximum characters of a search.
 pub(super) const SEARCH_CHARS_MAX: usize = 200;
 
@@ -26,9 +30,15 @@ pub(super) fn section(
     anchor: &str,
     views: &Markup,
 ) -> Markup {
-    let found = picture.found.map(|(count, part)| {
-        format!("{} found, {} of the width", plural(count, "frame"), share::size(part))
-    });
+    html! {
+        (tools((path, params), anchor, views))
+        (graph(picture, FRAME))
+        p class="quiet" { (picture.legend) }
+    }
+}
+
+/// The search field, with a view selector.
+pub(super) fn tools((path, params): (&str, &Params), anchor: &str, views: &Markup) -> Markup {
     html! {
         div class="flame-tools" {
             (views)
@@ -37,15 +47,28 @@ pub(super) fn section(
                     input type="search" name="search" value=[params.get("search")] maxlength=(SEARCH_CHARS_MAX)
                         autocomplete="off" spellcheck="false" placeholder="part of a function's name";
                 }
-                (kept(params, &["search", "frame"]))
+                (kept(params, &["search", FRAME, CALLEE]))
                 button { "Search" }
-                button type="button" data-whole hidden { "Show all frames" }
             }
-            output data-found { (found.unwrap_or_default()) }
         }
-        (PreEscaped(&picture.svg))
-        p class="flame-words" data-words hidden {}
-        p class="quiet" { (picture.legend) }
+    }
+}
+
+/// A picture. The parameter has the frame that the script fills the width with.
+pub(super) fn graph(picture: &Picture, parameter: &str) -> Markup {
+    let found = picture.found.map(|(count, part)| {
+        format!("{} found, {} of the width", plural(count, "frame"), share::size(part))
+    });
+    html! {
+        div class="flame-graph" data-flame=(parameter) {
+            div class="flame-tools" {
+                button type="button" data-whole hidden { "Show all frames" }
+                a class="button" data-around hidden href="" { "Callers and callees" }
+                output data-found { (found.unwrap_or_default()) }
+            }
+            (PreEscaped(&picture.svg))
+            p class="flame-words" data-words hidden {}
+        }
     }
 }
 

@@ -10,8 +10,9 @@ use super::{
     choice::Choice,
     components::{day, name},
     layout::{Page, Tab},
-    links::Params,
+    links::{Params, is_glob},
     page_context::PageContext,
+    plot::view,
 };
 use crate::{
     ApiError,
@@ -96,6 +97,7 @@ impl Pin {
         if let Some(from) = now.checked_sub(window) {
             params = params.and("from", day(from));
         }
+        let params = view::with_settings(&params, &self.plot.settings);
         params.and("plot", self.plot.uuid.to_string()).at(&context.at("plot"))
     }
 }
@@ -189,7 +191,8 @@ fn absent() -> ApiError {
 }
 
 /// The form that pins the page's selection, for users with the right.
-pub(super) fn form(context: &PageContext, params: &Params) -> Markup {
+pub(super) fn form(context: &PageContext, params: &Params, choice: &Choice) -> Markup {
+    let globs: Vec<&str> = params.all("benchmark").filter(|it| is_glob(it)).collect();
     html! {
         @if context.may(Right::Manage) {
             details {
@@ -202,18 +205,23 @@ pub(super) fn form(context: &PageContext, params: &Params) -> Markup {
                     label { span { "It shows the last" } select name="days" {
                         @for (days, words) in WINDOWS { option value=(days) selected[days == 90] { (words) } }
                     } }
-                    @for (name, value) in params.iter().filter(|(name, _)| is_kind(name)) {
+                    @for (name, value) in params.iter().filter(|(name, _)| is_pinned(name)) {
                         input type="hidden" name=(name) value=(value);
                     }
                     button { "Pin it" }
+                }
+                // Bencher's plots list benchmarks.
+                @if !globs.is_empty() {
+                    p class="quiet" { "It will list the " (plural(choice.benchmarks.len(), "benchmark")) " that "
+                        (name(&globs.join(", "))) " finds now. Link to this page instead to see later ones too." }
                 }
             }
         }
     }
 }
 
-fn is_kind(name: &str) -> bool {
-    KINDS.iter().any(|(_, word)| *word == name)
+fn is_pinned(name: &str) -> bool {
+    view::AXES.contains(&name) || KINDS.iter().any(|(_, word)| *word == name)
 }
 
 pub(super) async fn create(
@@ -230,8 +238,8 @@ pub(super) async fn create(
     let days = params.get("days").and_then(|days| days.parse().ok());
     let days = WINDOWS.iter().map(|(days, _)| *days).find(|known| Some(*known) == days);
     let days = days.ok_or_else(|| ApiError::bad_request("choose one of the listed durations"))?;
-    let settings =
-        PlotSettings { title: Some(title), window_s: days * 86_400, ..PlotSettings::default() };
+    let axes = view::settings(&params)?;
+    let settings = PlotSettings { title: Some(title), window_s: days * 86_400, ..axes };
     let (names, project) = (context.names.clone(), context.project.clone());
     let write = move |database: &mut Database| {
         let rows = rows(database, &project, &params, &names)?;

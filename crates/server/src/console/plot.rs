@@ -1,5 +1,8 @@
 //! The plot: charts of the series that a query selects, and their reports.
 
+mod choose;
+pub(super) mod view;
+
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, PreEscaped, html};
 use time::{Date, Duration, OffsetDateTime, format_description::well_known::Iso8601};
@@ -12,7 +15,7 @@ use wingbeat_track::{
 use super::{
     assets::Asset,
     choice::{Choice, readable},
-    components::{commit, kept, moment, name},
+    components::{commit, moment, name},
     layout::{Page, Tab},
     links::Params,
     page_context::PageContext,
@@ -32,8 +35,20 @@ const LINES_MAX: usize = 2000;
 /// Reports listed before expanding.
 const LISTED: usize = 20;
 
-/// Parameters of the form.
-const OWN: [&str; 6] = ["branch", "testbed", "benchmark", "measure", "from", "to"];
+/// Parameters of a plot.
+const OWN: [&str; 11] = [
+    "branch",
+    "testbed",
+    "benchmark",
+    "measure",
+    "from",
+    "to",
+    view::SCALE,
+    view::COLUMNS,
+    view::CHARTS,
+    view::HIDDEN,
+    view::ZOOM,
+];
 
 pub(super) async fn show(context: PageContext, params: Params) -> Result<Response, ApiError> {
     let (choice, chart) = match read(&context, &params).await? {
@@ -50,8 +65,11 @@ pub(super) async fn show(context: PageContext, params: Params) -> Result<Respons
     let content = html! {
         h1 { @if let Some(pin) = &shown { (name(&pin.title())) } @else { "Plot" } }
         (pins::links(&context, &pinned))
-        (filter(&context, &params, &choice))
-        @if chart.panels.is_empty() {
+        (choose::form(&context, &params, &choice))
+        (view::legend(&context.at("plot"), &params, &chart))
+        @if chart.panels.is_empty() && !chart.names.is_empty() {
+            p { "All lines are hidden." }
+        } @else if chart.panels.is_empty() {
             p { (choice.nothing()) " " a href=(context.at("plot")) { "Plot the main branch" } }
         } @else {
             (figures(&chart)?)
@@ -61,7 +79,7 @@ pub(super) async fn show(context: PageContext, params: Params) -> Result<Respons
                 p { a href=(embed) { "The charts alone" } ", to embed in a page:" }
                 pre { code { (frame(&context, &embed)) } }
             }
-            (pins::form(&context, &params))
+            (pins::form(&context, &params, &choice))
         }
     };
     Ok(Page::of(&context, Tab::Plot, "Plot", script(&chart), &content).into_response())
@@ -103,7 +121,7 @@ async fn read(
     params: &Params,
 ) -> Result<Result<(Choice, Chart), Params>, ApiError> {
     let asked = params.clone();
-    let range = Range::of(params)?;
+    let (range, look) = (Range::of(params)?, view::look(params)?);
     let names = context.names.clone();
     let read = move |database: &Database, project: &Project| {
         if let Some(readable) = readable(database, project, &asked)? {
@@ -112,7 +130,7 @@ async fn read(
         let choice = Choice::of(database, project, &asked, &names)?;
         let mut plot = range.plot(database, project, &choice)?;
         names.put_into(&mut plot);
-        let chart = Chart::new(project.name.clone(), &plot).first(LINES_MAX);
+        let chart = Chart::with(project.name.clone(), &plot, &look).first(LINES_MAX);
         Ok(Ok((choice, chart)))
     };
     context.read(read).await
@@ -166,27 +184,6 @@ impl Range {
     }
 }
 
-fn filter(context: &PageContext, params: &Params, choice: &Choice) -> Markup {
-    let several = |name: &str| params.all(name).count() > 1;
-    let shown = |field: &str| if several(field) { None } else { params.get(field) };
-    let branch = choice.branches.first().map(|it| it.as_str()).filter(|_| !several("branch"));
-    html! {
-        form class="filter" method="get" action=(context.at("plot")) role="search" {
-            (context.select_branch(&choice.known, several("branch").then_some("several").or(choice.no_branch()), branch))
-            (context.select_testbed(&choice.known, Some("all"), shown("testbed")))
-            (context.select_measure(&choice.known, shown("measure")))
-            label class="wide" { span { "Benchmark" }
-                input type="search" name="benchmark" value=[shown("benchmark")]
-                    placeholder="a name, or a glob: parse/*";
-            }
-            label { span { "From" } input type="date" name="from" value=[params.get("from")]; }
-            label { span { "To" } input type="date" name="to" value=[params.get("to")]; }
-            (kept(params, &[&OWN[..], &["page", "plot"]].concat()))
-            button { "Show" }
-        }
-    }
-}
-
 /// The charts of a page. The script finds their elements by name.
 pub(super) fn figures(chart: &Chart) -> Result<Markup, ApiError> {
     let failed = |error: serde_json::Error| {
@@ -203,11 +200,12 @@ pub(super) fn figures(chart: &Chart) -> Result<Markup, ApiError> {
                      first; choose fewer benchmarks to see them."
                 }
             }
-            div class="key-signs" tabindex="0" role="region" aria-label="Key" { (PreEscaped(parts.key)) }
+            (PreEscaped(parts.key))
             (PreEscaped(TOOLS))
             @for (panel, figure) in chart.panels.iter().zip(&parts.figures) {
                 // If a chart does not fit, its own title is out of view.
-                p class="narrow name" { (panel.name()) }
+                p class="narrow" { (name(&panel.name())) " "
+                    span class="quiet" { (panel.measure.direction.words()) } }
                 figure { (PreEscaped(figure)) }
             }
             @for line in &parts.footer { p class="quiet" { (line) } }
@@ -223,7 +221,7 @@ fn reports(context: &PageContext, chart: &Chart) -> Markup {
     let stamps: Vec<(usize, &Stamp)> = chart.stamps.iter().enumerate().rev().collect();
     let row = |(place, stamp): &(usize, &Stamp)| {
         html! {
-            tr data-place=(place) {
+            tr data-place=(chart.column(*place).number) {
                 td { a href={ (context.at("reports/")) (stamp.report) } { (moment(stamp.time)) } }
                 td { (commit(stamp.hash.as_deref(), forge)) }
                 td { (name(stamp.branch.as_str())) }

@@ -1,11 +1,12 @@
 //! Pages of pushed profiles: a project's services (here), one service over a time range, and a comparison of two time ranges
 //! or label sets.
 //!
-//! `range` and `choice` parse addresses; `figures` formats values; `timeline` draws time.
+//! `range` and `choice` parse addresses, `presets` writes some; `figures` formats values; `timeline` draws time.
 
 mod choice;
 mod compare;
 mod figures;
+mod presets;
 mod range;
 mod service;
 mod timeline;
@@ -145,7 +146,7 @@ fn table(
             (kept(params, &["service", "page"]))
             button { "Show" }
         }
-        p class="quiet" { (plural(grouped(count), "service")) }
+        p class="quiet" { (plural(count, "service")) }
         @if rows.is_empty() { p { "No service matches." } } @else {
             div class="scroll" tabindex="0" role="region" aria-label="Services" {
                 table class="services stacked" {

@@ -135,7 +135,14 @@ fn table(
     let plot_all =
         params.only(&["branch", "testbed", "measure", "benchmark"]).at(&context.at("plot"));
     html! {
-        p class="quiet" { (grouped(rows.len())) " series · " a href=(plot_all) { "plot them" } }
+        form id="together" class="line" method="get" action=(context.at("plot")) {
+            span class="quiet" { (grouped(rows.len())) " series · " a href=(plot_all) { "plot them" } }
+            @for (name, value) in params.only(&["branch", "testbed", "measure"]).iter() {
+                input type="hidden" name=(name) value=(value);
+            }
+            input type="hidden" name="charts" value="measure";
+            button { "Plot ticked ones together" }
+        }
         div class="scroll" tabindex="0" role="region" aria-label="Series" {
             table class="series stacked" data-sort[rows.len() <= ROWS] {
                 thead { tr {
@@ -175,7 +182,9 @@ fn line(
     html! {
         tr {
             th scope="row" {
-                a href=(plot) { (context.benchmark(benchmark)) }
+                input type="checkbox" form="together" name="benchmark" value=(benchmark.as_str())
+                    aria-label={ "Tick " (context.names.shown(Kind::Benchmark, benchmark.as_str())) };
+                " " a href=(plot) { (context.benchmark(benchmark)) }
                 @if let Some(alert) = alert {
                     " " a class="tag bad" href={ (context.at("alerts/")) (alert.uuid) } { "alert" }
                 }

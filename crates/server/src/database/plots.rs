@@ -155,7 +155,7 @@ impl Database {
         })
     }
 
-    /// Changes a plot's settings and index.
+    /// Changes a plot's title, axes, time range and index.
     pub fn change_plot(
         &self,
         project: i64,
@@ -165,8 +165,16 @@ impl Database {
     ) -> Result<(), StoreError> {
         self.write("changing a plot", |db| {
             db.execute(
-                "UPDATE plot SET title = ?2, window_s = ?3, modified_ns = ?4 WHERE id = ?1",
-                params![plot.id, plot.settings.title, plot.settings.window_s, Time(now)],
+                "UPDATE plot SET title = ?2, x_axis = ?3, y_axis = ?4, window_s = ?5, modified_ns = ?6
+                 WHERE id = ?1",
+                params![
+                    plot.id,
+                    plot.settings.title,
+                    plot.settings.x_axis,
+                    plot.settings.y_axis,
+                    plot.settings.window_s,
+                    Time(now)
+                ],
             )?;
             if let Some(index) = index {
                 place(db, project, plot.id, index.into())?;

@@ -63,6 +63,7 @@ const pages = {
   projects: "/", login: "/auth/login", series: article, console: "/console/projects/fun-xdp",
   changed: `${article}?changed=yes&sort=change&direction=desc`,
   plot: `${article}/plot?benchmark=fun_xdp_v3&benchmark=table/rebuild&measure=latency`,
+  "plot-look": `${article}/plot?benchmark=fun_xdp_*&measure=latency&charts=measure&y=log&x=version&hide=fun_xdp_v0%20%C2%B7%20arm-runner`,
   "plot-all": `${article}/plot`, "plot-empty": `${article}/plot?benchmark=none*`, embed: `${article}/embed?benchmark=fun_xdp_v3&measure=latency`,
   reports: `${article}/reports`, report, "compare-form": `${article}/compare`,
   compare: `${article}/compare/main..tidy-fibonacci`, "compare-all": `${article}/compare/main..tidy-fibonacci?show=all`,
@@ -74,6 +75,7 @@ const pages = {
   profiles: `${article}/profiles`, "profiles-found": `${article}/profiles?service=packet`, service: `${article}/profiles/packet-filter`,
   "service-hours": `${article}/profiles/packet-filter?last=3h&type=process_cpu:cpu&label=host_name%3Dedge-2&search=fibonacci`,
   "service-memory": `${article}/profiles/packet-filter?last=1h&type=memory:inuse_space`, "service-old": `${article}/profiles/api?from=2026-01-01&until=2026-01-02`,
+  "service-around": `${article}/profiles/packet-filter?last=1h&function=fun_xdp::classify`, "service-nothing": `${article}/profiles/packet-filter?last=1h&function=none`,
   "service-compare": `${article}/profiles/packet-filter/compare?last=30m`, "service-vanished": `${article}/profiles/packet-filter/compare?last=30m&view=vanished&show=all`,
   "service-hosts": `${article}/profiles/packet-filter/compare?last=30m&base_last=30m&base_label=host_name%3Dedge-1&label=host_name%3Dedge-2`,
   "no-profiles": "/perf/large/profiles", "hostile-profiles": `${hostile}/profiles`, "hostile-service": hostileService, "hostile-service-compare": hostileCompare,
@@ -86,7 +88,7 @@ const own = {
 };
 const failures = {
   "no-page": "/nothing", "no-report": `${article}/reports/abc`, "no-project": "/perf/none",
-  "no-side": `${article}/compare/main..none`, "no-day": `${article}/plot?from=yesterday`,
+  "no-side": `${article}/compare/main..none`, "no-day": `${article}/plot?from=yesterday`, "no-axis": `${article}/plot?y=cubic`,
   "no-service": `${article}/profiles/none`, "no-time": `${article}/profiles/api?from=yesterday`, "no-type": `${article}/profiles/api?type=x:y`,
   "long-name": `${article}/benchmarks/${"x".repeat(4096)}`,
   "script-name": `${article}/benchmarks/${encodeURIComponent("</script><script>alert(1)</script>\u202e")}`,
@@ -161,30 +163,124 @@ async function keyboard() {
   await close();
 }
 
-// The brush: charts, the list of reports and the address follow, by mouse and by keys.
+// The brush: charts, the list of reports and the address follow, by mouse and by keys. Each zoom is a step back, and a
+// reload keeps it.
 async function zoom() {
   const { page, name, close } = await open(`${article}/plot?benchmark=fun_xdp_v3&measure=latency&testbed=ci-runner`);
   const listed = () => page.locator("#range tr[data-place]:not([hidden])").count();
   const all = await listed();
-  const svg = await page.locator("figure svg").boundingBox();
-  await page.mouse.move(svg.x + svg.width * 0.4, svg.y + svg.height * 0.5);
-  await page.mouse.down();
-  await page.mouse.move(svg.x + svg.width * 0.6, svg.y + svg.height * 0.5, { steps: 4 });
-  await page.mouse.up();
-  const some = await listed();
+  const drag = async () => {
+    const svg = await page.locator("figure svg").first().boundingBox();
+    await page.mouse.move(svg.x + svg.width * 0.3, svg.y + svg.height * 0.5);
+    await page.mouse.down();
+    await page.mouse.move(svg.x + svg.width * 0.5, svg.y + svg.height * 0.5, { steps: 4 });
+    await page.mouse.up();
+    return listed();
+  };
+  const some = await drag();
   check(some > 1 && some < all, `${name}: ${some} of ${all} reports after zooming`);
-  check(/from=\d{4}-\d\d-\d\d&to=/.test(page.url()), `${name}: the address is ${page.url()}`);
+  check(/zoom=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.\.\d{4}-/.test(page.url()), `${name}: the address is ${page.url()}`);
   check(await page.locator("#range-compare").isVisible(), `${name}: no link compares the ends of the range`);
-  const zoomed = page.url();
+  const few = await drag();
+  check(few > 1 && few < some, `${name}: ${few} of ${some} reports after zooming again`);
+  await page.reload();
+  check(await listed() === few, `${name}: a reload shows ${await listed()} reports, not ${few}`);
+  for (const [act, expected] of [["goBack", some], ["goBack", all], ["goForward", some]]) {
+    await page[act]();
+    check(await listed() === expected, `${name}: ${act} shows ${await listed()} reports, not ${expected}`);
+  }
+  await page.reload();
   await page.keyboard.press("Escape");
-  check(await listed() === all, `${name}: Escape does not show all reports`);
-  await page.goto(zoomed);
-  const again = await listed();
-  check(again >= some && again < all, `${name}: the address shows ${again} reports, ${some} were chosen of ${all}`);
+  check(await listed() === all && !page.url().includes("zoom="), `${name}: Escape after a reload shows ${await listed()} of ${all} reports: ${page.url()}`);
   await page.locator("figure").first().focus();
   await page.keyboard.press("ArrowLeft");
   check(await page.locator("#tip").isVisible(), `${name}: no words about the value under the cursor`);
+  for (let count = 0; count < 3; count++) await page.keyboard.press("+");
+  const near = await listed();
+  check(near < all, `${name}: + does not zoom`);
+  await page.getByLabel("Vertical axis").selectOption("logarithmic");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.waitForURL("**y=log**");
+  check(await listed() === near, `${name}: the form shows ${await listed()} reports, not ${near}`);
+  await page.getByRole("button", { name: "Show all reports" }).click();
+  check(await listed() === all, `${name}: the button does not show all reports`);
   await close();
+}
+
+// Check boxes choose series, dropdowns the axes, and the legend hides lines.
+async function chooser() {
+  const { page, name, close } = await open(`${article}/plot?benchmark=fun_xdp_v3&measure=latency&testbed=ci-runner`, { javaScriptEnabled: false });
+  const tick = async (kind, box, is) => {
+    const heading = page.locator("summary", { hasText: kind });
+    await heading.click();
+    await page.getByLabel(box, { exact: true }).setChecked(is);
+    await heading.click();
+  };
+  const lines = page.getByRole("navigation", { name: "Lines" }).getByRole("link"), labels = page.locator("figure svg .label");
+  const title = () => page.locator("figure svg .title").first().textContent();
+  check(await lines.count() === 0 && await labels.count() === 1, `${name}: a single line has a legend`);
+  await tick("Branches", "tidy-fibonacci", true);
+  await tick("Benchmarks", "fun_xdp_v2", true);
+  await page.getByLabel("Charts").selectOption("one per measure");
+  await page.getByLabel("Vertical axis").selectOption("logarithmic");
+  await page.getByLabel("Horizontal axis").selectOption("by commit");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.waitForURL("**branch=main&**branch=tidy-fibonacci&**");
+  check(await page.locator("figure").count() === 1, `${name}: ${await page.locator("figure").count()} charts instead of one`);
+  check((await title()).startsWith("2 benchmarks · Latency") && (await title()).includes("logarithmic"), `${name}: the chart is called ${await title()}`);
+  check(await lines.count() === 4 && await labels.count() === 4, `${name}: ${await lines.count()} lines in the legend, ${await labels.count()} in the chart`);
+  const colour = () => labels.filter({ hasText: "fun_xdp_v3 · tidy" }).getAttribute("class"), before = await colour();
+  await page.getByRole("link", { name: "Hide fun_xdp_v2 · main" }).click();
+  await page.waitForURL("**hide=fun_xdp_v2**");
+  check(await labels.count() === 3 && await lines.count() === 5, `${name}: ${await labels.count()} lines after hiding one`);
+  check(await colour() === before, `${name}: a line changes its colour when another is hidden`);
+  await page.getByRole("link", { name: "Show all lines" }).click();
+  check(await labels.count() === 4, `${name}: ${await labels.count()} lines after showing all`);
+  await tick("Branches", "tidy-fibonacci", false);
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  check(await lines.count() === 2, `${name}: ${await lines.count()} lines without the branch`);
+  await tick("Testbeds", "ci-runner", false);
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.waitForURL((url) => !url.search.includes("testbed="));
+  const [reports, columns] = await page.evaluate(() => {
+    const { columns, stamps } = JSON.parse(document.getElementById("data").textContent);
+    return [stamps.length, columns.length];
+  });
+  check(columns > 10 && columns < 0.7 * reports, `${name}: ${reports} reports have ${columns} columns by commit`);
+  await close();
+}
+
+// Ticked series of the table are one chart.
+async function together() {
+  const { page, name, close } = await open(`${article}?measure=latency&testbed=ci-runner`);
+  for (const one of ["fun_xdp_v1", "queue/push"]) await page.getByLabel(`Tick ${one}`).check();
+  await page.getByRole("button", { name: "Plot ticked ones together" }).click();
+  await page.waitForURL("**/plot?**");
+  const lines = await page.getByRole("navigation", { name: "Lines" }).getByRole("link").allTextContents();
+  check(await page.locator("figure").count() === 1 && lines.join() === "fun_xdp_v1,queue/push", `${name}: one chart has ${lines}`);
+  await close();
+}
+
+// On a phone the vertical axis with its unit, the direction and the key are in sight, at the newest values.
+async function phone() {
+  for (const width of [390, 360]) {
+    const { page, name, close } = await open(`${article}/plot?benchmark=fun_xdp_v3&measure=latency`, { viewport: { width, height: 800 } });
+    const seen = await page.evaluate(() => {
+      const figure = document.querySelector("figure"), { left, right } = figure.getBoundingClientRect();
+      const inside = (one) => {
+        const box = one.getBoundingClientRect();
+        return box.width > 0 && box.left >= left - 1 && box.right <= right + 1;
+      };
+      const chart = figure.querySelector("svg").getBoundingClientRect(), ruler = figure.querySelector(".ruler").getBoundingClientRect();
+      const signs = document.querySelector(".signs");
+      return { scrolled: figure.scrollLeft, ruler: inside(figure.querySelector(".ruler")), height: Math.abs(chart.height - ruler.height),
+        unit: [...figure.querySelectorAll(".ruler text")].at(-1).textContent, ticks: [...figure.querySelectorAll(".ruler text")].every(inside), words: document.querySelector(".narrow").textContent,
+        label: inside(figure.querySelector(".label .value")), over: signs.scrollWidth - signs.clientWidth };
+    });
+    check(seen.scrolled > 100 && seen.ruler && seen.ticks && seen.height < 1 && seen.label, `${name}: axis and newest values are not in sight: ${JSON.stringify(seen)}`);
+    check(/s$/.test(seen.unit) && seen.words.includes("lower is better") && seen.over <= 0, `${name}: unit, direction or key are not in sight: ${JSON.stringify(seen)}`);
+    await close();
+  }
 }
 
 // A header sorts on the client, and on the server without a script.
@@ -263,7 +359,7 @@ async function withoutScript() {
 async function timeline() {
   const { page, name, close } = await open(`${article}/profiles/packet-filter?last=3h`);
   check(await page.getByText("Drag over the bars").isVisible(), `${name}: nothing says that the bars take a drag`);
-  const svg = await page.locator(".timeline svg").boundingBox();
+  const svg = await page.locator(".timeline .bars").boundingBox();
   await page.mouse.move(svg.x + svg.width * 0.2, svg.y + 40);
   await page.mouse.down();
   await page.mouse.move(svg.x + svg.width * 0.5, svg.y + 40, { steps: 4 });
@@ -294,6 +390,46 @@ async function timeline() {
   const pprof = await fetch(`${base}${article}/profiles/packet-filter/profile.pb.gz?last=1h`);
   const bytes = new Uint8Array(await pprof.arrayBuffer());
   check(bytes[0] === 0x1f && bytes[1] === 0x8b, `${name}: the download is no gzip`);
+}
+
+// Callers and callees of a function, comparisons by one click, and links from their functions to the graph.
+async function around() {
+  const { page, name, close } = await open(`${article}/profiles/packet-filter?last=20m`);
+  const values = await page.locator(".timeline .values text").allTextContents();
+  check(values.length > 1 && values.every((value) => / m?CPU$/.test(value)), `${name}: the timeline has the values ${values}`);
+  await page.locator("svg.flame svg.frame", { hasText: "events::handle" }).first().click();
+  await page.getByRole("link", { name: "Callers and callees", exact: true }).click();
+  await page.waitForURL("**function=events**");
+  await page.getByRole("link", { name: "Callers and callees of fun_xdp::classify" }).click();
+  await page.waitForURL("**function=fun_xdp**");
+  const titles = (at) => page.locator("svg.flame").nth(at).locator("svg.frame > title").allTextContents();
+  const names = async (at) => (await titles(at)).map((title) => title.split("\n")[0]);
+  const [callers, callees] = [await names(0), await names(1)];
+  check(callers.join() === "fun_xdp::classify,events::handle,run,main", `${name}: the callers are ${callers}`);
+  check(callees[0] === "fun_xdp::classify" && callees.includes("parse::checksum") && !callees.includes("run"), `${name}: the callees are ${callees}`);
+  const tops = await page.locator("svg.flame").nth(1).locator("svg.frame").evaluateAll((all) => all.map((one) => Number(one.getAttribute("y"))));
+  check(tops[0] === 0 && tops.slice(1).every((y) => y > 0), `${name}: callees are not below: ${tops}`);
+  const hanging = page.locator("svg.flame").nth(1).locator("svg.frame:not([hidden])"), all = await hanging.count();
+  await hanging.filter({ hasText: "parse::ipv4" }).first().click();
+  const some = await hanging.count();
+  check(some < all && page.url().includes("callee=parse"), `${name}: a click on a callee shows ${some} of ${all} frames: ${page.url()}`);
+  await page.reload();
+  check(await hanging.count() === some, `${name}: a reload shows ${await hanging.count()} frames, not ${some}`);
+  await page.getByLabel("Search functions").fill("checksum");
+  const found = await page.locator("[data-found]").allTextContents();
+  check(found[0].startsWith("0 frames") && found[1].startsWith("1 frame "), `${name}: a search in both pictures says ${found}`);
+  await page.getByRole("link", { name: "Show the whole flame graph" }).click();
+  await page.waitForURL((url) => !url.search.includes("function="));
+  for (const words of ["the previous time range", "an hour before", "a day before"]) {
+    check(await page.getByRole("link", { name: `Compare with ${words}` }).count() === 1, `${name}: no comparison with ${words}`);
+  }
+  await page.getByRole("link", { name: "Compare with version 1.4.0" }).click();
+  await page.waitForURL("**base_label=version%3D1.4.0**");
+  check(page.url().includes("&label=version%3D1.5.0"), `${name}: the comparison is ${page.url()}`);
+  await page.locator("table").getByRole("link", { name: "fibonacci::compute" }).click();
+  await page.waitForURL("**search=fibonacci**#flame");
+  check(await page.locator("svg.flame .found").count() === 1, `${name}: the function is not found in the graph`);
+  await close();
 }
 
 // Becomes the admin, and performs privileged actions.
@@ -411,8 +547,9 @@ async function rename() {
 
 // Pins, links, opens and removes a plot.
 async function pins() {
-  const { page, name, close } = await open(`${article}/plot?benchmark=fun_xdp_*&measure=latency&measure=instructions`);
+  const { page, name, close } = await open(`${article}/plot?benchmark=fun_xdp_*&measure=latency&measure=instructions&y=log&x=version`);
   await page.getByText("Pin this plot").click();
+  check(await page.getByText(/It will list the \d benchmarks that fun_xdp_\* finds now/).count() === 1, `${name}: nothing says what becomes of a glob`);
   await page.locator("[name=title]").fill("Each <b>morning</b>");
   await page.getByLabel("It shows the last").selectOption("30");
   await page.getByRole("button", { name: "Pin it" }).click();
@@ -424,7 +561,7 @@ async function pins() {
   await page.getByRole("link", { name: "Each <b>morning</b>" }).click();
   await page.waitForURL("**/plot?branch=main&**");
   check(await page.locator("h1").textContent() === "Each <b>morning</b>", `${name}: the plot has not its title`);
-  check(/from=\d{4}-\d\d-\d\d/.test(page.url()), `${name}: a pinned plot opens ${page.url()}`);
+  check(/from=\d{4}-\d\d-\d\d/.test(page.url()) && page.url().includes("&y=log&x=version"), `${name}: a pinned plot opens ${page.url()}`);
   check(await page.locator("figure").count() > 2, `${name}: the plot shows ${await page.locator("figure").count()} charts`);
   await lookAt("pinned", new URL(page.url()).href.slice(base.length), false);
   await lookAt("pins", `${article}/plots`, false);
@@ -489,8 +626,12 @@ signedIn = undefined;
 await addresses();
 await keyboard();
 await zoom();
+await chooser();
+await together();
+await phone();
 await flame();
 await timeline();
+await around();
 await sorting();
 await withoutScript();
 await speed();

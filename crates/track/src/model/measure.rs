@@ -29,6 +29,17 @@ pub enum Direction {
     Unknown,
 }
 
+impl Direction {
+    /// For readers; empty if unknown.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::LowerIsBetter => "lower is better",
+            Self::HigherIsBetter => "higher is better",
+            Self::Unknown => "",
+        }
+    }
+}
+
 /// Whether the same code on the same input gives the same value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -3,6 +3,7 @@
 use time::OffsetDateTime;
 use wingbeat_text::{Units, exponential, fixed};
 
+use super::chart::Scale;
 use crate::store::PlotPoint;
 
 /// A vertical axis: linear, or logarithmic where a linear one would hide changes of small values.
@@ -35,8 +36,11 @@ pub(super) struct Ticks {
 /// wide and panels have about 130 pixels, so at a ratio of 10 that change is narrower than its line.
 const LOG_RATIO: f64 = 10.0;
 
-/// Maximum share of the range of values that spreads and limits may add on each side. Beyond, they are clipped.
+/// Maximum share of the range of values that spreads may add on each side. Beyond, they are clipped.
 const EXTRA_MAX: f64 = 0.75;
+
+/// The same for limits, which would otherwise squeeze the values. Figures at the edge replace farther ones.
+const LIMIT_EXTRA_MAX: f64 = 0.25;
 
 /// The same for a logarithmic axis, whose range is large already.
 const EXTRA_MAX_LOG: f64 = 0.25;
@@ -50,43 +54,40 @@ const MARGIN: f64 = 0.06;
 pub(super) const NOISY_SPAN_MIN: f64 = 0.02;
 
 impl Axis {
-    /// The axis for all values. `span_min` is the minimum height of a linear axis, relative to the largest value.
-    pub(super) fn of<'a>(dots: impl Iterator<Item = &'a PlotPoint> + Clone, span_min: f64) -> Self {
+    /// The axis for all values. `span_min` is the minimum height, relative to the largest value.
+    pub(super) fn of<'a>(
+        dots: impl Iterator<Item = &'a PlotPoint> + Clone,
+        span_min: f64,
+        scale: Scale,
+    ) -> Self {
         let (low, high) = ends(dots.clone().map(|dot| dot.value)).unwrap_or((0.0, 0.0));
-        let around =
-            dots.flat_map(|dot| [dot.lower, dot.upper, dot.lower_limit, dot.upper_limit]).flatten();
-        if low > 0.0 && high / low >= LOG_RATIO {
-            // A spread down to zero has no end on this axis, so it is clipped.
-            let outer = ends(around.filter(|&value| value > 0.0)).unwrap_or((low, high));
-            return Self::logarithmic((low, high), outer);
+        let spread = dots.clone().flat_map(|dot| [dot.lower, dot.upper]).flatten();
+        let limits = dots.flat_map(|dot| [dot.lower_limit, dot.upper_limit]).flatten();
+        let is_logarithmic = match scale {
+            Scale::Auto => high / low >= LOG_RATIO,
+            Scale::Linear => false,
+            Scale::Logarithmic => true,
+        };
+        if low > 0.0 && is_logarithmic {
+            // What reaches down to zero has no end on this axis, so it is clipped.
+            let logarithms = |all: &mut dyn Iterator<Item = f64>| -> Vec<f64> {
+                all.filter(|&value| value > 0.0).map(f64::ln).collect()
+            };
+            let (mut spread, mut limits) = (spread, limits);
+            let (spread, limits) = (logarithms(&mut spread), logarithms(&mut limits));
+            let values = widened((low.ln(), high.ln()), span_min);
+            let (low, high) = outer(values, EXTRA_MAX_LOG, spread.into_iter(), limits.into_iter());
+            let margin = MARGIN * (high - low);
+            return Self { low: low - margin, high: high + margin, rule: Rule::Logarithmic };
         }
-        Self::linear((low, high), ends(around).unwrap_or((low, high)), span_min)
-    }
-
-    fn logarithmic((low, high): (f64, f64), (outer_low, outer_high): (f64, f64)) -> Self {
-        let (low, high) = (low.ln(), high.ln());
-        let extra = (high - low) * EXTRA_MAX_LOG;
-        let low = outer_low.ln().clamp(low - extra, low);
-        let high = outer_high.ln().clamp(high, high + extra);
-        let margin = MARGIN * (high - low);
-        Self { low: low - margin, high: high + margin, rule: Rule::Logarithmic }
-    }
-
-    fn linear((low, high): (f64, f64), outer: (f64, f64), span_min: f64) -> Self {
-        let (outer_low, outer_high) = outer;
         // An axis of non-negative values has no negative ticks, whatever the limits.
         let floor = if low >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
         let size = low.abs().max(high.abs());
         let scale = if size > 0.0 { size } else { 1.0 };
-        let (low, high) = (low / scale, high / scale);
         // All numbers are between −1 and 1 from here on.
-        let missing = (span_min - (high - low)).max(0.0);
-        let (low, high) = (low - missing / 2.0, high + missing / 2.0);
-        let span = if high > low { high - low } else { 0.1 };
-        let (low, high) = if high > low { (low, high) } else { (low - 0.05, high + 0.05) };
-        let extra = span * EXTRA_MAX;
-        let low = (outer_low / scale).clamp(low - extra, low);
-        let high = (outer_high / scale).clamp(high, high + extra);
+        let values = widened((low / scale, high / scale), span_min);
+        let (spread, limits) = (spread.map(|it| it / scale), limits.map(|it| it / scale));
+        let (low, high) = outer(values, EXTRA_MAX, spread, limits);
         let margin = MARGIN * (high - low);
         Self { low: (low - margin).max(floor), high: high + margin, rule: Rule::Linear(scale) }
     }
@@ -126,6 +127,12 @@ impl Axis {
                 };
                 Ticks { marks: self.even_marks(count, scale, unit), symbol: symbol.to_owned() }
             }
+            Rule::Logarithmic if self.high - self.low < LOG_RATIO.ln() => {
+                // Powers of ten are too far apart.
+                let scale = self.high.exp();
+                let (low, high) = ((self.low - self.high).exp(), 1.0);
+                Self { low, high, rule: Rule::Linear(scale) }.ticks(count, units)
+            }
             Rule::Logarithmic => {
                 let marks = log_marks(self.low, self.high, count, units.is_binary());
                 let marks = marks.into_iter().map(|value| (value, log_text(value, units)));
@@ -164,6 +171,26 @@ impl Axis {
         }
         marks
     }
+}
+
+/// Both ends at least `span_min` apart, and apart.
+fn widened((low, high): (f64, f64), span_min: f64) -> (f64, f64) {
+    let missing = (span_min - (high - low)).max(0.0);
+    let (low, high) = (low - missing / 2.0, high + missing / 2.0);
+    if high > low { (low, high) } else { (low - 0.05, high + 0.05) }
+}
+
+/// The ends with spreads, up to a share of the range of values, and with limits that are near.
+fn outer(
+    (low, high): (f64, f64),
+    extra_max: f64,
+    spread: impl Iterator<Item = f64>,
+    limits: impl Iterator<Item = f64>,
+) -> (f64, f64) {
+    let (extra, near) = ((high - low) * extra_max, (high - low) * LIMIT_EXTRA_MAX);
+    let spread = spread.map(|end| end.clamp(low - extra, high + extra));
+    let limits = limits.filter(|&limit| limit >= low - near && limit <= high + near);
+    ends(spread.chain(limits).chain([low, high])).unwrap_or((low, high))
 }
 
 fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
@@ -252,7 +279,7 @@ mod tests {
     fn axis(values: &[f64], span_min: f64) -> Axis {
         let dots: Vec<PlotPoint> =
             values.iter().map(|&value| PlotPoint { value, ..PlotPoint::default() }).collect();
-        Axis::of(dots.iter(), span_min)
+        Axis::of(dots.iter(), span_min, Scale::Auto)
     }
 
     #[test]
@@ -313,7 +340,7 @@ mod tests {
     #[test]
     fn what_reaches_to_zero_is_cut_at_a_logarithmic_axis() {
         let dot = |value, lower| PlotPoint { value, lower: Some(lower), ..PlotPoint::default() };
-        let axis = |lower| Axis::of([dot(30.0, 29.0), dot(450e6, lower)].iter(), 0.0);
+        let axis = |lower| Axis::of([dot(30.0, 29.0), dot(450e6, lower)].iter(), 0.0, Scale::Auto);
         // The axis is that of the other values, and the lower end is below it.
         assert_eq!(axis(-1e6), axis(400e6));
         assert!(axis(-1e6).place(-1e6) < 0.0 && axis(0.0).place(0.0) < 0.0);
@@ -344,7 +371,7 @@ mod tests {
         let dot = |value, upper| PlotPoint { value, upper: Some(upper), ..PlotPoint::default() };
         let check = |upper, expected: f64| {
             let dots = [dot(1.0, 1.0), dot(2.0, upper)];
-            let place = Axis::of(dots.iter(), 0.0).place(2.0);
+            let place = Axis::of(dots.iter(), 0.0, Scale::Auto).place(2.0);
             assert!((place - expected).abs() < 0.01, "{place}");
         };
         check(2.0, 0.946);
@@ -359,7 +386,7 @@ mod tests {
             lower_limit: Some(-2.0),
             ..PlotPoint::default()
         });
-        let axis = Axis::of(dots.iter(), 0.0);
+        let axis = Axis::of(dots.iter(), 0.0, Scale::Auto);
         assert!(axis.place(0.0).abs() < 1e-9 && axis.place(1.0) > 0.2, "{axis:?}");
     }
 

@@ -1,16 +1,20 @@
 //! The content of a plot: panels of lines over reports. Built from stored series, independent of pixels.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+};
 
 use serde::Serialize;
-use time::OffsetDateTime;
-use uuid::Uuid;
 use wingbeat_stats::{changes, drift};
-use wingbeat_text::grouped;
+use wingbeat_text::{grouped, plural};
 
-use super::axis::full_time;
+use super::{
+    axis::full_time,
+    stamps::{Column, Stamp, Stamps},
+};
 use crate::{
-    model::{AlertStatus, BranchName, Measure, MeasureKind, TestbedName, reason::drift_words},
+    model::{AlertStatus, Measure, MeasureKind, reason::drift_words},
     store::{Plot, PlotPoint, PlotSeries},
 };
 
@@ -18,33 +22,46 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chart {
     pub title: String,
-    /// The reports along the horizontal axis, oldest first, evenly spaced.
+    /// The reports along the horizontal axis, in order.
     pub stamps: Vec<Stamp>,
+    /// The column of each report if reports of one commit share one; empty if each has its own.
+    pub columns: Vec<Column>,
+    pub scale: Scale,
     /// From top to bottom: first those with active alerts, then those with level changes, then the others.
     pub panels: Vec<Panel>,
     /// Number of series omitted for lack of room.
     pub left_out: usize,
+    /// Names of all lines in order, also of hidden ones, so that the others keep their colours. Empty if none is hidden.
+    pub names: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Stamp {
-    #[serde(skip)]
-    pub report: Uuid,
-    #[serde(rename = "start_time", with = "time::serde::rfc3339")]
-    pub time: OffsetDateTime,
-    pub hash: Option<String>,
-    pub branch: BranchName,
-    pub testbed: TestbedName,
-    /// Iterations drawn side by side.
-    pub iterations: u32,
-    /// Environment changes since the previous report on the same testbed, in words.
-    #[serde(rename = "environment_changes")]
-    pub news: Vec<String>,
+/// How to draw series.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Look {
+    pub scale: Scale,
+    /// Whether all reports of a commit share a column, instead of one column for each report.
+    pub is_by_version: bool,
+    /// Whether all benchmarks of a measure share a panel.
+    pub is_together: bool,
+    /// Names of lines to leave out.
+    pub hidden: Vec<String>,
+}
+
+/// The vertical axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scale {
+    /// Logarithmic if a linear one would hide changes of the smallest values.
+    #[default]
+    Auto,
+    Linear,
+    /// Linear all the same in panels with values that are not positive.
+    Logarithmic,
 }
 
 /// All series of a measure of a benchmark: one line for each branch and testbed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
+    /// The benchmark; the number of benchmarks if they share the panel.
     pub benchmark: String,
     pub measure: Measure,
     /// First those with active alerts, then those with level changes, then those with the newest values.
@@ -65,9 +82,10 @@ const DRIFTS_MAX: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Distinguishes the line within its panel: the branch, and the testbed if the chart has several.
+    /// Distinguishes the line within its panel: the branch, and the testbed if the chart has several. The benchmark
+    /// first, if several share the panel.
     pub name: String,
-    /// Oldest first, at least one. Each refers to a report by its index in [`Chart::stamps`].
+    /// In the order of the axis, at least one. Each refers to a report by its index in [`Chart::stamps`].
     pub dots: Vec<PlotPoint>,
     pub steps: Vec<Step>,
 }
@@ -92,16 +110,45 @@ pub struct Step {
 impl Chart {
     /// Creates the chart of all series, and finds their changes.
     pub fn new(title: impl Into<String>, plot: &Plot) -> Self {
-        let stamps = Stamps::of(plot);
-        let has_testbeds = has_several(plot.series.iter().map(|series| &series.testbed));
-        let name = |series: &PlotSeries| match has_testbeds {
-            true => format!("{} · {}", series.branch, series.testbed),
-            false => series.branch.to_string(),
+        Self::with(title, plot, &Look::default())
+    }
+
+    /// The same with another look.
+    pub fn with(title: impl Into<String>, plot: &Plot, look: &Look) -> Self {
+        let stamps = Stamps::of(plot, look.is_by_version);
+        let series = || plot.series.iter().filter(|series| !series.points.is_empty());
+        let has_benchmarks =
+            look.is_together && has_several(series().map(|series| &series.benchmark));
+        let has_branches = has_several(series().map(|series| &series.branch));
+        let has_testbeds = has_several(series().map(|series| &series.testbed));
+        let name = |series: &PlotSeries| {
+            let parts = [
+                has_benchmarks.then_some(series.benchmark.as_str()),
+                (has_branches || !has_benchmarks).then_some(series.branch.as_str()),
+                has_testbeds.then_some(series.testbed.as_str()),
+            ];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
         };
-        let series = plot.series.iter().filter(|series| !series.points.is_empty());
-        let lines = series.map(|series| (series, Line::of(name(series), series, &stamps.places)));
-        let panels = group(lines);
-        Self { title: title.into(), stamps: stamps.all, panels, left_out: 0 }
+        let mut names: Vec<String> = match look.hidden.is_empty() {
+            true => Vec::new(),
+            false => series().map(name).collect(),
+        };
+        names.sort_unstable();
+        names.dedup();
+        let lines = series().map(|series| (series, name(series)));
+        let lines = lines.filter(|(_, name)| !look.hidden.contains(name));
+        let lines = lines.map(|(series, name)| (series, Line::of(name, series, &stamps.places)));
+        let panels = group(lines, look.is_together);
+        let Stamps { all, columns, .. } = stamps;
+        Self {
+            title: title.into(),
+            stamps: all,
+            columns,
+            scale: look.scale,
+            panels,
+            left_out: 0,
+            names,
+        }
     }
 
     /// The first panels, with at most that many lines, but at least one panel.
@@ -115,7 +162,15 @@ impl Chart {
         let panels: Vec<Panel> = self.panels.iter().take_while(has_room).cloned().collect();
         let kept: usize = panels.iter().map(|panel| panel.lines.len()).sum();
         let left_out = self.left_out + self.lines().count() - kept;
-        Self { title: self.title.clone(), stamps: self.stamps.clone(), panels, left_out }
+        Self {
+            title: self.title.clone(),
+            stamps: self.stamps.clone(),
+            columns: self.columns.clone(),
+            scale: self.scale,
+            panels,
+            left_out,
+            names: self.names.clone(),
+        }
     }
 
     /// How many series are omitted, and how to see them. `None` if none are.
@@ -147,19 +202,46 @@ impl Chart {
         told.take(DRIFTS_MAX)
     }
 
-    /// Horizontal position of a value, in reports from the first.
+    /// Number of columns along the horizontal axis.
+    pub fn width(&self) -> usize {
+        self.columns.last().map_or(self.stamps.len(), |last| last.number + 1)
+    }
+
+    /// The column of a report.
+    pub fn column(&self, report: usize) -> Column {
+        let alone = || Column {
+            number: report,
+            before: 0,
+            total: self.stamps.get(report).map_or(1, |stamp| stamp.iterations.max(1)),
+        };
+        self.columns.get(report).copied().unwrap_or_else(alone)
+    }
+
+    /// The first report of each column.
+    pub(super) fn starts(&self) -> Vec<usize> {
+        (0..self.stamps.len()).filter(|&report| self.column(report).before == 0).collect()
+    }
+
+    /// Horizontal position of a value, in columns from the first.
     pub fn x(&self, dot: &PlotPoint) -> f64 {
-        let iterations = self.stamps.get(dot.report).map_or(1, |stamp| stamp.iterations.max(1));
-        let share = (f64::from(dot.iteration) + 0.5) / f64::from(iterations) - 0.5;
-        dot.report as f64 + 0.8 * share
+        let Column { number, before, total } = self.column(dot.report);
+        let share = (f64::from(before) + f64::from(dot.iteration) + 0.5) / f64::from(total) - 0.5;
+        number as f64 + 0.8 * share
+    }
+
+    /// Horizontal position between a report and the previous one, in columns from the first.
+    pub(super) fn left(&self, report: usize) -> f64 {
+        let Column { number, before, total } = self.column(report);
+        match before {
+            0 => number as f64 - 0.5,
+            _ => number as f64 + 0.8 * (f64::from(before) / f64::from(total) - 0.5),
+        }
     }
 
     /// A colour for each line of each panel: a number below [`LINES_MAX`], or [`LINES_MAX`] for grey. A name has the
     /// same colour in all panels if there are few enough names.
     pub fn colours(&self) -> Vec<Vec<usize>> {
-        let mut names: Vec<&str> = self.lines().map(|line| line.name.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
+        let names = self.line_names();
         let colour = |place: usize, line: &Line| match names.binary_search(&line.name.as_str()) {
             Ok(number) if names.len() <= LINES_MAX => number,
             _ => place.min(LINES_MAX),
@@ -168,6 +250,16 @@ impl Chart {
             panel.lines.iter().enumerate().map(|(place, line)| colour(place, line)).collect()
         };
         self.panels.iter().map(panel).collect()
+    }
+
+    /// The distinct names of all lines, also of hidden ones, in order. Their indices are their colours, if there are at
+    /// most [`LINES_MAX`].
+    pub fn line_names(&self) -> Vec<&str> {
+        let drawn = self.lines().map(|line| line.name.as_str());
+        let mut names: Vec<&str> = drawn.chain(self.names.iter().map(String::as_str)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
@@ -190,7 +282,8 @@ impl Line {
     /// `places` maps reports to positions in the chart.
     fn of(name: String, series: &PlotSeries, places: &[usize]) -> Self {
         let dot = |dot: &PlotPoint| PlotPoint { report: places[dot.report], ..*dot };
-        let dots: Vec<PlotPoint> = series.points.iter().map(dot).collect();
+        let mut dots: Vec<PlotPoint> = series.points.iter().map(dot).collect();
+        dots.sort_by_key(|dot| (dot.report, dot.iteration));
         let values: Vec<f64> = dots.iter().map(|dot| dot.value).collect();
         let mut settings = changes::Settings::default();
         if series.measure.kind == MeasureKind::Exact {
@@ -272,53 +365,16 @@ fn has_several<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {
     first.is_some_and(|first| all.any(|other| other != first))
 }
 
-/// The reports with a value in any of the series.
-struct Stamps {
-    all: Vec<Stamp>,
-    /// Their position for each report of the plot.
-    places: Vec<usize>,
-}
-
-impl Stamps {
-    fn of(plot: &Plot) -> Self {
-        // A report's testbed is known only from its series.
-        let mut testbeds: Vec<Option<&TestbedName>> = vec![None; plot.reports.len()];
-        let mut iterations = vec![0_u32; plot.reports.len()];
-        for series in &plot.series {
-            for point in &series.points {
-                testbeds[point.report] = Some(&series.testbed);
-                let most = &mut iterations[point.report];
-                *most = (*most).max(point.iteration.saturating_add(1));
-            }
-        }
-        let mut stamps = Self { all: Vec::new(), places: vec![0; plot.reports.len()] };
-        let mut before = HashMap::new();
-        for (index, report) in plot.reports.iter().enumerate() {
-            let Some(testbed) = testbeds[index] else { continue };
-            let last = before.insert(testbed, &report.environment);
-            let news = last.map_or_else(Vec::new, |last| report.environment.changes_since(last));
-            stamps.places[index] = stamps.all.len();
-            stamps.all.push(Stamp {
-                report: report.uuid,
-                time: report.start_time,
-                hash: report.hash.clone(),
-                branch: report.branch.clone(),
-                testbed: testbed.clone(),
-                iterations: iterations[index],
-                news,
-            });
-        }
-        stamps
-    }
-}
-
 /// Groups lines into panels: one for each measure of each benchmark. Time units are converted to a common one; other
 /// units get panels of their own.
-fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>) -> Vec<Panel> {
+fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>, is_together: bool) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     let mut known: HashMap<_, Vec<usize>> = HashMap::new();
+    let mut benchmarks: Vec<HashSet<&str>> = Vec::new();
     for (series, mut line) in lines {
-        let same = known.entry((&series.benchmark, &series.measure.slug)).or_default();
+        let own = series.benchmark.as_str();
+        let name = if is_together { "" } else { own };
+        let same = known.entry((name, &series.measure.slug)).or_default();
         let fitting = same.iter().find_map(|&index| {
             let measure = &panels[index].measure;
             let factor = match measure.units == series.measure.units {
@@ -332,8 +388,10 @@ fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>) -> Vec<Panel> 
                 line.scale(factor);
             }
             panels[index].lines.push(line);
+            benchmarks[index].insert(own);
         } else {
             same.push(panels.len());
+            benchmarks.push(HashSet::from([own]));
             panels.push(Panel {
                 benchmark: series.benchmark.to_string(),
                 measure: series.measure.clone(),
@@ -342,7 +400,10 @@ fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>) -> Vec<Panel> 
         }
     }
     // By priority, then by measure and benchmark.
-    for panel in &mut panels {
+    for (panel, benchmarks) in panels.iter_mut().zip(&benchmarks) {
+        if benchmarks.len() > 1 {
+            panel.benchmark = plural(benchmarks.len(), "benchmark");
+        }
         let newest = |line: &Line| line.last().map(|dot| dot.report);
         panel.lines.sort_by_cached_key(|line| (line.rank(), Reverse(newest(line))));
     }

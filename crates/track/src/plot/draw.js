@@ -1,6 +1,6 @@
 // Draws a panel from the page's data, by the rules of `layout`, `axis` and `svg`, with the same result as the static
 // image. Independent of the page; crates/track/tests/all/plot/script.rs compares its output with the image.
-const COLOURS = 6, LINES_MAX = 12, TOP = 34, LABEL_HEIGHT = 31, WIDTH = 1120;
+const COLOURS = 6, LINES_MAX = 12, TOP = 34, LABEL_HEIGHT = 31, WIDTH = 1120, NARROW_WIDTH = 780, FAR_LIMITS_MAX = 4;
 const px = (value) => String(Math.round(value * 10) / 10);
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const escape = (text) => String(text).replace(/[&<>"']/g, (c) => escapes[c])
@@ -35,6 +35,19 @@ function floats(text) {
   const view = new DataView(bytes.buffer), count = Math.floor(bytes.length / width);
   return Array.from({ length: count }, (_, index) => width === 8 ? view.getFloat64(index * 8, true) : view.getFloat32(index * 4, true));
 }
+// The column of each report on the axis, the iterations before it in the column, and those of the whole column.
+function columnsOf(data) {
+  if (data.own) return data.own;
+  const starts = data.columns || data.stamps.map((_, stamp) => stamp), count = (stamp) => Math.max(data.stamps[stamp][4], 1);
+  return data.own = starts.flatMap((start, number) => {
+    const end = number + 1 < starts.length ? starts[number + 1] : data.stamps.length, own = [];
+    let total = 0;
+    for (let stamp = start; stamp < end; total += count(stamp), stamp++) own.push({ number, before: total });
+    return own.map((one) => ({ ...one, total }));
+  });
+}
+const widthOf = (data) => columnsOf(data).length ? columnsOf(data).at(-1).number + 1 : 0;
+const startOf = (data, column) => data.columns ? data.columns[column] : column;
 // The dots of a line, unpacked on first use.
 function dotsOf(data, line) {
   if (line.dots) return line.dots;
@@ -43,7 +56,8 @@ function dotsOf(data, line) {
   const end = (column, index) => column && column[index] === column[index] ? column[index] : null;
   for (let run = 0; run < runs.length; run += 2) for (let step = 0; step < runs[run + 1]; step++) {
     const index = dots.length, stamp = runs[run] + step, iteration = iterations ? iterations[index] : 0;
-    const place = stamp + 0.8 * ((iteration + 0.5) / Math.max(data.stamps[stamp][4], 1) - 0.5);
+    const { number, before, total } = columnsOf(data)[stamp];
+    const place = number + 0.8 * ((before + iteration + 0.5) / total - 0.5);
     dots.push({ stamp, iteration, place, value: value[index], outcome: null, alert: null,
       lower: end(lower, index), upper: end(upper, index), lowerLimit: end(lowerLimit, index), upperLimit: end(upperLimit, index) });
   }
@@ -54,40 +68,35 @@ function dotsOf(data, line) {
 // The axis of the dots in a range: linear or logarithmic.
 function axisOf(data, panel, range) {
   let low = Infinity, high = -Infinity;
-  const around = [];
+  const spread = [], limits = [];
   for (const line of panel.lines) for (const dot of dotsOf(data, line)) {
     if (dot.place < range[0] || dot.place > range[1]) continue;
     [low, high] = [Math.min(low, dot.value), Math.max(high, dot.value)];
-    for (const end of [dot.lower, dot.upper, dot.lowerLimit, dot.upperLimit]) if (end != null) around.push(end);
+    for (const end of [dot.lower, dot.upper]) if (end != null) spread.push(end);
+    for (const end of [dot.lowerLimit, dot.upperLimit]) if (end != null) limits.push(end);
   }
   if (low > high) return null;
-  const ends = (values, none) => values.length ? [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))] : none;
-  if (low > 0 && high / low >= 10) {
-    const [outerLow, outerHigh] = ends(around.filter((value) => value > 0), [low, high]).map(Math.log);
-    [low, high] = [Math.log(low), Math.log(high)];
-    const extra = (high - low) * 0.25;
-    [low, high] = [clamp(outerLow, low - extra, low), clamp(outerHigh, high, high + extra)];
-    const margin = 0.06 * (high - low);
-    return { low: low - margin, high: high + margin, log: true };
-  }
-  const [outerLow, outerHigh] = ends(around, [low, high]);
-  const floor = low >= 0 ? 0 : -Infinity;
-  const scale = Math.max(Math.abs(low), Math.abs(high)) || 1;
-  [low, high] = [low / scale, high / scale];
+  const log = low > 0 && (data.scale === "log" || data.scale === "" && high / low >= 10);
+  const floor = !log && low >= 0 ? 0 : -Infinity, scale = log ? 1 : Math.max(Math.abs(low), Math.abs(high)) || 1;
+  const isOn = (value) => !log || value > 0, number = (value) => log ? Math.log(value) : value / scale;
+  [low, high] = [number(low), number(high)];
   const missing = Math.max(panel.span - (high - low), 0);
   [low, high] = [low - missing / 2, high + missing / 2];
-  const span = high > low ? high - low : 0.1;
   if (!(high > low)) [low, high] = [low - 0.05, high + 0.05];
-  const extra = span * 0.75;
-  low = clamp(outerLow / scale, low - extra, low);
-  high = clamp(outerHigh / scale, high, high + extra);
+  const extra = (high - low) * (log ? 0.25 : 0.75), near = (high - low) * 0.25;
+  const reached = [low, high];
+  for (const end of spread.filter(isOn).map(number)) reached.push(clamp(end, low - extra, high + extra));
+  for (const end of limits.filter(isOn).map(number)) if (end >= low - near && end <= high + near) reached.push(end);
+  [low, high] = [reached.reduce((a, b) => Math.min(a, b)), reached.reduce((a, b) => Math.max(a, b))];
   const margin = 0.06 * (high - low);
-  return { low: Math.max(low - margin, floor), high: high + margin, scale };
+  return { low: Math.max(low - margin, floor), high: high + margin, scale, log };
 }
-function yOf(panel, axis) {
-  const number = (value) => axis.log ? (value > 0 ? Math.log(value) : -Infinity) : value / axis.scale;
-  return (value) => TOP + panel.height * (1 - clamp((number(value) - axis.low) / (axis.high - axis.low), -2, 3));
+// The relative position of a value: 0 at the bottom, 1 at the top.
+function shareOf(axis, value) {
+  const number = axis.log ? (value > 0 ? Math.log(value) : -Infinity) : value / axis.scale;
+  return (number - axis.low) / (axis.high - axis.low);
 }
+const yOf = (panel, axis) => (value) => TOP + panel.height * (1 - clamp(shareOf(axis, value), -2, 3));
 function logMarks(axis, units) {
   const isBinary = units.rungs.some((one) => one[0] === 1024), base = isBinary ? 2 : 10;
   const first = Math.floor(axis.low / Math.log(base)), last = Math.ceil(axis.high / Math.log(base));
@@ -113,6 +122,10 @@ function logText(value, units) {
   return `${text} ${symbol}`.trim();
 }
 function ticks(axis, units) {
+  if (axis.log && axis.high - axis.low < Math.log(10)) {
+    // Powers of ten are too far apart.
+    return ticks({ low: Math.exp(axis.low - axis.high), high: 1, scale: Math.exp(axis.high) }, units);
+  }
   if (axis.log) return { symbol: "", marks: logMarks(axis, units).map((value) => [value, logText(value, units)]) };
   const own = units.rungs.find((one) => one[0] === 1) || [1, ""];
   const stepOf = (unit) => {
@@ -262,18 +275,31 @@ function drawAlerts(all, range, x, y) {
   }
   return out;
 }
+// The newest limits of a line in sight as figures at the edges, if they are beyond the axis.
+function drawFarLimits(data, panel, all, range, axis, curves, taken) {
+  let out = "";
+  const seen = all.filter((dot) => dot.place >= range[0] && dot.place <= range[1]);
+  for (const name of ["upperLimit", "lowerLimit"]) {
+    const limit = seen.findLast((dot) => dot[name] != null)?.[name], share = limit == null ? 0.5 : shareOf(axis, limit);
+    if (share >= 0 && share < 1) continue;
+    const text = `${share < 0 ? "↓" : "↑"} limit ${valueText(panel, limit)}`, y = share < 0 ? TOP + panel.height : TOP;
+    const place = textPlace(data, panel, curves, taken, data.left + data.width + 5, y, 6.6 * [...text].length + 8);
+    if (place) out += `<text class="change" x="${px(place[0])}" y="${px(place[1])}">${escape(text)}</text>\n`;
+  }
+  return out;
+}
 function timeText(seconds, span) {
   const iso = new Date(seconds * 1000).toISOString();
   return span < 1800 ? iso.slice(11, 19) : span < 36 * 3600 ? iso.slice(5, 16).replace("T", " ") : iso.slice(0, 10);
 }
 function drawStamps(data, panel, range, x) {
   const bottom = TOP + panel.height;
-  const first = Math.max(Math.ceil(range[0]), 0), last = Math.min(Math.floor(range[1]), data.stamps.length - 1);
-  const span = last >= first ? data.stamps[last][0] - data.stamps[first][0] : 0;
+  const first = Math.max(Math.ceil(range[0]), 0), last = Math.min(Math.floor(range[1]), widthOf(data) - 1);
+  const stamp = (column) => data.stamps[startOf(data, column)], span = last >= first ? stamp(last)[0] - stamp(first)[0] : 0;
   const most = Math.max(Math.floor(data.width / 92), 1), step = Math.max(Math.ceil((last - first + 1) / most), 1);
   let out = `<path class="axis" d="M${px(data.left)} ${px(bottom)}H${px(data.left + data.width)}"/>\n`;
   for (let at = first; at <= last; at += step) {
-    const [seconds, hash] = data.stamps[at], left = px(x(at));
+    const [seconds, hash] = stamp(at), left = px(x(at));
     out += `<path class="axis" d="M${left} ${px(bottom)}V${px(bottom + 4)}"/><text x="${left}" y="${px(bottom + 17)}">${timeText(seconds, span)}</text>`;
     if (hash) out += `<text class="hash" x="${left}" y="${px(bottom + 31)}">${escape(hash.slice(0, 8))}</text>`;
     out += "\n";
@@ -282,9 +308,13 @@ function drawStamps(data, panel, range, x) {
 }
 function drawNews(data, panel, x) {
   const isInside = (left) => left >= data.left && left <= data.left + data.width;
+  const before = (stamp) => {
+    const { number, before, total } = columnsOf(data)[stamp];
+    return x(before ? number + 0.8 * (before / total - 0.5) : number - 0.5);
+  };
   let out = "", last = null;
   data.stamps.forEach(({ 5: news }, at) => {
-    const left = x(at - 0.5), own = Math.floor(Math.max(left - data.left, 0));
+    const left = before(at), own = Math.floor(Math.max(left - data.left, 0));
     if (!news || !isInside(left) || last === own) return;
     last = own;
     out += `<path class="news" d="M${px(left)} ${TOP}V${px(TOP + panel.height)}"/>\n`;
@@ -292,9 +322,9 @@ function drawNews(data, panel, x) {
   // Merges numbers that would overlap: 2–4.
   const badges = [];
   data.notes.forEach(([stamp, number]) => {
-    const left = x(stamp - 0.5), before = badges.at(-1);
+    const left = before(stamp), last = badges.at(-1);
     if (!isInside(left)) return;
-    if (before && left - before.left < 26) before.last = number;
+    if (last && left - last.left < 26) last.last = number;
     else badges.push({ left, first: number, last: number });
   });
   for (const { left, first, last } of badges) {
@@ -333,7 +363,7 @@ function drawPanel(data, index, range) {
   const column = (dot) => Math.floor(Math.max(x(dot.place) - data.left, 0)), y = yOf(panel, axis);
   const { symbol, marks } = axis.isEmpty ? { symbol: "", marks: [] } : ticks(axis, panel.units);
   const right = px(data.left + data.width), left = px(data.left), grey = panel.lines.length - LINES_MAX;
-  const about = [panel.direction, axis.log ? "logarithmic" : "", grey > 0 ? `${fixed(grey, 0)} more in grey` : ""].filter(Boolean);
+  const about = [panel.direction, axis.log ? "logarithmic" : data.scale === "log" && !axis.isEmpty ? "linear, as not all values are positive" : "", grey > 0 ? `${fixed(grey, 0)} more in grey` : ""].filter(Boolean);
   let out = `<svg class="wingbeat" viewBox="0 0 ${WIDTH} ${px(TOP + panel.height + 44)}" role="img" aria-label="${escape(panel.name)}">\n`;
   out += `<clipPath id="clip-${index}"><rect x="${left}" y="${TOP}" width="${px(data.width)}" height="${px(panel.height)}"/></clipPath>\n`;
   out += `<text class="title" x="${left}" y="${TOP - 12}">${escape(panel.title + (symbol ? `, ${symbol}` : ""))}<tspan class="quiet" dx="10">${about.join(" · ")}</tspan></text>\n<g class="y">\n`;
@@ -352,5 +382,14 @@ function drawPanel(data, index, range) {
   for (const { line, dots, name } of lines) {
     out += `<g class="${name}">\n${drawSteps(data, panel, dots, line, x, y, curves, taken)}${drawAlerts(dots, range, x, y)}</g>\n`;
   }
-  return `${out}${drawLabels(data, panel, range, x, y)}</svg>`;
+  if (!axis.isEmpty) for (const { dots, name } of lines.slice(0, FAR_LIMITS_MAX)) {
+    const far = drawFarLimits(data, panel, dots, range, axis, curves, taken);
+    if (far) out += `<g class="${name}">\n${far}</g>\n`;
+  }
+  const height = TOP + panel.height + 44, small = (length) => px(length * NARROW_WIDTH / WIDTH);
+  // The axis once more, with its unit, to stay in sight beside a panel that scrolls.
+  const texts = [...marks.map(([value, text]) => [y(value) + 4, text]), [TOP - 12, symbol]]
+    .map(([top, text]) => `<text x="${px(data.left - 8)}" y="${px(top)}">${escape(text)}</text>`).join("");
+  const ruler = `<svg class="ruler" viewBox="0 0 ${left} ${px(height)}" width="${small(data.left)}" height="${small(height)}" aria-hidden="true"><g class="wingbeat"><rect class="back" width="${left}" height="${px(height)}"/><g class="y">${texts}</g></g></svg>`;
+  return `${out}${drawLabels(data, panel, range, x, y)}</svg>${ruler}`;
 }

@@ -8,7 +8,7 @@ use wingbeat_text::{escaped, grouped, plural, share::change};
 
 use super::{
     chart::{Chart, Panel, Rank},
-    layout::{Layout, WIDTH},
+    layout::Layout,
     page_data::Data,
     svg::{self, STYLE},
 };
@@ -27,7 +27,7 @@ pub struct Figures {
     pub summary: String,
     /// Description of the order.
     pub order: String,
-    /// The legend, as an image.
+    /// The legend.
     pub key: String,
     /// The contents of a `figure` for each panel: an image, or text if there are many.
     pub figures: Vec<String>,
@@ -50,10 +50,7 @@ impl Figures {
         Ok(Self {
             summary: svg::summary(chart),
             order: order(chart),
-            key: format!(
-                "<svg class=\"wingbeat\" viewBox=\"0 0 {WIDTH} 24\" role=\"img\" aria-label=\"Key\">\n{}</svg>",
-                svg::signs(chart, 12.0)
-            ),
+            key: svg::signs_of_page(chart),
             figures: chart.panels.iter().enumerate().map(figure).collect(),
             footer: svg::footer(chart, &notes),
             // A "<" in a name must not end the script.

@@ -5,7 +5,7 @@ use wingbeat_text::Units;
 
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, Ticks},
-    chart::{Chart, LINES_MAX, Panel},
+    chart::{Chart, LINES_MAX, Panel, Scale},
 };
 use crate::{model::MeasureKind, store::PlotPoint};
 
@@ -35,7 +35,7 @@ pub(super) struct Layout {
     pub(super) left: f64,
     pub(super) width: f64,
     pub(super) panels: Vec<Frame>,
-    stamps: usize,
+    columns: usize,
 }
 
 #[derive(Debug)]
@@ -50,17 +50,18 @@ pub(super) struct Frame {
 
 impl Layout {
     pub(super) fn of(chart: &Chart) -> Self {
-        let panels: Vec<Frame> = chart.panels.iter().map(Frame::of).collect();
+        let panels: Vec<Frame> =
+            chart.panels.iter().map(|panel| Frame::of(panel, chart.scale)).collect();
         let texts = panels.iter().flat_map(|frame| &frame.ticks.marks);
         let widest = texts.map(|(_, text)| width(text, FONT_SMALL)).fold(30.0, f64::max);
         let left = widest.min(150.0).ceil() + 28.0;
         let width = WIDTH - left - LABELS_WIDTH;
-        Self { left, width, panels, stamps: chart.stamps.len() }
+        Self { left, width, panels, columns: chart.width() }
     }
 
-    /// Horizontal position, in reports from the first.
-    pub(super) fn x(&self, reports: f64) -> f64 {
-        self.left + self.width * (reports + 0.5) / self.stamps.max(1) as f64
+    /// Horizontal position of one in columns from the first.
+    pub(super) fn x(&self, columns: f64) -> f64 {
+        self.left + self.width * (columns + 0.5) / self.columns.max(1) as f64
     }
 
     pub(super) fn column(&self, x: f64) -> usize {
@@ -69,10 +70,10 @@ impl Layout {
 }
 
 impl Frame {
-    fn of(panel: &Panel) -> Self {
+    fn of(panel: &Panel, scale: Scale) -> Self {
         let span_min = if panel.measure.kind == MeasureKind::Exact { 0.0 } else { NOISY_SPAN_MIN };
         let dots = panel.lines.iter().flat_map(|line| &line.dots);
-        let axis = Axis::of(dots, span_min);
+        let axis = Axis::of(dots, span_min, scale);
         let units = panel.measure.ladder();
         let ticks = axis.ticks(6, &units);
         let labels = panel.lines.len().min(LINES_MAX) as f64 * LABEL_HEIGHT;

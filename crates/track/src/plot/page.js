@@ -3,9 +3,10 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const figures = [...document.querySelectorAll("figure")];
 const [tools, search, found, reset, tip] = ["tools", "search", "found", "reset", "tip"].map((id) => document.getElementById(id));
-const all = [-0.5, data.stamps.length - 0.5], right = data.left + data.width;
+const all = [-0.5, widthOf(data) - 0.5], right = data.left + data.width;
 let range = all, cursor = null, drag = null;
-// Called with the visible range when it changes, or with null if it covers everything.
+// Called with the visible range when the reader changes it, or with null if it covers everything. `isSteady` is true for
+// one of many small changes.
 let told = () => {};
 // The range that each chart is drawn for. The static images show all reports.
 const drawn = new Map(figures.map((_, index) => [index, all]).slice(0, data.pictures));
@@ -37,7 +38,7 @@ function filter() {
 }
 function show([low, high]) {
   // The maximum zoom shows a report and its neighbours.
-  if (high - low < 2) [low, high] = [(low + high) / 2 - 1, (low + high) / 2 + 1];
+  if (high - low < 2) [low, high] = [Math.round((low + high) / 2) - 1.5, Math.round((low + high) / 2) + 1.5];
   if (high - low >= all[1] - all[0]) range = all;
   else {
     const shift = Math.max(all[0] - low, 0) - Math.max(high - all[1], 0);
@@ -46,10 +47,13 @@ function show([low, high]) {
   reset.disabled = range === all;
   hide();
   for (const index of near) draw(index);
-  told(range === all ? null : range);
 }
-function zoom(factor, centre) {
-  show([centre - (centre - range[0]) * factor, centre + (range[1] - centre) * factor]);
+function choose(ends, isSteady = false) {
+  show(ends);
+  told(range === all ? null : range, isSteady);
+}
+function zoom(factor, centre, isSteady) {
+  choose([centre - (centre - range[0]) * factor, centre + (range[1] - centre) * factor], isSteady);
 }
 
 const layer = document.createElementNS("http://www.w3.org/2000/svg", "g");
@@ -115,16 +119,17 @@ addEventListener("pointerup", (event) => {
   if (!begin) return;
   hide();
   if (at?.index !== begin.index || Math.abs(at.x - begin.x) < 5) return;
-  const ends = [begin.reports, clamp(at.reports, range[0], range[1])];
-  show(ends.sort((a, b) => a - b));
+  const [low, high] = [begin.reports, clamp(at.reports, range[0], range[1])].sort((a, b) => a - b);
+  // Whole reports, so that an address can name the range.
+  choose([Math.ceil(low) - 0.5, Math.floor(high) + 0.5]);
 });
 main.addEventListener("pointerleave", () => { if (!drag) hide(); });
-main.addEventListener("dblclick", () => show(all));
+main.addEventListener("dblclick", () => choose(all));
 main.addEventListener("wheel", (event) => {
   const at = place(event);
   if (!at?.isInside || !(event.ctrlKey || event.shiftKey)) return;
   event.preventDefault();
-  zoom(Math.exp(clamp(event.deltaY || event.deltaX, -100, 100) / 300), at.reports);
+  zoom(Math.exp(clamp(event.deltaY || event.deltaX, -100, 100) / 300), at.reports, true);
 }, { passive: false });
 main.addEventListener("keydown", (event) => {
   const index = figures.indexOf(event.target.closest("figure"));
@@ -136,9 +141,9 @@ main.addEventListener("keydown", (event) => {
   if (!next) return;
   event.preventDefault();
   const at = isHere ? next : from, half = (range[1] - range[0]) / 2;
-  if (factor) zoom(factor, place(at));
+  if (factor) zoom(factor, place(at), true);
   // Scrolls the dot into view.
-  else if (place(at) < range[0] || place(at) > range[1]) show([place(at) - half, place(at) + half]);
+  else if (place(at) < range[0] || place(at) > range[1]) choose([place(at) - half, place(at) + half], true);
   tell(index, at);
 });
 main.addEventListener("focusout", hide);
@@ -147,10 +152,10 @@ addEventListener("keydown", (event) => {
   if (event.key === "/" && !isTyping) event.preventDefault(), search.focus();
   if (event.key !== "Escape") return;
   drag = null;
-  show(all);
+  choose(all);
 });
 search.addEventListener("input", filter);
-reset.addEventListener("click", () => show(all));
+reset.addEventListener("click", () => choose(all));
 tools.hidden = false;
 for (const figure of figures) figure.tabIndex = 0;
 filter();

@@ -7,15 +7,11 @@ use serde::Serialize;
 use wingbeat_text::{Units, in_order, share::change};
 
 use super::{
-    chart::{Chart, Line, Panel},
+    chart::{Chart, Line, Panel, Scale},
     layout::{FONT_SMALL, Frame, Layout, thin, width},
     svg::{Note, label, name},
 };
-use crate::{
-    model::{Direction, Limit},
-    output::outcome_word,
-    store::PlotPoint,
-};
+use crate::{model::Limit, output::outcome_word, store::PlotPoint};
 
 /// Approximate maximum of numbers in a page: values, ends of spreads, limits. Beyond, each time interval keeps its
 /// extremes, alerts and changes.
@@ -32,6 +28,9 @@ pub(super) struct Data {
     /// Names of branches and testbeds, which are referred to by index elsewhere.
     texts: Vec<String>,
     stamps: Vec<StampData>,
+    /// The first report of each column. `None` if each report has its own.
+    columns: Option<Vec<usize>>,
+    scale: &'static str,
     /// Reports of the numbered environment changes, and the numbers.
     notes: Vec<(usize, usize)>,
     places: Vec<Places>,
@@ -107,11 +106,7 @@ impl Data {
             PanelData {
                 name: shown(&panel.name()),
                 title: shown(&name(panel, layout)),
-                direction: match panel.measure.direction {
-                    Direction::LowerIsBetter => "lower is better",
-                    Direction::HigherIsBetter => "higher is better",
-                    Direction::Unknown => "",
-                },
+                direction: panel.measure.direction.words(),
                 height: frame.plot_height,
                 span: frame.span_min,
                 units: frame.units.clone(),
@@ -128,6 +123,12 @@ impl Data {
             pictures: pictures.min(chart.panels.len()),
             notes: notes.iter().map(|note| (note.stamp, note.number)).collect(),
             stamps,
+            columns: (!chart.columns.is_empty()).then(|| chart.starts()),
+            scale: match chart.scale {
+                Scale::Auto => "",
+                Scale::Linear => "linear",
+                Scale::Logarithmic => "log",
+            },
             panels,
             texts: texts.all,
             places: places.all,

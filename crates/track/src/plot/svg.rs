@@ -8,11 +8,13 @@ use wingbeat_text::{escaped, grouped, plural};
 
 use super::{
     axis::full_time,
-    chart::{Chart, LAST_CHANGE, Stamp},
+    chart::{Chart, LAST_CHANGE},
     layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH, fit, width},
+    stamps::Stamp,
 };
 use crate::model::AlertStatus;
 
+pub use self::frame::class as colour_class;
 pub(super) use self::frame::{label, name};
 
 /// Colours and fonts, also of the page.
@@ -72,7 +74,7 @@ pub fn svg(chart: &Chart) -> String {
     out
 }
 
-/// One panel as a separate image, for a page that contains the style.
+/// One panel as a separate image, and its vertical axis as another, for a page that contains the style.
 pub(super) fn figure(
     chart: &Chart,
     layout: &Layout,
@@ -88,7 +90,7 @@ pub(super) fn figure(
     );
     frame::panel(&mut out, chart, layout, index, colours, notes);
     out.push_str("</svg>");
-    out
+    out + &frame::ruler(layout, &layout.panels[index])
 }
 
 /// The legend of the symbols, from left to right at that height.
@@ -105,6 +107,19 @@ pub(super) fn signs(chart: &Chart, y: f64) -> String {
         x += text + width(meaning, FONT_SMALL) + 22.0;
     }
     out
+}
+
+/// The same for a page, as images with words that wrap.
+pub(super) fn signs_of_page(chart: &Chart) -> String {
+    let mut out = String::from("<p class=\"wingbeat signs\">");
+    for (sign, width, meaning) in key(chart) {
+        let _ = write!(
+            out,
+            "<span><svg class=\"key\" viewBox=\"0 -8 {width} 16\" width=\"{width}\" height=\"16\" \
+             aria-hidden=\"true\">{sign}</svg> {meaning}</span> "
+        );
+    }
+    out + "</p>"
 }
 
 pub(super) fn summary(chart: &Chart) -> String {

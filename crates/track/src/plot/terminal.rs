@@ -9,7 +9,7 @@ use wingbeat_text::{
 
 use super::{
     axis::{Axis, NOISY_SPAN_MIN},
-    chart::{Chart, LAST_CHANGE, Line, Panel, Rank, lines},
+    chart::{Chart, LAST_CHANGE, Line, Panel, Rank, Scale, lines},
 };
 use crate::{model::MeasureKind, store::PlotPoint};
 
@@ -86,7 +86,7 @@ fn axis(panel: &Panel, line: &Line) -> Axis {
     // Spreads and limits are not drawn, so they take no room.
     let bare = |dot: &PlotPoint| PlotPoint { value: dot.value, ..PlotPoint::default() };
     let dots: Vec<PlotPoint> = line.dots.iter().map(bare).collect();
-    Axis::of(dots.iter(), span)
+    Axis::of(dots.iter(), span, Scale::Auto)
 }
 
 struct Facts {
@@ -165,7 +165,7 @@ impl Widths {
 fn in_columns(chart: &Chart, line: &Line, axis: &Axis, count: usize) -> Vec<Option<f64>> {
     let mut found: Vec<Option<f64>> = vec![None; count];
     for dot in &line.dots {
-        let share = (chart.x(dot) + 0.5) / chart.stamps.len().max(1) as f64;
+        let share = (chart.x(dot) + 0.5) / chart.width().max(1) as f64;
         let column = ((share * count as f64) as usize).min(count - 1);
         let place = axis.place(dot.value).clamp(0.0, 1.0);
         let is_farther = |known: f64| (place - 0.5).abs() > (known - 0.5).abs();
@@ -177,7 +177,7 @@ fn in_columns(chart: &Chart, line: &Line, axis: &Axis, count: usize) -> Vec<Opti
 }
 
 fn blocks(chart: &Chart, panel: &Panel, line: &Line, room: usize) -> String {
-    let count = room.min(chart.stamps.len()).max(1);
+    let count = room.min(chart.width()).max(1);
     let block = |place: Option<f64>| match place {
         Some(place) => BLOCKS[((place * 8.0) as usize).min(7)],
         None => ' ',
@@ -212,7 +212,7 @@ fn graph(chart: &Chart, panel: &Panel, line: &Line, columns: Option<usize>) -> [
     };
     let mut before: Option<(usize, usize)> = None;
     for dot in &line.dots {
-        let share = (chart.x(dot) + 0.5) / chart.stamps.len().max(1) as f64;
+        let share = (chart.x(dot) + 0.5) / chart.width().max(1) as f64;
         let x = (share * wide as f64) as usize;
         let y = ((1.0 - axis.place(dot.value)) * (tall - 1) as f64).round().max(0.0) as usize;
         let (from_x, from_y) = before.unwrap_or((x, y));

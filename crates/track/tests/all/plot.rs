@@ -82,7 +82,7 @@ fn panel(slug: &str, lines: Vec<Line>) -> Panel {
 }
 
 fn chart(title: &str, count: usize, apart: Duration, panels: Vec<Panel>) -> Chart {
-    Chart { title: title.to_owned(), stamps: stamps(count, apart), panels, left_out: 0 }
+    Chart { title: title.to_owned(), stamps: stamps(count, apart), panels, ..Chart::default() }
 }
 
 /// A step, a spike, limits, alerts of all kinds, an environment change.
@@ -228,6 +228,23 @@ fn iterations() -> Chart {
         stamp.iterations = 3;
     }
     chart
+}
+
+/// Limits far from the values, on both sides, on a linear or logarithmic axis.
+fn far_limits(scale: Scale) -> Chart {
+    let main = limited(line("main", (0..30).map(|at| 300.0 + 7.0 * f64::from(at))), 20.0, 900.0);
+    let panels = vec![panel("latency", vec![main])];
+    Chart { scale, ..chart("far limits", 30, Duration::hours(1), panels) }
+}
+
+/// Values of reports that share the columns of their commits, also with iterations.
+fn versions() -> Chart {
+    let mut chart = iterations();
+    let column =
+        |report: usize| Column { number: report / 2, before: report as u32 % 2 * 3, total: 6 };
+    chart.columns = (0..8).map(column).collect();
+    chart.stamps[3].news = vec!["kernel 6.12.1 → 6.18.44".to_owned()];
+    Chart { scale: Scale::Logarithmic, ..chart }
 }
 
 fn long(count: usize) -> Chart {

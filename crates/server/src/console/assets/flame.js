@@ -1,15 +1,18 @@
 // Zooms a flame graph to a frame and searches names while typing. Keeps the view in the address. Without a script the
 // picture is the same, and the server searches.
-const picture = document.querySelector("svg.flame");
 const LABEL_PIXELS = 28, FOUND = "found", DIM = "0.3";
-if (picture) {
-  const page = (name) => document.querySelector(`[data-${name}]`);
-  const found = page("found"), words = page("words"), whole = page("whole"), form = whole.form, field = form.search;
+for (const graph of document.querySelectorAll("[data-flame]")) {
+  const picture = graph.querySelector("svg.flame"), parameter = graph.dataset.flame;
+  const page = (name) => graph.querySelector(`[data-${name}]`);
+  const found = page("found"), words = page("words"), whole = page("whole"), around = page("around");
+  const field = document.querySelector(".flame-tools [name=search]"), form = field.form;
+  // Callees are above their callers, or below them in a picture that hangs.
+  const upward = picture.classList.contains("hanging") ? -1 : 1;
   const frames = [...picture.querySelectorAll("svg.frame")].map((one) => {
     const text = one.querySelector("title").textContent, end = text.indexOf("\n");
     const [left, width] = ["x", "width"].map((name) => parseFloat(one.getAttribute(name)));
     return { one, name: text.slice(0, end), told: text.slice(end + 1), left, width, middle: left + width / 2,
-      y: Number(one.getAttribute("y")) };
+      y: upward * Number(one.getAttribute("y")) };
   });
   const root = frames[0], among = (one, other) => Math.abs(one.middle - other.middle) <= other.width / 2;
   let shown = root;
@@ -48,11 +51,18 @@ if (picture) {
       label(frame);
     }
     whole.hidden = shown === root;
+    // The page of a service can show what is around a function.
+    const to = new URL(location.href);
+    around.hidden = shown === root || !document.querySelector("[data-functions]");
+    for (const name of ["frame", "callee", "search"]) to.searchParams.delete(name);
+    to.searchParams.set("function", shown.name);
+    to.hash = "flame";
+    around.href = to;
   }
   function keep() {
     const next = new URL(location.href), set = (name, value) =>
       value ? next.searchParams.set(name, value) : next.searchParams.delete(name);
-    set("frame", shown === root ? "" : addressOf(shown));
+    set(parameter, shown === root ? "" : addressOf(shown));
     set("search", field.value.trim());
     history.replaceState(null, "", next);
     for (const link of document.querySelectorAll(".flame-tools .choice a")) {
@@ -86,7 +96,8 @@ if (picture) {
   }
 
   // The nearest frame in a direction: up for callees, down for callers.
-  function next(frame, key) {
+  function next(frame, pressed) {
+    const turned = { ArrowUp: "ArrowDown", ArrowDown: "ArrowUp" }, key = upward < 0 && turned[pressed] || pressed;
     const seen = frames.filter((other) => !other.one.hasAttribute("hidden"));
     const row = (y) => seen.filter((other) => other.y === y), height = root.y - (frames[1]?.y ?? 0);
     if (key === "ArrowUp") return row(frame.y - height).filter((other) => among(other, frame)).sort((a, b) => b.width - a.width)[0];
@@ -143,7 +154,7 @@ if (picture) {
     keep();
   });
   new ResizeObserver(() => frames.forEach(label)).observe(picture);
-  const asked = new URL(location.href).searchParams.get("frame");
+  const asked = new URL(location.href).searchParams.get(parameter);
   shown = asked ? called(asked) : root;
   lay();
 }

@@ -2,7 +2,7 @@
 const MOVED_PIXELS = 5;
 const timeOf = (ms) => new Date(Math.round(ms / 1000) * 1000).toISOString().replace(".000", "");
 for (const hint of document.querySelectorAll("[data-drag]")) hint.hidden = false;
-for (const svg of document.querySelectorAll(".timeline svg")) {
+for (const svg of document.querySelectorAll(".timeline .bars")) {
   const from = Number(svg.dataset.from), until = Number(svg.dataset.until);
   const [last, fromName, untilName] = svg.dataset.names.split(" ");
   const choice = document.createElementNS(svg.namespaceURI, "rect");

@@ -29,7 +29,7 @@ use crate::{
 const DEVIATIONS_MIN: f64 = 2.0;
 
 /// Labels of the baseline.
-const BASE_LABEL: &str = "base_label";
+pub(super) const BASE_LABEL: &str = "base_label";
 
 /// One side of the comparison.
 struct Half {
@@ -228,7 +228,7 @@ fn functions(path: &str, params: &Params, figures: &Figures, found: &Found) -> M
     let (shown, has_more) = function_rows(params, rows.len());
     html! {
         h2 id="functions" { "Functions by change" }
-        @if rows.is_empty() { p { "No function changed by more than noise." } } @else { (table(figures, &rows[..shown])) }
+        @if rows.is_empty() { p { "No function changed by more than noise." } } @else { (table((path, params), figures, &rows[..shown])) }
         p class="quiet" {
             @if shown < rows.len() { "The first " (shown) " of " (grouped(rows.len())) ". " }
             @if !shows_all && !chance.is_empty() {
@@ -240,7 +240,10 @@ fn functions(path: &str, params: &Params, figures: &Figures, found: &Found) -> M
     }
 }
 
-fn table(figures: &Figures, rows: &[&FunctionRow]) -> Markup {
+fn table((path, params): (&str, &Params), figures: &Figures, rows: &[&FunctionRow]) -> Markup {
+    let graph = |row: &FunctionRow| {
+        format!("{}#flame", params.with("search", row.name.as_str()).with("frame", "").at(path))
+    };
     let write = |value: f64| figures.rate(value);
     html! {
         div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
@@ -249,7 +252,7 @@ fn table(figures: &Figures, rows: &[&FunctionRow]) -> Markup {
                     th class="number" { "Difference" } td {} th class="number" { "Total" } } }
                 tbody { @for row in rows {
                     tr {
-                        th scope="row" { (name(&shortened(&row.name, 120))) }
+                        th scope="row" { a href=(graph(row)) { (name(&shortened(&row.name, 120))) } }
                         td class="number" { (write(row.own.before)) }
                         td class="number" { (write(row.own.after)) }
                         td class="number" { (signed(row.own, &write)) }

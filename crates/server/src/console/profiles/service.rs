@@ -13,6 +13,7 @@ use wingbeat_text::{grouped, plural, share, shortened};
 
 use super::{
     choice::{Choice, Choices},
+    presets::presets,
     range::{self, FIELDS, LASTS, span_shown, written},
     timeline::{self, Pen, Timeline},
 };
@@ -28,6 +29,9 @@ use crate::{
     },
     profiles::{Point, ProfilesError, Reading, Series, Span, now_ns},
 };
+
+/// Parameter of the function to show the callers and callees of.
+const FUNCTION: &str = "function";
 
 /// Rows of the function table, by default and with `rows=more`.
 const FUNCTIONS: usize = 40;
@@ -50,6 +54,8 @@ pub(super) struct ServiceQuery {
 /// Results of a service over a time range.
 pub(super) struct ServiceData {
     choices: Choices,
+    /// The series of all labels with the selected type.
+    all: Vec<Series>,
     choice: Choice,
     span: Span,
     now_ns: i64,
@@ -60,11 +66,17 @@ pub(super) struct ServiceData {
 
 /// Data to display.
 struct Found {
-    picture: Picture,
+    pictures: Pictures,
     rows: Vec<FunctionRow>,
     /// In the unit of the type; for a gauge, the mean.
     total: f64,
     per_second: f64,
+}
+
+enum Pictures {
+    Whole(Picture),
+    /// Callers and callees of the chosen function; `None` if it does not occur.
+    Around(String, Option<[Picture; 2]>),
 }
 
 impl ServiceQuery {
@@ -134,7 +146,10 @@ pub(super) fn factors(
 }
 
 fn load(app: &App, query: &ServiceQuery) -> Result<ServiceData, ApiError> {
-    let choices = Choices::of(&query.series(app)?);
+    let all = query.series(app)?;
+    let choices = Choices::of(&all);
+    let of_type = Choice::of(&all, &query.params.with("label", ""), "label");
+    let all = of_type.map_or_else(Vec::new, |it| it.series);
     let (choice, span, reading) = query.profile(app)?;
     let timeline = Timeline::of(&choice, &points(app, &choice, span)?, span);
     let found = match reading.profile.as_ref().and_then(|it| side(it, &choice)) {
@@ -143,13 +158,22 @@ fn load(app: &App, query: &ServiceQuery) -> Result<ServiceData, ApiError> {
             let (factor, rate) = factors(app, query, &choice, &reading)?;
             let total = side.total() * factor;
             let flame = Flame::single(&side, total);
-            let picture = draw(&flame, query, &choice, Medium::Page);
+            let pictures = match query.params.get(FUNCTION) {
+                None => Pictures::Whole(draw(&flame, query, &choice, View::Single, Medium::Page)),
+                Some(function) => {
+                    let around = Flame::around(&side, function, total).map(|[callers, callees]| {
+                        let draw = |flame, view| draw(flame, query, &choice, view, Medium::Page);
+                        [draw(&callers, View::Single), draw(&callees, View::Hanging)]
+                    });
+                    Pictures::Around(function.to_owned(), around)
+                }
+            };
             let rows = flame.functions();
-            Some(Found { picture, rows, total, per_second: side.total() * rate })
+            Some(Found { pictures, rows, total, per_second: side.total() * rate })
         }
     };
     let reading = Reading { profile: None, ..reading };
-    Ok(ServiceData { choices, choice, span, now_ns: now_ns(), timeline, reading, found })
+    Ok(ServiceData { choices, all, choice, span, now_ns: now_ns(), timeline, reading, found })
 }
 
 /// The flame graph of one profile.
@@ -157,11 +181,12 @@ pub(super) fn draw(
     flame: &Flame,
     query: &ServiceQuery,
     choice: &Choice,
+    view: View,
     medium: Medium,
 ) -> Picture {
     let search = picture::search(&query.params);
     let title = format!("{} {}", query.service, choice.figures.name());
-    let request = Request { view: View::Single, medium, title: &title, search: search.as_deref() };
+    let request = Request { view, medium, title: &title, search: search.as_deref() };
     flame.draw(request, &|value| choice.figures.total(value))
 }
 
@@ -248,14 +273,54 @@ fn shown(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Mark
             p class="note bad" { (plural(reading.damaged, "file")) " could not be read; see the server log." }
         }
         p class="actions" {
-            a class="button" href=(query("compare")) { "Compare with the previous time range" } " "
+            @for (words, params) in presets(&data.all, *span, data.now_ns, params) {
+                a class="button" href=(params.at(&format!("{path}/compare"))) { "Compare with " (words) } " "
+            }
+        }
+        p class="actions" {
             a class="button" href=(query("profile.pb.gz")) download { "Download as pprof" } " "
             a class="button" href=(query("flame.svg")) { "Flame graph as SVG" }
         }
-        h2 id="flame" { "Flame graph" }
-        (picture::section(&found.picture, (path, params), "flame", &html! {}))
+        (pictures(path, params, &found.pictures))
         (functions(path, params, data, found))
     }
+}
+
+/// The flame graph of everything, or what is around the chosen function.
+fn pictures(path: &str, params: &Params, pictures: &Pictures) -> Markup {
+    let (function, around) = match pictures {
+        Pictures::Whole(picture) => {
+            return html! {
+                h2 id="flame" { "Flame graph" }
+                (picture::section(picture, (path, params), "flame", &html! {}))
+            };
+        }
+        Pictures::Around(function, around) => (function, around),
+    };
+    let whole = params.with(FUNCTION, "").with(picture::FRAME, "").with(picture::CALLEE, "");
+    html! {
+        h2 id="flame" { "Callers and callees of " (name(&shortened(function, 200))) }
+        p { a href={ (whole.at(path)) "#flame" } { "Show the whole flame graph" } }
+        @match around {
+            None => p { "No profile of this time range has this function." },
+            Some([callers, callees]) => {
+                (picture::tools((path, params), "flame", &html! {}))
+                h3 { "Callers" }
+                (picture::graph(callers, picture::FRAME))
+                // They differ in the number of frames that are too narrow.
+                @if callers.legend != callees.legend { p class="quiet" { (callers.legend) } }
+                h3 { "Callees" }
+                (picture::graph(callees, picture::CALLEE))
+                p class="quiet" { (callees.legend) }
+            }
+        }
+    }
+}
+
+/// The address of what is around a function.
+fn around(path: &str, params: &Params, function: &str) -> String {
+    let params = params.with("search", "").with(picture::FRAME, "").with(picture::CALLEE, "");
+    format!("{}#flame", params.with(FUNCTION, function).at(path))
 }
 
 fn functions(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Markup {
@@ -284,9 +349,13 @@ fn functions(path: &str, params: &Params, data: &ServiceData, found: &Found) -> 
         )
     };
     let (shown, has_more) = function_rows(params, rows.len());
+    let searched = |row: &FunctionRow| {
+        let params = params.with("search", row.name.as_str());
+        format!("{}#flame", params.with(FUNCTION, "").with(picture::FRAME, "").at(path))
+    };
     html! {
-        h2 id="functions" { "Functions" }
-        p class="quiet" { (plural(grouped(rows.len()), "function")) @if !search.is_empty() { " with " (name(&search)) }
+        h2 id="functions" data-functions { "Functions" }
+        p class="quiet" { (plural(rows.len(), "function")) @if !search.is_empty() { " with " (name(&search)) }
             @if shown < rows.len() { "; the first " (shown) " are shown" } "." }
         div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
             table class="tops stacked" {
@@ -294,8 +363,11 @@ fn functions(path: &str, params: &Params, data: &ServiceData, found: &Found) -> 
                     (head("Total", "total", true)) th class="number" { "%" } } }
                 tbody { @for row in rows.iter().take(shown) {
                     tr {
-                        th scope="row" { a href={ (params.with("search", row.name.as_str()).with("frame", "").at(path)) "#flame" } {
-                            (name(&shortened(&row.name, 120))) } }
+                        th scope="row" { span class="pair" {
+                            a href=(searched(row)) { (name(&shortened(&row.name, 120))) }
+                            a class="around" href=(around(path, params, &row.name)) title="Callers and callees"
+                                aria-label={ "Callers and callees of " (shortened(&row.name, 120)) } { "⇅" }
+                        } }
                         td class="number" { (figures.total(row.own.after)) }
                         td class="number" { (part(row.own.after)) }
                         td class="number" { (figures.total(row.total.after)) }
@@ -368,7 +440,7 @@ pub(in crate::console) async fn flame(
             reading.profile.as_ref().and_then(|it| side(it, &choice)).ok_or_else(no_profiles)?;
         let (factor, _) = factors(&app, &query, &choice, &reading)?;
         let flame = Flame::single(&side, side.total() * factor);
-        Ok::<_, ApiError>(draw(&flame, &query, &choice, Medium::File).svg)
+        Ok::<_, ApiError>(draw(&flame, &query, &choice, View::Single, Medium::File).svg)
     };
     Ok(picture::file(context.app.profiles.run(job).await??))
 }

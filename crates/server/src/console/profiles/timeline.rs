@@ -21,6 +21,9 @@ const BARS_MAX: i64 = 96;
 
 const HEIGHT: f64 = 90.0;
 
+/// Width of the values beside the bars.
+const VALUES_WIDTH: f64 = 76.0;
+
 /// Amounts over time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Timeline {
@@ -80,7 +83,12 @@ impl Timeline {
         html! {
             figure class="timeline" {
                 figcaption class="quiet" { (pen.label) (choice.figures.axis()) ", at most " (choice.figures.rate(most)) }
-                svg width="100%" height=(HEIGHT + 20.0) role="group" aria-label={ (choice.figures.axis()) " by time" }
+                svg class="values" width=(VALUES_WIDTH) height=(HEIGHT + 20.0) aria-hidden="true" {
+                    @for value in round_values(most).chain([0.0]) {
+                        text x=(VALUES_WIDTH - 6.0) y=(format!("{:.1}", height_of(value, most) + 4.0)) { (choice.figures.rate(value)) }
+                    }
+                }
+                svg class="bars" height=(HEIGHT + 20.0) role="group" aria-label={ (choice.figures.axis()) " by time" }
                     data-from=(self.span.from_ns / 1_000_000) data-until=(self.span.until_ns / 1_000_000)
                     data-names={ (pen.fields.last) " " (pen.fields.from) " " (pen.fields.until) } {
                     @if let Some(marked) = pen.marked {
@@ -89,6 +97,10 @@ impl Timeline {
                             y="0" height=(HEIGHT) {}
                     }
                     @for (bar, value) in (0..).zip(&self.values) { (self.bar(choice, pen, (bar, *value, most))) }
+                    @for value in round_values(most) {
+                        @let y = format!("{:.1}", height_of(value, most));
+                        line x1="0" x2="100%" y1=(y) y2=(y) class="tick" {}
+                    }
                     @for (left, text, is_minor) in self.ticks() {
                         line x1=(percent(left)) x2=(percent(left)) y1="0" y2=(HEIGHT + 4.0) class="tick" {}
                         text x=(percent(left)) y=(HEIGHT + 16.0) class=(if is_minor { "minor" } else { "major" }) { (text) }
@@ -106,14 +118,14 @@ impl Timeline {
             ((span.from_ns.max(self.span.from_ns) - self.span.from_ns) as f64 / length) * 100.0;
         let right =
             ((span.until_ns.min(self.span.until_ns) - self.span.from_ns) as f64 / length) * 100.0;
-        let height = if most > 0.0 { value / most * (HEIGHT - 4.0) } else { 0.0 };
+        let y = height_of(value, most);
         html! {
             // Keyboard users have the form fields; so many tab stops would be in their way.
             a href=(pen.fields.write(pen.params, span).with("frame", "").at(pen.path)) tabindex="-1" {
                 title { (shown(span.from_ns)) " UTC: " (choice.figures.rate(value)) }
                 rect class="room" x=(percent(left)) width=(percent((right - left).max(0.0))) y="0" height=(HEIGHT) {}
                 rect class="bar" x=(percent(left)) width=(percent(((right - left) * 0.9).max(0.0)))
-                    y=(format!("{:.1}", HEIGHT - height)) height=(format!("{height:.1}")) {}
+                    y=(format!("{y:.1}")) height=(format!("{:.1}", HEIGHT - y)) {}
             }
         }
     }
@@ -143,6 +155,21 @@ impl Timeline {
         }
         ticks
     }
+}
+
+/// Vertical position of a value, below the top.
+fn height_of(value: f64, most: f64) -> f64 {
+    if most > 0.0 { HEIGHT - value / most * (HEIGHT - 4.0) } else { HEIGHT }
+}
+
+/// Two to four round values up to the largest, without 0.
+fn round_values(most: f64) -> impl Iterator<Item = f64> {
+    let power = 10_f64.powf((most / 2.0).log10().floor());
+    let steps = [5.0, 2.0, 1.0].into_iter().map(move |digit| digit * power);
+    let step = steps.clone().find(|step| most / step >= 2.0).unwrap_or(power);
+    (1..=4)
+        .map(move |count| step * f64::from(count))
+        .filter(move |value| most > 0.0 && *value <= most)
 }
 
 fn percent(value: f64) -> String {
@@ -205,6 +232,19 @@ pub(super) fn fields(fields: Fields, span: Span) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_beside_the_bars_are_round() {
+        let check = |most: f64, expected: &[f64]| {
+            assert_eq!(round_values(most).collect::<Vec<_>>(), expected, "{most}");
+        };
+        check(0.0, &[]);
+        check(1.0, &[0.5, 1.0]);
+        check(767.0, &[200.0, 400.0, 600.0]);
+        check(999.0, &[200.0, 400.0, 600.0, 800.0]);
+        check(2e6, &[1e6, 2e6]);
+        assert_eq!((height_of(0.0, 2.0), height_of(2.0, 2.0)), (HEIGHT, 4.0));
+    }
 
     #[test]
     fn points_are_spread_over_steps() {

@@ -3,9 +3,12 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use wingbeat_server::api::shapes::{JsonPlot, JsonReport};
+use wingbeat_server::{
+    access::Role,
+    api::shapes::{JsonPlot, JsonReport},
+};
 
-use crate::support::Server;
+use crate::support::{Ask, Server};
 
 const PLOTS: &str = "/v0/projects/parser/plots";
 
@@ -47,6 +50,29 @@ async fn plots_are_pinned_moved_renamed_and_deleted() {
     assert_eq!((moved.settings.title, moved.settings.window_s), (None, 60));
     let (plots, _) = server.list::<JsonPlot>(PLOTS).await;
     assert_eq!(plots[0].uuid, made[1].uuid);
+}
+
+#[tokio::test]
+async fn axes_of_a_plot_are_those_of_its_page() {
+    let server = Server::new().and_member();
+    let report = server.report("main", 0, 1.0).await;
+    let made: JsonPlot = server.post(PLOTS, new(&report, "one")).await;
+    let key = server.key_of("Eve", Role::Reader);
+    let check = async |expected: &str| {
+        let page = format!("/perf/parser/plots/{}", made.uuid);
+        let answer = server.ask(Ask::get(&page).key(&key)).await;
+        let location = answer.header("location");
+        let query = location.split('&').filter(|it| it.starts_with("x=") || it.starts_with("y="));
+        assert_eq!(query.collect::<Vec<_>>().join("&"), expected, "{location}");
+        server.page(location, StatusCode::OK).await;
+    };
+    check("y=log").await;
+    let one = format!("{PLOTS}/{}", made.uuid);
+    let changed = json!({ "x_axis": "version", "y_axis": "linear" });
+    let _: JsonPlot = server.patch(&one, changed).await;
+    check("y=linear&x=version").await;
+    let _: JsonPlot = server.patch(&one, json!({ "y_axis": "auto" })).await;
+    check("x=version").await;
 }
 
 #[tokio::test]

@@ -4,15 +4,12 @@ use std::fmt::Write as _;
 use wingbeat_text::{escaped, grouped, share};
 
 use super::{Note, marks, px};
-use crate::{
-    model::Direction,
-    plot::{
-        axis::{places, time_text},
-        chart::{Chart, LINES_MAX, Line, Panel},
-        layout::{
-            FONT, FONT_SMALL, Frame, LABEL_HEIGHT, LABELS_WIDTH, Layout, PLOT_TOP, fit, spread,
-            width,
-        },
+use crate::plot::{
+    axis::{places, time_text},
+    chart::{Chart, LINES_MAX, Line, Panel, Scale},
+    layout::{
+        FONT, FONT_SMALL, Frame, LABEL_HEIGHT, LABELS_WIDTH, Layout, PLOT_TOP, WIDTH, fit, spread,
+        width,
     },
 };
 
@@ -22,6 +19,9 @@ const TICK_DISTANCE: f64 = 92.0;
 const COLOURS: usize = LINES_MAX / 2;
 
 const TITLE_FONT: f64 = 14.0;
+
+/// Minimum width of a panel in a page, in pixels; pages narrower than that scroll it.
+const NARROW_WIDTH: f64 = 780.0;
 
 const HASH_LENGTH: usize = 8;
 
@@ -41,7 +41,7 @@ pub(super) fn panel(
         "<clipPath id=\"clip-{index}\"><rect x=\"{left}\" y=\"{PLOT_TOP}\" width=\"{width}\" \
          height=\"{height}\"/></clipPath>"
     );
-    title(out, panel, layout, frame);
+    title(out, panel, chart.scale, layout, frame);
     vertical(out, layout, frame);
     horizontal(out, chart, layout, frame);
     news(out, chart, layout, frame, notes);
@@ -61,10 +61,17 @@ pub(super) fn panel(
         marks::alerts(out, chart, layout, frame, line);
         out.push_str("</g>\n");
     }
+    for (line, &colour) in panel.lines.iter().zip(colours).take(marks::FAR_LIMITS_MAX) {
+        let far = marks::far_limits(layout, frame, line, &mut room);
+        if !far.is_empty() {
+            let _ = writeln!(out, "<g class=\"{}\">\n{far}</g>", class(colour));
+        }
+    }
     labels(out, chart, (panel, colours), layout, frame);
 }
 
-fn class(colour: usize) -> String {
+/// The class of a colour of a chart, in the style of plots.
+pub fn class(colour: usize) -> String {
     match colour {
         LINES_MAX.. => "rest".to_owned(),
         COLOURS.. => format!("c{} second", colour - COLOURS),
@@ -72,18 +79,16 @@ fn class(colour: usize) -> String {
     }
 }
 
-fn title(out: &mut String, panel: &Panel, layout: &Layout, frame: &Frame) {
+fn title(out: &mut String, panel: &Panel, scale: Scale, layout: &Layout, frame: &Frame) {
     let (x, y) = (px(layout.left), px(PLOT_TOP - 12.0));
     let symbol = &frame.ticks.symbol;
     let unit = if symbol.is_empty() { String::new() } else { format!(", {symbol}") };
-    let mut about = Vec::new();
-    match panel.measure.direction {
-        Direction::LowerIsBetter => about.push("lower is better".to_owned()),
-        Direction::HigherIsBetter => about.push("higher is better".to_owned()),
-        Direction::Unknown => {}
-    }
+    let mut about = vec![panel.measure.direction.words().to_owned()];
+    about.retain(|words| !words.is_empty());
     if frame.axis.is_logarithmic() {
         about.push("logarithmic".to_owned());
+    } else if scale == Scale::Logarithmic {
+        about.push("linear, as not all values are positive".to_owned());
     }
     if panel.lines.len() > LINES_MAX {
         about.push(format!("{} more in grey", grouped(panel.lines.len() - LINES_MAX)));
@@ -139,12 +144,13 @@ fn horizontal(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame) {
         px(layout.left),
         px(layout.left + layout.width)
     );
-    let span = match (chart.stamps.first(), chart.stamps.last()) {
-        (Some(first), Some(last)) => last.time - first.time,
-        _ => time::Duration::ZERO,
-    };
-    for place in places(chart.stamps.len(), layout.width, TICK_DISTANCE) {
-        let stamp = &chart.stamps[place];
+    let starts = chart.starts();
+    let ends = starts.first().zip(starts.last());
+    let span = ends.map_or(time::Duration::ZERO, |(&first, &last)| {
+        chart.stamps[last].time - chart.stamps[first].time
+    });
+    for place in places(starts.len(), layout.width, TICK_DISTANCE) {
+        let stamp = &chart.stamps[starts[place]];
         let x = px(layout.x(place as f64));
         let time = time_text(stamp.time, span);
         let _ = write!(
@@ -169,7 +175,7 @@ fn news(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, notes: 
     let (top, bottom) = (px(PLOT_TOP), px(frame.bottom()));
     let mut last_column = None;
     for (index, stamp) in chart.stamps.iter().enumerate() {
-        let x = layout.x(index as f64 - 0.5);
+        let x = layout.x(chart.left(index));
         if stamp.news.is_empty() || last_column == Some(layout.column(x)) {
             continue;
         }
@@ -179,7 +185,7 @@ fn news(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, notes: 
     // Merges numbers that would overlap: 2–4.
     let mut badges: Vec<(f64, usize, usize)> = Vec::new();
     for note in notes {
-        let x = layout.x(note.stamp as f64 - 0.5);
+        let x = layout.x(chart.left(note.stamp));
         match badges.last_mut() {
             Some((begin, _, last)) if x - *begin < 26.0 => *last = note.number,
             _ => badges.push((x, note.number, note.number)),
@@ -238,4 +244,24 @@ fn labels(
             class(colour)
         );
     }
+}
+
+/// The vertical axis of a panel once more, with its unit, to stay in sight beside a panel that scrolls. It has the size
+/// of that of a panel of [`NARROW_WIDTH`].
+pub(super) fn ruler(layout: &Layout, frame: &Frame) -> String {
+    let (left, height) = (layout.left, frame.height());
+    let size = [left, height].map(|length| px(length * NARROW_WIDTH / WIDTH));
+    let (left, height) = (px(left), px(height));
+    let mut out = format!(
+        "<svg class=\"ruler\" viewBox=\"0 0 {left} {height}\" width=\"{}\" height=\"{}\" aria-hidden=\"true\">\
+         <g class=\"wingbeat\"><rect class=\"back\" width=\"{left}\" height=\"{height}\"/><g class=\"y\">",
+        size[0], size[1]
+    );
+    let unit = (PLOT_TOP - 12.0, &frame.ticks.symbol);
+    let marks = frame.ticks.marks.iter().map(|(value, text)| (frame.y(*value) + 4.0, text));
+    for (y, text) in marks.chain([unit]) {
+        let (x, text) = (px(layout.left - 8.0), escaped(text));
+        let _ = write!(out, "<text x=\"{x}\" y=\"{}\">{text}</text>", px(y));
+    }
+    out + "</g></g></svg>"
 }

@@ -1,7 +1,7 @@
 //! Draws a line: spread, limits, levels, the line itself, its points, and symbols for level changes and alerts.
 
 use std::fmt::Write as _;
-use wingbeat_text::share::change;
+use wingbeat_text::{escaped, share::change};
 
 use super::px;
 use crate::{
@@ -165,6 +165,44 @@ fn levels(line: &Line, places: &[f64], frame: &Frame) -> String {
 /// Half way between the last point of the old level and the first of the new one.
 pub(super) fn border(step: &Step, places: &[f64]) -> f64 {
     (places[step.dot.saturating_sub(1)] + places[step.dot]) / 2.0
+}
+
+/// Lines whose far limits are named. Those of more lines would hide the values.
+pub(super) const FAR_LIMITS_MAX: usize = 4;
+
+/// Width of a digit of a far limit, and of the space around it.
+const DIGIT: f64 = 6.6;
+const DIGITS_GAP: f64 = 8.0;
+
+/// The newest limits of a line as figures at the edges, if they are beyond the axis.
+pub(super) fn far_limits(
+    layout: &Layout,
+    frame: &Frame,
+    line: &Line,
+    room: &mut Room<'_>,
+) -> String {
+    let mut out = String::new();
+    let newest = |limit: fn(&PlotPoint) -> Option<f64>| line.dots.iter().rev().find_map(limit);
+    let right = layout.left + layout.width;
+    for limit in [newest(|dot| dot.upper_limit), newest(|dot| dot.lower_limit)] {
+        let Some(limit) = limit else { continue };
+        let (arrow, y) = match frame.axis.place(limit) {
+            1.0.. => ("↑", PLOT_TOP),
+            place if place < 0.0 => ("↓", frame.bottom()),
+            _ => continue,
+        };
+        let text = format!("{arrow} limit {}", frame.units.format(limit));
+        let text_width = DIGIT * text.chars().count() as f64 + DIGITS_GAP;
+        let Some((x, base)) = room.place(right + GAP, y, text_width) else { continue };
+        let _ = writeln!(
+            out,
+            "<text class=\"change\" x=\"{}\" y=\"{}\">{}</text>",
+            px(x),
+            px(base),
+            escaped(&text)
+        );
+    }
+    out
 }
 
 /// Height of a text above and below its baseline.

@@ -22,6 +22,10 @@ fn report(number: u64, branch: &str, benchmarks: &[(&str, f64)], kernel: &str) -
 }
 
 fn chart(reports: &[Report], change: impl FnOnce(&mut PlotQuery)) -> Chart {
+    looked_at(reports, change, &Look::default())
+}
+
+fn looked_at(reports: &[Report], change: impl FnOnce(&mut PlotQuery), look: &Look) -> Chart {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::open(folder.path().join("results.db")).expect("a store");
     for report in reports {
@@ -29,7 +33,7 @@ fn chart(reports: &[Report], change: impl FnOnce(&mut PlotQuery)) -> Chart {
     }
     let mut query = PlotQuery::of(ProjectName::new("p").expect("a name"));
     change(&mut query);
-    Chart::new("p", &store.plot(&query).expect("series"))
+    Chart::with("p", &store.plot(&query).expect("series"), look)
 }
 
 #[test]
@@ -49,6 +53,63 @@ fn lines_are_named_by_what_tells_them_apart() {
     let mut elsewhere = both.clone();
     elsewhere[0].testbed = "there".parse().expect("a name");
     check(&elsewhere, &["a · Latency: next · here", "a · Latency: main · there"]);
+}
+
+#[test]
+fn benchmarks_share_a_panel_and_hidden_lines_leave_their_colour() {
+    let reports = [
+        report(1, "main", &[("a", 1.0), ("b", 2.0)], "1"),
+        report(2, "next", &[("a", 3.0), ("c", 4.0)], "1"),
+    ];
+    let shown = |look: &Look| {
+        let chart = looked_at(&reports, |_| (), look);
+        let colours = chart.colours();
+        let panel = |(panel, colours): (&Panel, Vec<usize>)| {
+            let lines = panel.lines.iter().zip(colours);
+            let lines = lines.map(|(line, colour)| format!("{colour} {}", line.name));
+            (panel.name(), lines.collect::<Vec<_>>().join(", "))
+        };
+        chart.panels.iter().zip(colours).map(panel).collect::<Vec<_>>()
+    };
+    let together = Look { is_together: true, ..Look::default() };
+    let name = "3 benchmarks · Latency".to_owned();
+    let lines = "1 a · next, 3 c · next, 0 a · main, 2 b · main".to_owned();
+    assert_eq!(shown(&together), [(name.clone(), lines)]);
+    let hidden = vec!["a · main".to_owned(), "a · next".to_owned()];
+    let rest = "3 c · next, 2 b · main".to_owned();
+    assert_eq!(
+        shown(&Look { hidden, ..together.clone() }),
+        [("2 benchmarks · Latency".to_owned(), rest)]
+    );
+    let apart = [("a · Latency", "1 next"), ("b · Latency", "0 main"), ("c · Latency", "1 next")];
+    let apart = apart.map(|(panel, lines)| (panel.to_owned(), lines.to_owned()));
+    let apart = [apart[0].clone(), apart[2].clone()];
+    assert_eq!(shown(&Look { hidden: vec!["main".to_owned()], ..Look::default() }), apart);
+}
+
+#[test]
+fn by_version_the_reports_of_a_commit_share_a_column() {
+    let at = |number, hash: Option<&str>, value| {
+        let hash = hash.map(str::to_owned);
+        Report { hash, ..report(number, "main", &[("a", value)], "1") }
+    };
+    let reports = [
+        at(1, Some("aaa"), 1.0),
+        at(2, Some("bbb"), 2.0),
+        at(3, None, 3.0),
+        // The first commit once more, after the others.
+        at(4, Some("aaa"), 4.0),
+        at(5, None, 5.0),
+    ];
+    let look = Look { is_by_version: true, ..Look::default() };
+    let chart = looked_at(&reports, |_| (), &look);
+    let line = &chart.panels[0].lines[0];
+    let values: Vec<f64> = line.dots.iter().map(|dot| dot.value).collect();
+    assert_eq!(values, [1.0, 4.0, 2.0, 3.0, 5.0]);
+    let places: Vec<f64> = line.dots.iter().map(|dot| chart.x(dot)).collect();
+    assert_eq!((places, chart.width()), (vec![-0.2, 0.2, 1.0, 2.0, 3.0], 4));
+    let hashes: Vec<_> = chart.stamps.iter().map(|stamp| stamp.hash.as_deref()).collect();
+    assert_eq!(hashes, [Some("aaa"), Some("aaa"), Some("bbb"), None, None]);
 }
 
 #[test]

@@ -63,6 +63,54 @@ fn slow_drift_is_told_below() {
 }
 
 #[test]
+fn far_limits_are_figures_at_the_edge_and_do_not_squeeze_the_values() {
+    for scale in [Scale::Auto, Scale::Logarithmic] {
+        let picture = svg(&far_limits(scale));
+        for text in ["↑ limit 900.0 ns", "↓ limit 20.00 ns"] {
+            assert!(picture.contains(&format!(">{text}</text>")), "{text}: {picture}");
+        }
+        let (_, curve) = picture.split_once("class=\"line\" d=\"M").expect("a line");
+        let curve = curve.split_once('"').expect("its end").0;
+        let heights = curve.split('L').map(|point| {
+            point.split_once(' ').and_then(|(_, y)| y.parse::<f64>().ok()).expect("a height")
+        });
+        let (low, high) =
+            heights.fold((f64::MAX, f64::MIN), |(low, high), y| (low.min(y), high.max(y)));
+        // Of 130 pixels; the spreads take a little.
+        assert!(high - low > 95.0, "{scale:?}: {low} to {high}");
+    }
+    let near = limited(line("main", (0..30).map(|at| 300.0 + 7.0 * f64::from(at))), 290.0, 520.0);
+    let near = svg(&chart("", 30, Duration::hours(1), vec![panel("latency", vec![near])]));
+    assert!(!near.contains("↑ limit"), "a limit in sight needs no figure");
+}
+
+#[test]
+fn an_axis_is_logarithmic_on_request() {
+    let of = |values: [f64; 3], scale| {
+        let panels = vec![panel("latency", vec![bare(line("a", values))])];
+        svg(&Chart { scale, ..chart("", 3, Duration::hours(1), panels) })
+    };
+    let check = |values, scale, expected: &str| {
+        let picture = of(values, scale);
+        let (_, title) = picture.split_once("class=\"title\"").expect("a title");
+        let title = title.split_once("</text>").expect("its end").0;
+        assert!(title.contains(expected), "{title}");
+        title.contains("logarithmic")
+    };
+    assert!(check([300.0, 400.0, 500.0], Scale::Logarithmic, "lower is better"));
+    assert!(!check([300.0, 400.0, 500.0], Scale::Auto, "lower is better"));
+    assert!(check([1.0, 10.0, 100.0], Scale::Auto, "lower is better"));
+    assert!(!check([1.0, 10.0, 100.0], Scale::Linear, "lower is better"));
+    assert!(!check([0.0, 10.0, 100.0], Scale::Logarithmic, "not all values are positive"));
+    // Round numbers stand beside an axis that spans less than a power of ten.
+    let picture = of([300.0, 400.0, 500.0], Scale::Logarithmic);
+    assert!(
+        [">300<", ">350<", ">400<", ">450<"].iter().all(|it| picture.contains(it)),
+        "{picture}"
+    );
+}
+
+#[test]
 fn what_is_in_sight_is_explained() {
     let check = |chart: &_, text: &str, expected: bool| {
         assert_eq!(svg(chart).contains(&format!(">{text}</text>")), expected, "{text}");

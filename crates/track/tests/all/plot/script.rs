@@ -9,9 +9,9 @@ const DRAW: &str =
 /// The parts of a browser that the page's script uses.
 const STUB: &str = include_str!("page_stub.js");
 
-/// The charts of a page, as markup. The legend is not a chart.
+/// The charts of a page, each with its axis once more, as markup.
 pub(crate) fn pictures(page: &str) -> Vec<&str> {
-    let picture = |rest: &'_ str| rest.find("</svg>").map(|end| end + "</svg>".len());
+    let picture = |rest: &'_ str| rest.find("</figure>");
     let figures =
         page.match_indices("<figure><svg").map(|(begin, _)| &page[begin + "<figure>".len()..]);
     figures.map(|rest| &rest[..picture(rest).expect("its end")]).collect()
@@ -42,7 +42,7 @@ fn run(sources: &[String]) -> Vec<String> {
 fn evaluated(chart: &Chart, expressions: &[&str]) -> Vec<String> {
     let page = html(chart).expect("a page");
     let (data, _) = parts(&page);
-    let begin = format!("{DRAW}\nvar data = {data}; var all = [-0.5, data.stamps.length - 0.5];");
+    let begin = format!("{DRAW}\nvar data = {data}; var all = [-0.5, widthOf(data) - 0.5];");
     let mut found = run(&texts(&[&[&*begin], expressions]));
     found.split_off(1)
 }
@@ -91,7 +91,10 @@ fn tokens(markup: &str) -> (Vec<String>, Vec<f64>) {
 
 #[test]
 fn the_script_draws_what_the_picture_shows() {
-    for chart in [busy(), many(), single(), odd(), iterations(), wide(), steps_together()] {
+    let plain = [busy(), many(), single(), odd(), iterations(), wide(), steps_together()];
+    let scales = [Scale::Auto, Scale::Logarithmic].map(far_limits);
+    let forced = Chart { scale: Scale::Logarithmic, ..odd() };
+    for chart in plain.into_iter().chain(scales).chain([versions(), forced]) {
         let page = html(&chart).expect("a page");
         for (index, picture) in pictures(&page).into_iter().enumerate() {
             let drawn = &evaluated(&chart, &[&format!("drawPanel(data, {index}, all)")])[0];
