@@ -29,6 +29,8 @@ use crate::{
     profiles::{Point, ProfilesError, Reading, Series, Span, now_ns},
 };
 
+const MINUTE_NS: i64 = 60 * 1_000_000_000;
+
 /// Rows of the function table, by default and with `rows=more`.
 const FUNCTIONS: usize = 40;
 const FUNCTIONS_MAX: usize = 1000;
@@ -219,9 +221,10 @@ fn time(path: &str, params: &Params, data: &ServiceData) -> Markup {
 fn nothing(path: &str, params: &Params, data: &ServiceData) -> Markup {
     let newest = data.choice.newest_ns();
     html! {
+        (notes(data))
         @if data.choice.series.is_empty() {
             p { "No profile has all of these labels. " a href=(params.with("label", "").at(path)) { "All labels" } }
-        } @else {
+        } @else if data.reading.damaged == 0 {
             p { "No profiles in this time range. The newest ends at " (range::shown(newest)) " UTC. "
                 a href=(FIELDS.write(params, range::usual(newest, i64::MAX)).at(path)) { "Show its last hour" } }
         }
@@ -241,12 +244,7 @@ fn shown(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Mark
             div { dt { "Profiles" } dd { (grouped(reading.windows)) " of " (plural(choice.series.len(), "set")) " of labels" } }
             (data.choices.facts())
         }
-        @if reading.span != *span {
-            p class="note" { "Older profiles have a resolution of ten minutes. Shown: " (span_shown(reading.span)) "." }
-        }
-        @if reading.damaged > 0 {
-            p class="note bad" { (plural(reading.damaged, "file")) " could not be read; see the server log." }
-        }
+        (notes(data))
         p class="actions" {
             a class="button" href=(query("compare")) { "Compare with the previous time range" } " "
             a class="button" href=(query("profile.pb.gz")) download { "Download as pprof" } " "
@@ -255,6 +253,24 @@ fn shown(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Mark
         h2 id="flame" { "Flame graph" }
         (picture::section(&found.picture, (path, params), "flame", &html! {}))
         (functions(path, params, data, found))
+    }
+}
+
+/// What differs from the request.
+fn notes(data: &ServiceData) -> Markup {
+    let ServiceData { reading, span, .. } = data;
+    let is_rounded = |found_ns: i64, asked_ns: i64| (found_ns - asked_ns).abs() >= MINUTE_NS;
+    html! {
+        @if let Some(files) = reading.too_many {
+            p class="note" { "The whole time takes " (plural(files, "file")) ", too many to read at once. Shown is its end: "
+                (span_shown(reading.span)) ". To see more, choose labels, or look at the time in parts." }
+        } @else if is_rounded(reading.span.from_ns, span.from_ns) || is_rounded(reading.span.until_ns, span.until_ns) {
+            p class="note" { "Older profiles have a resolution of ten minutes. Shown: " (span_shown(reading.span)) "." }
+        }
+        @if reading.damaged > 0 {
+            p class="note bad" { (plural(reading.damaged, "file")) " of " (grouped(reading.files))
+                " could not be read; see the server log." }
+        }
     }
 }
 
