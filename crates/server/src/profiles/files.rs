@@ -3,23 +3,21 @@
 //! Callers block; the requests run on a runtime of their own, several at once, and each within a time limit. A store
 //! that just failed is not asked again for a moment, so that it holds up no page and no push.
 
+mod error;
 mod http;
+mod name;
 mod place;
 
 use std::{
-    fmt, io,
+    fmt,
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use object_store::{
-    Error, ObjectStore, ObjectStoreExt as _, PutPayload,
-    client::{HttpError, HttpErrorKind},
-    path::Path,
-};
-use time::{OffsetDateTime, format_description::StaticFormatDescription};
+use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutPayload, path::Path};
+use time::OffsetDateTime;
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     sync::mpsc as channel,
@@ -27,15 +25,11 @@ use tokio::{
 use uuid::Uuid;
 
 pub use self::place::{Options, ProfilesPlace};
-
-const START: StaticFormatDescription =
-    time::macros::format_description!("[year][month][day]T[hour][minute][second]Z");
-
-/// Maximum characters of a name within a file name.
-const NAME_CHARS_MAX: usize = 60;
-
-/// Minimum disk usage of a file.
-const DISK_BLOCK: u64 = 4096;
+pub(super) use self::{
+    error::FilesError,
+    name::{disk_bytes, path},
+};
+use self::{error::late, name::SUFFIX};
 
 /// Requests at once.
 const AT_ONCE: usize = 32;
@@ -50,18 +44,6 @@ const DOWN: Duration = Duration::from_secs(3);
 
 /// Name of the file that identifies a store.
 const MARK: &str = "wingbeat-profiles";
-
-/// Why files cannot be read or written.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{doing} in {place} failed: {reason}")]
-pub struct FilesError {
-    place: String,
-    doing: &'static str,
-    reason: String,
-    pub(super) is_missing: bool,
-    /// Whether the store cannot be reached, rather than refusing.
-    is_down: bool,
-}
 
 /// The files.
 pub(super) struct Files {
@@ -312,64 +294,6 @@ impl fmt::Debug for Files {
     }
 }
 
-impl FilesError {
-    fn of(place: &dyn fmt::Display, doing: &'static str, error: &dyn Reason) -> Self {
-        let (reason, is_missing, is_down) = (error.reason(), error.is_missing(), error.is_down());
-        Self { place: place.to_string(), doing, reason, is_missing, is_down }
-    }
-}
-
-/// Causes of a [`FilesError`].
-trait Reason {
-    fn reason(&self) -> String;
-
-    fn is_missing(&self) -> bool {
-        false
-    }
-
-    fn is_down(&self) -> bool {
-        false
-    }
-}
-
-impl Reason for &str {
-    fn reason(&self) -> String {
-        (*self).to_owned()
-    }
-}
-
-impl Reason for io::Error {
-    fn reason(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Reason for Error {
-    fn reason(&self) -> String {
-        let text = self.to_string();
-        let mut lines = text.lines();
-        wingbeat_text::shortened(lines.next().unwrap_or_default(), 300)
-    }
-
-    fn is_missing(&self) -> bool {
-        matches!(self, Self::NotFound { .. })
-    }
-
-    fn is_down(&self) -> bool {
-        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(self);
-        while let Some(error) = next {
-            if let Some(error) = error.downcast_ref::<HttpError>() {
-                return matches!(error.kind(), HttpErrorKind::Connect | HttpErrorKind::Timeout);
-            }
-            if let Some(error) = error.downcast_ref::<io::Error>() {
-                return error.kind() == io::ErrorKind::TimedOut;
-            }
-            next = error.source();
-        }
-        false
-    }
-}
-
 fn parsed(path: &str) -> Result<Path, Error> {
     Ok(Path::parse(path)?)
 }
@@ -382,11 +306,6 @@ async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, E
     tokio::time::timeout(OPERATION, work).await.unwrap_or_else(|_| Err(late()))
 }
 
-fn late() -> Error {
-    let source = io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time");
-    Error::Generic { store: "store", source: Box::new(source) }
-}
-
 fn note(failed: &Mutex<Option<Instant>>) {
     *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
@@ -394,56 +313,4 @@ fn note(failed: &Mutex<Option<Instant>>) {
 /// Whether the store failed since a moment.
 fn is_recent(failed: &Mutex<Option<Instant>>, since: Instant) -> bool {
     failed.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at > since)
-}
-
-/// Suffix of all files.
-const SUFFIX: &str = ".pb.gz";
-
-/// Path of a block: `PROJECT/SERVICE/process_cpu-20261128T020000Z-600s-01a22e0c.pb.gz`.
-pub(super) fn path(
-    (project, service, name): (&str, &str, &str),
-    (start_ns, end_ns): (i64, i64),
-) -> String {
-    let start = OffsetDateTime::from_unix_timestamp_nanos(start_ns.into())
-        .unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    let start = start.format(START).unwrap_or_default();
-    let seconds = end_ns.saturating_sub(start_ns) / 1_000_000_000;
-    let id = Uuid::now_v7().simple();
-    format!("{}/{}/{}-{start}-{seconds}s-{id}{SUFFIX}", plain(project), plain(service), plain(name))
-}
-
-/// Bytes that a file takes on a disk.
-pub(super) fn disk_bytes(bytes: usize) -> i64 {
-    i64::try_from((bytes as u64).next_multiple_of(DISK_BLOCK)).unwrap_or(i64::MAX)
-}
-
-/// Sanitizes a text as a file name that cannot escape the folder.
-fn plain(text: &str) -> String {
-    let fit = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
-    let name: String = text.chars().take(NAME_CHARS_MAX).map(fit).collect();
-    match name.starts_with('.') || name.is_empty() {
-        true => format!("_{name}"),
-        false => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_readable_and_stay_in_the_folder() {
-        let check = |service: &str, expected: &str| {
-            let start = 1_795_820_400_000_000_000;
-            let found = path(("p", service, "process_cpu"), (start, start + 600_000_000_000));
-            let (readable, id) = found.rsplit_once('-').expect("an ID");
-            assert_eq!(readable, format!("p/{expected}/process_cpu-20261127T230000Z-600s"));
-            assert_eq!(id.len(), 32 + SUFFIX.len());
-        };
-        check("nginx", "nginx");
-        check("..", "_..");
-        check("../../etc/ä b", "_..-..-etc---b");
-        check("", "_");
-        check(&"x".repeat(500), &"x".repeat(60));
-    }
 }

@@ -83,15 +83,18 @@ pub(super) struct Written {
     pub(super) bytes: i64,
 }
 
-/// Sums blocks into a file. Fails if one of them may be readable later, because they would be lost.
+/// Sums blocks into a file, `new` ones and what was there before. Fails if one of them may be readable later, because
+/// they would be lost. Also returns the sums of the new ones.
 pub(super) fn write(
     files: &Files,
     about: &About,
-    parts: &[Block],
+    (new, former): (&[Block], &[Block]),
     (series, span): (i64, Span),
     change: impl FnOnce(Stacks) -> Stacks,
 ) -> Result<(Written, Vec<i64>), ProfilesError> {
-    let sum = read::sum(files, parts)?;
+    let mut sum = read::sum(files, new)?;
+    let new_sums = sum.stacks.sums();
+    sum.add(read::sum(files, former)?)?;
     if let Some(error) = sum.failed {
         return Err(error.into());
     }
@@ -112,7 +115,7 @@ pub(super) fn write(
         files.write(vec![(path.clone(), Bytes::from(bytes))])?;
     }
     let block = Block { id: 0, series, start_ns, end_ns, windows: sum.windows, path };
-    Ok((Written { block, bytes: on_disk }, stacks.sums()))
+    Ok((Written { block, bytes: on_disk }, new_sums))
 }
 
 /// What a series is of.
@@ -138,11 +141,10 @@ impl Sources {
     /// Writes the large block.
     pub(super) fn write(&self, files: &Files, about: &About) -> Result<Written, ProfilesError> {
         let is_hour = self.wanted.level == Level::Hour;
-        let former = self.former.iter().filter(|_| !is_hour);
-        let parts: Vec<Block> = former.chain(&self.parts).cloned().collect();
+        let former = if is_hour { &[][..] } else { &self.former };
         let span = Span { from_ns: self.wanted.start_ns, until_ns: self.wanted.end_ns() };
         let change = |stacks: Stacks| if is_hour { stacks.without_rare(RARE) } else { stacks };
-        Ok(write(files, about, &parts, (self.wanted.series, span), change)?.0)
+        Ok(write(files, about, (&self.parts, former), (self.wanted.series, span), change)?.0)
     }
 
     /// Adds the large block and removes those it replaces. False if one of them has been deleted in the meantime, for

@@ -191,7 +191,7 @@ pub(super) fn sum(files: &Files, blocks: &[Block]) -> Result<Sum, ProfilesError>
         let add = || {
             let mut sum = Sum::default();
             while let Some(one) = next() {
-                sum.add(blocks, one);
+                sum.add_file(blocks, one);
             }
             sum
         };
@@ -201,18 +201,22 @@ pub(super) fn sum(files: &Files, blocks: &[Block]) -> Result<Sum, ProfilesError>
     });
     let mut total = Sum::default();
     for sum in sums {
-        total.windows += sum.windows;
-        total.damaged += sum.damaged;
-        total.unread += sum.unread;
-        total.failed = total.failed.or(sum.failed);
-        let merged = total.stacks.merge(sum.stacks);
-        merged.map_err(|error| ProfilesError::Damaged(error.to_string()))?;
+        total.add(sum)?;
     }
     Ok(total)
 }
 
 impl Sum {
-    fn add(&mut self, blocks: &[Block], (number, content): Fetched) {
+    pub(super) fn add(&mut self, other: Self) -> Result<(), ProfilesError> {
+        self.windows += other.windows;
+        self.damaged += other.damaged;
+        self.unread += other.unread;
+        self.failed = self.failed.take().or(other.failed);
+        let merged = self.stacks.merge(other.stacks);
+        merged.map_err(|error| ProfilesError::Damaged(error.to_string()))
+    }
+
+    fn add_file(&mut self, blocks: &[Block], (number, content): Fetched) {
         let Some(block) = blocks.get(number) else { return };
         let added = match content {
             Ok(bytes) => self.stacks.add_file(&bytes, BYTES_MAX).map_err(|it| it.to_string()),

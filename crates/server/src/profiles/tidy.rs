@@ -75,10 +75,13 @@ impl Profiles {
             let span = Span { from_ns: minute.start_ns, until_ns: minute.end_ns() };
             let target = (minute.total, span);
             let (written, sums) =
-                merge::write(&self.files, &about, &minute.parts, target, |stacks| stacks)?;
+                merge::write(&self.files, &about, (&minute.parts, &minute.former), target, |it| {
+                    it
+                })?;
             let path = written.block.path.clone();
-            let enter =
-                move |db: &Connection| Ok(minute.enter(db, &written.block, written.bytes, sums)?);
+            let enter = move |db: &Connection| {
+                Ok(minute.enter(db, &written.block, written.bytes, (sums, now_ns))?)
+            };
             self.enter_merged(path, now_ns, enter)?;
         }
         Ok(())

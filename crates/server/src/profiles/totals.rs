@@ -20,6 +20,8 @@ pub(super) struct Minute {
     pub(super) total: i64,
     pub(super) start_ns: i64,
     pub(super) parts: Vec<Block>,
+    /// What the total has of this minute so far, unless it is merged.
+    pub(super) former: Vec<Block>,
 }
 
 /// Creates totals of services that have got many series.
@@ -54,8 +56,15 @@ pub(super) fn wanted(db: &Connection) -> Result<Vec<Minute>> {
         let start_ns = block.start_ns.div_euclid(MINUTE_NS) * MINUTE_NS;
         match minutes.last_mut().filter(|it| (it.total, it.start_ns) == (total, start_ns)) {
             Some(minute) => minute.parts.push(block),
-            None => minutes.push(Minute { total, start_ns, parts: vec![block] }),
+            None => {
+                let (parts, former) = (vec![block], Vec::new());
+                minutes.push(Minute { total, start_ns, parts, former });
+            }
         }
+    }
+    for minute in &mut minutes {
+        let condition = "series = ?1 AND level = 0 AND start_ns = ?2 AND is_merged = 0";
+        minute.former = index::blocks(db, condition, &[minute.total, minute.start_ns])?;
     }
     Ok(minutes)
 }
@@ -71,14 +80,21 @@ impl Minute {
         db: &Connection,
         block: &Block,
         bytes: i64,
-        sums: Vec<i64>,
+        (sums, now_ns): (Vec<i64>, i64),
     ) -> Result<bool> {
-        let ids = index::ids(&self.parts);
+        let (ids, former) = (index::ids(&self.parts), index::ids(&self.former));
         let sql = format!(
             "UPDATE profile_block SET is_totalled = 1 WHERE is_totalled = 0 AND id IN ({ids})"
         );
         if db.execute(&sql, [])? != self.parts.len() {
             return Ok(false);
+        }
+        if !self.former.is_empty() {
+            let sql = format!("DELETE FROM profile_block WHERE is_merged = 0 AND id IN ({former})");
+            if db.execute(&sql, [])? != self.former.len() {
+                return Ok(false);
+            }
+            index::discard(db, self.former.iter().map(|it| it.path.as_str()), now_ns)?;
         }
         if block.windows == 0 {
             return Ok(true);

@@ -221,7 +221,7 @@ fn time(path: &str, params: &Params, data: &ServiceData) -> Markup {
 fn nothing(path: &str, params: &Params, data: &ServiceData) -> Markup {
     let newest = data.choice.newest_ns();
     html! {
-        (notes(data))
+        (notes(&data.reading, data.span))
         @if data.choice.series.is_empty() {
             p { "No profile has all of these labels. " a href=(params.with("label", "").at(path)) { "All labels" } }
         } @else if data.reading.damaged == 0 {
@@ -244,7 +244,7 @@ fn shown(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Mark
             div { dt { "Profiles" } dd { (grouped(reading.windows)) " of " (plural(choice.series.len(), "set")) " of labels" } }
             (data.choices.facts())
         }
-        (notes(data))
+        (notes(&data.reading, data.span))
         p class="actions" {
             a class="button" href=(query("compare")) { "Compare with the previous time range" } " "
             a class="button" href=(query("profile.pb.gz")) download { "Download as pprof" } " "
@@ -257,8 +257,7 @@ fn shown(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Mark
 }
 
 /// What differs from the request.
-fn notes(data: &ServiceData) -> Markup {
-    let ServiceData { reading, span, .. } = data;
+pub(super) fn notes(reading: &Reading, span: Span) -> Markup {
     let is_rounded = |found_ns: i64, asked_ns: i64| (found_ns - asked_ns).abs() >= MINUTE_NS;
     html! {
         @if let Some(files) = reading.too_many {

@@ -15,7 +15,7 @@ use wingbeat_pprof::proto::{Function, Line, Location, Profile, Sample, ValueType
 use wingbeat_server::profiles::ProfilesPlace;
 
 use self::bucket::Bucket;
-use super::support::{WINGBEAT, bearer, request};
+use super::support::{Server, WINGBEAT, bearer, request};
 use crate::ran::Ran;
 
 struct Fleet<'b> {
@@ -44,19 +44,23 @@ impl Fleet<'_> {
         Ran::of(self.command(script).arg(verb).arg(self.folder))
     }
 
-    /// Pushes a window to one of the servers; returns whether it was answered.
+    /// Pushes a window to one of the servers.
     fn push(&self, server: u16, key: &str, start_ns: i64) -> bool {
-        let address = format!("127.0.0.1:{}", self.port + server);
-        let headers = format!("{}Content-Type: application/json\r\n", bearer(key));
-        let labels =
-            r#"[{"name":"__name__","value":"process_cpu"},{"name":"service_name","value":"web"}]"#;
-        let profile = STANDARD.encode(profile(start_ns));
-        let body = format!(
-            r#"{{"series":[{{"labels":{labels},"samples":[{{"ID":"{start_ns}","rawProfile":"{profile}"}}]}}]}}"#
-        );
-        let answer = request(&address, "POST", "/push.v1.PusherService/Push", &headers, &body);
-        answer.is_ok_and(|answer| answer.status == 200)
+        push(&format!("127.0.0.1:{}", self.port + server), key, start_ns)
     }
+}
+
+/// Pushes a window to a server; returns whether it was answered.
+fn push(address: &str, key: &str, start_ns: i64) -> bool {
+    let headers = format!("{}Content-Type: application/json\r\n", bearer(key));
+    let labels =
+        r#"[{"name":"__name__","value":"process_cpu"},{"name":"service_name","value":"web"}]"#;
+    let profile = STANDARD.encode(profile(start_ns));
+    let body = format!(
+        r#"{{"series":[{{"labels":{labels},"samples":[{{"ID":"{start_ns}","rawProfile":"{profile}"}}]}}]}}"#
+    );
+    let answer = request(address, "POST", "/push.v1.PusherService/Push", &headers, &body);
+    answer.is_ok_and(|answer| answer.status == 200)
 }
 
 impl Drop for Fleet<'_> {
@@ -96,7 +100,7 @@ fn a_killed_server_loses_no_profile() {
     let fleet = Fleet { folder: folder.path(), bucket: &bucket, port: free.port().min(65_000) };
     fleet.run("up").ended_with(0);
     let again = fleet.run("up").ended_with(0);
-    assert!(again.stdout.contains("http://127.0.0.1:"), "{again:?}");
+    assert!(again.stdout.contains("http://127.0.0.1:"), "{}", again.stdout);
     let made = ["serve", "key", "create", "--project", "fleet", "--create-project", "--name", "a"];
     let key = Ran::of(fleet.command(WINGBEAT).args(made).arg("--quiet")).ended_with(0);
     let key = key.stdout.trim().to_owned();
@@ -122,7 +126,7 @@ fn a_killed_server_loses_no_profile() {
     assert!(!page.body.contains("could not be read"), "{}", page.body);
     fleet.run("roll").ended_with(0);
     let status = fleet.run("status").ended_with(0);
-    assert_eq!(status.stdout.matches(" answers").count(), 2, "{status:?}");
+    assert_eq!(status.stdout.matches(" answers").count(), 2, "{}", status.stdout);
 }
 
 #[test]
@@ -136,4 +140,67 @@ fn a_fleet_says_what_is_missing() {
     };
     up("WINGBEAT", "/nowhere/wingbeat").tells_in_one_line().tells("put wingbeat into PATH");
     up("S3S_FS", "/nowhere/s3s-fs").tells_in_one_line().tells("cargo install s3s-fs");
+}
+
+#[test]
+fn a_bucket_is_checked_at_the_start() {
+    let (folder, bucket) = (tempfile::tempdir().expect("a folder"), Bucket::start());
+    let data = folder.path().join("data");
+    let ProfilesPlace::Bucket { options, .. } = bucket.place() else { panic!("not a bucket") };
+    let serve = |place: &str, change: (&str, &str)| {
+        let mut command = Command::new(WINGBEAT);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--profiles", place, "--data"]);
+        command.arg(&data).envs(options.0.clone()).env(change.0, change.1);
+        Ran::of(&mut command).ended_with(1).tells_in_one_line()
+    };
+    let none = ("NONE", "");
+    serve("ftp://profiles", none).tells("is no place for profiles: expected a folder, s3://");
+    serve("s3://nowhere/here", none).tells("s3://nowhere/here failed");
+    let key = ("AWS_SECRET_ACCESS_KEY", "wrong");
+    serve("s3://profiles/here", key).tells("in s3://profiles/here failed");
+    let endpoint = ("AWS_ENDPOINT", "http://127.0.0.1:9");
+    serve("s3://profiles/here", endpoint).tells("in s3://profiles/here failed");
+}
+
+#[test]
+fn a_command_moves_profiles() {
+    let (folder, bucket) = (tempfile::tempdir().expect("a folder"), Bucket::start());
+    let data = folder.path().join("data");
+    let ProfilesPlace::Bucket { url, options } = bucket.place() else { panic!("not a bucket") };
+    let command = |arguments: &[&str]| {
+        let mut command = Command::new(WINGBEAT);
+        command.arg("serve").args(arguments).arg("--data").arg(&data).envs(options.0.clone());
+        // As providers write it.
+        command.env("AWS_ENDPOINT", format!("{}/", options.0[3].1));
+        command
+    };
+    let run = |arguments: &[&str]| Ran::of(&mut command(arguments)).ended_with(0);
+    let key = ["key", "create", "--project", "a", "--create-project", "--name", "a", "--quiet"];
+    let key = run(&key).stdout.trim().to_owned();
+    let serve = |more: &[&str]| {
+        let all: Vec<&str> = ["--listen", "127.0.0.1:0"].iter().chain(more).copied().collect();
+        Server::of(command(&all))
+    };
+    let now_ns = i64::try_from(OffsetDateTime::now_utc().unix_timestamp_nanos()).expect("a time");
+    let server = serve(&[]);
+    for number in 0..5 {
+        let start_ns = now_ns - (100 - number) * 15_000_000_000;
+        assert!(push(&server.address, &key, start_ns));
+    }
+    server.end(Signal::KILL);
+    let moved = run(&["move-profiles", &url]);
+    moved.tells(&format!("5 files, the same in {}/profiles and {url}", data.display()));
+    let server = serve(&["--profiles", &url]);
+    assert!(push(&server.address, &key, now_ns - 15_000_000_000));
+    let page = server.get("/perf/a/profiles/web?last=1h", &key).body;
+    assert!(page.contains("<dd>6 of 1 set"), "{page}");
+    server.end(Signal::KILL);
+    let backup = folder.path().join("backup.db");
+    let backup = run(&["backup", backup.to_str().expect("text")]);
+    backup.tells(&format!("their files are in {url}"));
+    let here = data.join("profiles");
+    run(&["move-profiles", here.to_str().expect("text"), "--profiles", &url]);
+    let server = serve(&[]);
+    let page = server.get("/perf/a/profiles/web?last=1h", &key).body;
+    assert!(page.contains("<dd>6 of 1 set"), "{page}");
 }
