@@ -165,6 +165,15 @@ impl Stacks {
         self.types.is_empty()
     }
 
+    /// Sum of all stacks, for each sample type.
+    pub fn sums(&self) -> Vec<i64> {
+        let mut sums = vec![0_i64; self.types.len()];
+        for values in self.values.chunks_exact(self.types.len().max(1)) {
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));
+        }
+        sums
+    }
+
     /// Name and unit of each sample type.
     pub fn types(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.types.iter().map(|(name, unit)| (self.text_of(*name), self.text_of(*unit)))

@@ -1,7 +1,14 @@
-//! Pages over a day of pushed profiles: 5,760 windows of one service on one host, merged like on a server. `cargo bench
-//! -p wingbeat-server --bench profiles`.
+//! Pages over a day of pushed profiles: 5,760 windows of one service on one host, and a service of many pods, both merged
+//! like on a server. `cargo bench -p wingbeat-server --bench profiles`; `WINGBEAT_BENCH_PODS=1000` for as many pods.
 
-use std::{hint::black_box, time::Duration};
+#[expect(dead_code, reason = "tests make it fail")]
+#[path = "../tests/all/shared/bucket.rs"]
+mod bucket;
+
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
 
 use axum::{
     body::{Body, to_bytes},
@@ -17,13 +24,13 @@ use wingbeat_server::{
     App,
     database::{Database, NewProject, Visibility},
     profiles::{
-        Push,
+        ProfilesError, ProfilesPlace, Push,
         intake::{Labels, Part},
-        now_ns,
+        move_profiles, now_ns,
     },
     router,
-    settings::Settings,
-    storage::StorageError,
+    settings::{DataLocation, Settings},
+    storage::{self, StorageError},
 };
 use wingbeat_track::model::ProjectName;
 
@@ -63,7 +70,7 @@ fn stacks(numbers: &mut Numbers) -> Vec<Vec<u64>> {
 }
 
 /// A window of these stacks.
-fn window(numbers: &mut Numbers, stacks: &[Vec<u64>], start_ns: i64) -> Part {
+fn window(numbers: &mut Numbers, stacks: &[Vec<u64>], (start_ns, samples): (i64, usize)) -> Part {
     let text = |number| format!("service::module_{}::function_{number}", number % 97);
     let mut strings: Vec<String> = ["", "cpu", "nanoseconds"].map(str::to_owned).to_vec();
     strings.extend((0..FUNCTIONS).map(text));
@@ -79,7 +86,7 @@ fn window(numbers: &mut Numbers, stacks: &[Vec<u64>], start_ns: i64) -> Part {
         message.function.push(Function { id, name: 2 + id as i64, ..Function::default() });
     }
     message.string_table = strings;
-    for _ in 0..SAMPLES {
+    for _ in 0..samples {
         // The nth stack has a share proportional to 1/n.
         let place = (STACKS as f64).powf(numbers.next(1 << 30) as f64 / (1_u64 << 30) as f64);
         let location_id = stacks[place as usize - 1].clone();
@@ -97,8 +104,73 @@ fn window(numbers: &mut Numbers, stacks: &[Vec<u64>], start_ns: i64) -> Part {
         shown: 0,
         start_ns,
         duration_ns: 15 * SECOND,
-        sums: vec![52_631_579 * SAMPLES as i64],
+        sums: vec![52_631_579 * samples as i64],
         pprof,
+    }
+}
+
+/// Fills the service `pods` as time passes: a window of ten minutes for each pod, and of 15 seconds in the last quarter of
+/// an hour. The windows are some of a few, because packing takes longer than everything else.
+fn fill_pods(app: &App, project: &str, pods: usize) {
+    let mut numbers = Numbers(11);
+    let stacks = stacks(&mut numbers);
+    let end = now_ns();
+    let mut of = |seconds: i64, samples: usize| -> Vec<Part> {
+        let mut one = || Part {
+            duration_ns: seconds * SECOND,
+            ..window(&mut numbers, &stacks, (end, samples))
+        };
+        (0..50).map(|_| one()).collect()
+    };
+    let (long, short) = (of(600, 1500), of(15, 57));
+    let (mut pushing, mut tidying) = (Duration::ZERO, Duration::ZERO);
+    let mut push = |some: &[Part], start_ns: i64, number: i64| {
+        let part = |pod: usize| Part {
+            service: "pods".to_owned(),
+            labels: Labels::from([("pod".to_owned(), format!("pods-{pod}"))]),
+            start_ns,
+            ..some[(pod + number as usize) % some.len()].clone()
+        };
+        let push = Push { id: String::new(), parts: (0..pods).map(part).collect() };
+        let begin = Instant::now();
+        app.profiles.put(project, vec![push], end).expect("kept");
+        pushing += begin.elapsed();
+    };
+    let mut tidy = |now_ns: i64| {
+        let begin = Instant::now();
+        while !app.profiles.tidy(now_ns).expect("tidied") {}
+        tidying += begin.elapsed();
+    };
+    let quarter = end - 900 * SECOND;
+    for number in 0..143 {
+        let start_ns = quarter - (143 - number) * 600 * SECOND;
+        push(&long, start_ns, number);
+        tidy(start_ns + 600 * SECOND);
+    }
+    for number in 0..60 {
+        let start_ns = quarter + number * 15 * SECOND;
+        push(&short, start_ns, number);
+        if number % 4 == 3 {
+            tidy(start_ns + 15 * SECOND);
+        }
+    }
+    println!(
+        "{pods} pods: pushed in {:.0} s, merged in {:.0} s",
+        pushing.as_secs_f64(),
+        tidying.as_secs_f64()
+    );
+    let sizes = app.storage.read_blocking(|database| {
+        let sql = "SELECT total_from_ns IS NOT NULL, level, count(*), sum(bytes) FROM profile_block AS one \
+                   JOIN profile_series AS series ON series.id = one.series WHERE service = 'pods' GROUP BY 1, 2";
+        let mut statement = database.results.connection().prepare(sql)?;
+        let read = |row: &wingbeat_sql::Row<'_>| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
+        };
+        let rows = statement.query_map([], read)?.collect::<wingbeat_sql::Result<Vec<_>>>();
+        Ok::<_, ProfilesError>(rows?)
+    });
+    for (is_total, level, files, bytes) in sizes.expect("read") {
+        println!("total {is_total}, level {level}: {files} files, {} MiB", bytes >> 20);
     }
 }
 
@@ -115,12 +187,17 @@ async fn filled(app: &App) {
     let stacks = stacks(&mut numbers);
     for number in 0..WINDOWS {
         let start = now - (WINDOWS - number) * 15 * SECOND;
-        let push = Push { id: String::new(), parts: vec![window(&mut numbers, &stacks, start)] };
-        app.profiles.put(&project, &[push], now).expect("kept");
+        let push = Push {
+            id: String::new(),
+            parts: vec![window(&mut numbers, &stacks, (start, SAMPLES))],
+        };
+        app.profiles.put(&project, vec![push], now).expect("kept");
     }
-    let begin = std::time::Instant::now();
-    app.profiles.tidy(now).expect("tidied");
+    let begin = Instant::now();
+    while !app.profiles.tidy(now).expect("tidied") {}
     println!("merged a day in {:.1} s", begin.elapsed().as_secs_f64());
+    let pods = std::env::var("WINGBEAT_BENCH_PODS").ok().and_then(|pods| pods.parse().ok());
+    fill_pods(app, &project, pods.unwrap_or(100));
 }
 
 fn pages(criterion: &mut Criterion) {
@@ -129,28 +206,45 @@ fn pages(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
     let app = App::open(Settings::of(folder.path())).expect("opened");
     runtime.block_on(filled(&app));
-    let router = router(&app);
-    let mut group = criterion.benchmark_group("profiles");
-    group.sample_size(20).measurement_time(Duration::from_secs(8));
-    for (name, path) in [
+    let paths = [
         ("services", "/perf/fleet/profiles"),
         ("hour", "/perf/fleet/profiles/web?last=1h"),
         ("day", "/perf/fleet/profiles/web?last=24h"),
         ("half days compared", "/perf/fleet/profiles/web/compare?last=12h"),
-    ] {
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| {
-                let answer = runtime.block_on(async {
-                    let request = Request::get(path).body(Body::empty()).expect("a request");
-                    let answer = router.clone().oneshot(request).await.expect("answered");
-                    assert_eq!(answer.status(), 200);
-                    to_bytes(answer.into_body(), usize::MAX).await.expect("read")
+        ("pods, quarter of an hour", "/perf/fleet/profiles/pods?last=15m"),
+        ("pods, hour", "/perf/fleet/profiles/pods?last=1h"),
+        ("pods, day", "/perf/fleet/profiles/pods?last=24h"),
+        ("one of the pods, day", "/perf/fleet/profiles/pods?last=24h&label=pod%3Dpods-7"),
+    ];
+    let run = |criterion: &mut Criterion, router: &axum::Router, place: &str| {
+        let mut group = criterion.benchmark_group(format!("profiles in a {place}"));
+        group.sample_size(10).measurement_time(Duration::from_secs(5));
+        for (name, path) in paths {
+            group.bench_function(name, |bencher| {
+                bencher.iter(|| {
+                    let answer = runtime.block_on(async {
+                        let request = Request::get(path).body(Body::empty()).expect("a request");
+                        let answer = router.clone().oneshot(request).await.expect("answered");
+                        assert_eq!(answer.status(), 200);
+                        to_bytes(answer.into_body(), usize::MAX).await.expect("read")
+                    });
+                    black_box(answer)
                 });
-                black_box(answer)
             });
-        });
-    }
-    group.finish();
+        }
+        group.finish();
+    };
+    run(criterion, &router(&app), "folder");
+    drop(app);
+    let bucket = bucket::Bucket::start();
+    let database = storage::open(&DataLocation::from(folder.path())).expect("opened");
+    let from = ProfilesPlace::within(folder.path());
+    let begin = Instant::now();
+    let moved = move_profiles(&database, &from, &bucket.place(), |_| {}).expect("moved");
+    println!("moved {} files in {:.1} s", moved.files, begin.elapsed().as_secs_f64());
+    let settings = Settings { profiles_place: bucket.place(), ..Settings::of(folder.path()) };
+    let app = App::open(settings).expect("opened");
+    run(criterion, &router(&app), "bucket");
 }
 
 criterion_group!(benches, pages);

@@ -22,7 +22,7 @@ pub struct App(Arc<Shared>);
 #[derive(Debug)]
 pub struct Shared {
     pub settings: Settings,
-    pub storage: Storage,
+    pub storage: Arc<Storage>,
     pub access: Access,
     pub metrics: Metrics,
     pub series: Refresher,
@@ -40,7 +40,9 @@ impl App {
     /// Wraps open database.
     pub fn of(settings: Settings, storage: Storage) -> Self {
         let access = Access::of(&settings.public_url);
-        let profiles = Profiles::of(&settings.files, settings.profiles);
+        let storage = Arc::new(storage);
+        let place = settings.profiles_place.clone();
+        let profiles = Profiles::of(Arc::clone(&storage), place, settings.profiles);
         Self(Arc::new(Shared {
             settings,
             storage,

@@ -1,44 +1,52 @@
-//! Pushed profiles: pprof files next to the database, by service and time.
+//! Pushed profiles: pprof files in a folder or bucket, by service and time, with an index in the database.
 //!
 //! ```text
-//! push → intake (checked, divided) → files + index → merge (ten minutes, hours) → retain
-//!                                         ↓
-//!                              read (a service, a time) → one profile
+//! push → intake (checked, divided) → files, then index → merge (ten minutes, hours), totals → retain
+//!                                           ↓
+//!                                read (a service, a time) → one profile
 //! ```
 //!
-//! With several servers, profiles stay on the server that received them: they are not in the database.
+//! Several servers share both. Any of them merges and deletes, one at a time (`claim.rs`).
 
+mod claim;
 mod clock;
 mod files;
 mod index;
 mod levels;
 mod merge;
+mod moving;
 mod read;
 mod retain;
+mod tidy;
+mod totals;
 
 use std::{
-    collections::{BTreeSet, HashSet},
-    fs, io,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use rusqlite::{Connection, OptionalExtension as _};
-use tokio::{sync::Semaphore, task};
+use bytes::Bytes;
+use tokio::{sync::Semaphore, task, time::timeout};
+use uuid::Uuid;
 pub use wingbeat_pprof::intake;
+use wingbeat_sql::{Connection, Fault};
+use wingbeat_track::store::StoreError;
 
 use self::{
     clock::Clock,
+    files::{Files, FilesError},
     intake::Part,
     levels::{Block, Level},
 };
 pub use self::{
+    files::{Options, ProfilesPlace},
     index::{Point, Series},
     levels::Span,
+    moving::{Moved, move_profiles, place_of},
     read::Reading,
     retain::Keep,
 };
+use crate::storage::{Storage, StorageError};
 
 /// Name of the folder within the server's.
 pub const FOLDER: &str = "profiles";
@@ -50,13 +58,21 @@ const SERIES_MAX: i64 = 20_000;
 const AT_ONCE: usize = 2;
 const WAITING_MAX: usize = 64;
 
+/// Pushes that are stored at once. Most of the time they wait for the store.
+const PUSHES_AT_ONCE: usize = 64;
+
+/// How long a request waits for others.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Why storing or reading profiles failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfilesError {
-    #[error("the folder of profiles cannot be used: {0}")]
-    Io(#[from] io::Error),
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
     #[error("the index of profiles cannot be used: {0}")]
-    Sqlite(#[from] rusqlite::Error),
+    Sql(#[from] wingbeat_sql::Error),
     #[error("a profile is damaged: {0}")]
     Damaged(String),
     #[error(
@@ -69,6 +85,30 @@ pub enum ProfilesError {
     TooMuch { files: usize, most: usize },
     #[error("too many profiles are waiting")]
     Busy,
+    #[error(
+        "the profiles of this database are in {known}, not in {own}: name the same place for all its servers with \
+         --profiles, or move them with `wingbeat serve move-profiles`"
+    )]
+    OtherPlace { own: String, known: String },
+    #[error("another server merges the profiles")]
+    Superseded,
+}
+
+impl From<StoreError> for ProfilesError {
+    fn from(error: StoreError) -> Self {
+        Self::Storage(error.into())
+    }
+}
+
+impl ProfilesError {
+    /// Whether a later attempt may succeed without any change.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Files(_) | Self::Busy | Self::Superseded | Self::OtherPlace { .. } => true,
+            Self::Sql(error) => matches!(error.fault(), Fault::Busy | Fault::Lost | Fault::Full),
+            _ => false,
+        }
+    }
 }
 
 /// The parts of a received profile.
@@ -79,28 +119,45 @@ pub struct Push {
     pub parts: Vec<Part>,
 }
 
+/// A push whose files are written: each part, which no longer has its content, with path and bytes on the disk.
+struct Incoming {
+    id: String,
+    parts: Vec<(Part, String, i64)>,
+}
+
 /// The profiles of a running server.
 #[derive(Debug)]
 pub struct Profiles {
-    folder: PathBuf,
+    storage: Arc<Storage>,
+    files: Files,
     keep: Keep,
-    /// The write connection, opened on first use so that servers without profiles create no folder.
-    writer: Mutex<Option<Connection>>,
+    /// This server among those that share the profiles.
+    owner: Uuid,
+    /// The mark of the files' place, once it is known to be the database's.
+    mark: Mutex<Option<Uuid>>,
     clock: Mutex<Clock>,
+    /// When unnamed files were last looked for.
+    swept: Mutex<Option<Instant>>,
     at_once: Arc<Semaphore>,
     waiting: Semaphore,
+    pushes: Arc<Semaphore>,
 }
 
 impl Profiles {
-    /// For the data folder of a server.
-    pub fn of(data: &Path, keep: Keep) -> Self {
+    /// In a place, with the index in this database. Nothing is read or written yet.
+    pub fn of(storage: Arc<Storage>, place: ProfilesPlace, keep: Keep) -> Self {
+        let (mark, clock, swept) = Default::default();
         Self {
-            folder: data.join(FOLDER),
+            storage,
+            files: Files::at(place),
             keep,
-            writer: Mutex::new(None),
-            clock: Mutex::default(),
+            owner: Uuid::now_v7(),
+            mark,
+            clock,
+            swept,
             at_once: Arc::new(Semaphore::new(AT_ONCE)),
             waiting: Semaphore::new(WAITING_MAX),
+            pushes: Arc::new(Semaphore::new(PUSHES_AT_ONCE)),
         }
     }
 
@@ -108,73 +165,66 @@ impl Profiles {
         self.keep
     }
 
+    /// Checks that the files can be read and written, and that their place is the database's.
+    pub fn check(&self) -> Result<(), ProfilesError> {
+        self.mark().map(drop)
+    }
+
     /// Runs long jobs off the request threads, with limited concurrency.
     pub async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ProfilesError> {
-        let busy = |_| ProfilesError::Busy;
-        let _waiting = self.waiting.try_acquire().map_err(busy)?;
-        let permit = Arc::clone(&self.at_once).acquire_owned().await;
-        let permit = permit.map_err(|_| ProfilesError::Busy)?;
-        // The permit moves along, because the work continues after a client disconnects.
-        let work = move || {
-            let done = job();
-            drop(permit);
-            done
-        };
-        let done = task::spawn_blocking(work).await;
-        done.map_err(|error| ProfilesError::Damaged(error.to_string()))
+        let _waiting = self.waiting.try_acquire().map_err(|_| ProfilesError::Busy)?;
+        of_pool(&self.at_once, job).await
     }
 
-    /// Stores a project's profiles atomically; returns the number of new ones.
-    pub fn put(&self, project: &str, pushes: &[Push], now_ns: i64) -> Result<usize, ProfilesError> {
-        let mut writer = self.writer()?;
-        let connection = opened(&mut writer)?;
-        let transaction = connection.transaction()?;
-        let mut written = Vec::new();
-        let put = self.put_all(&transaction, project, pushes, now_ns, &mut written);
-        match put.and_then(|new| Ok(transaction.commit().map(|()| new)?)) {
-            Ok(new) => Ok(new),
-            Err(error) => {
-                written.iter().for_each(|path| files::remove(&self.folder.join(path)));
-                Err(error)
-            }
-        }
-    }
-
-    fn put_all(
+    /// Runs a job that mostly waits for the store.
+    pub(crate) async fn run_push<T: Send + 'static>(
         &self,
-        transaction: &rusqlite::Transaction<'_>,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ProfilesError> {
+        of_pool(&self.pushes, job).await
+    }
+
+    /// Stores a project's profiles atomically; returns the number of new ones. Blocks.
+    pub fn put(
+        &self,
         project: &str,
-        pushes: &[Push],
+        pushes: Vec<Push>,
         now_ns: i64,
-        written: &mut Vec<String>,
     ) -> Result<usize, ProfilesError> {
-        let mut new = 0;
-        let mut id = index::next_block(transaction)?;
+        let mark = self.mark()?;
+        let (mut files, mut all) = (Vec::new(), Vec::new());
         for push in pushes {
-            let name = format!("{project}/{}", push.id);
-            if !push.id.is_empty() && index::is_seen(transaction, &name, now_ns)? {
-                continue;
+            let mut parts = Vec::new();
+            for mut part in push.parts {
+                let content = Bytes::from(std::mem::take(&mut part.pprof));
+                let span = (part.start_ns, part.start_ns + part.duration_ns);
+                let path = files::path((project, &part.service, &part.name), span);
+                parts.push((part, path.clone(), files::disk_bytes(content.len())));
+                files.push((path, content));
             }
-            for part in &push.parts {
-                let series = index::series_for(transaction, project, part, SERIES_MAX)?;
-                let series = series.ok_or(ProfilesError::TooManySeries)?;
-                let (start_ns, end_ns) = (part.start_ns, part.start_ns + part.duration_ns);
-                let about = (project, part.service.as_str(), part.name.as_str());
-                let path = files::path(about, (start_ns, end_ns), id);
-                written.push(path.clone());
-                let bytes = files::write(&self.folder, &path, &part.pprof)?;
-                let block = Block { id, series, start_ns, end_ns, windows: 1, path };
-                index::add_block(transaction, Level::Window, &block, bytes)?;
-                let point =
-                    Point { start_ns, duration_ns: part.duration_ns, sums: part.sums.clone() };
-                index::add_point(transaction, series, &point, part.shown)?;
-                (id, new) = (id + 1, new + 1);
-            }
+            all.push(Incoming { id: push.id, parts });
         }
-        Ok(new)
+        let paths: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
+        if let Err(error) = self.files.write(files) {
+            // What cannot be removed is found later.
+            let _ = self.files.remove(paths);
+            return Err(error.into());
+        }
+        let project = project.to_owned();
+        let entered = self.change(mark, move |db| enter(db, &project, &all, now_ns));
+        let unused = match &entered {
+            Ok((_, unused)) => unused.clone(),
+            Err(ProfilesError::TooManySeries | ProfilesError::OtherPlace { .. }) => paths,
+            // After a lost connection, they may be entered.
+            Err(_) => Vec::new(),
+        };
+        if !unused.is_empty() {
+            let _ = self.files.remove(unused);
+        }
+        Ok(entered?.0)
     }
 
     /// The series of a project, or of one of its services.
@@ -183,51 +233,41 @@ impl Profiles {
         project: &str,
         service: Option<&str>,
     ) -> Result<Vec<Series>, ProfilesError> {
-        match self.reader()? {
-            Some(reader) => Ok(index::series(&reader, project, service)?),
-            None => Ok(Vec::new()),
-        }
+        self.view(|db| Ok(index::series(db, project, service)?))
     }
 
     /// Hourly sums of each series' primary type since an hour.
     pub fn hours(&self, project: &str, since: i64) -> Result<Vec<(i64, i64, i64)>, ProfilesError> {
-        match self.reader()? {
-            Some(reader) => Ok(index::hours(&reader, project, since)?),
-            None => Ok(Vec::new()),
-        }
+        self.view(|db| Ok(index::hours(db, project, since)?))
     }
 
-    /// Points of some series, of windows that start within the span.
+    /// Points of some series, of windows that start within the span; of series with a total, those of the total.
     pub fn points(&self, series: &[i64], span: Span) -> Result<Vec<Vec<Point>>, ProfilesError> {
-        let Some(reader) = self.reader()? else { return Ok(vec![Vec::new(); series.len()]) };
-        let of_one = |id: &i64| index::points(&reader, *id, span.from_ns, span.until_ns);
-        Ok(series.iter().map(of_one).collect::<Result<_, _>>()?)
+        self.view(|db| {
+            let Some(total) = totals::of_all(db, series)? else {
+                let of_one = |id: &i64| index::points(db, *id, span);
+                return Ok(series.iter().map(of_one).collect::<Result<_, _>>()?);
+            };
+            let after = Span { from_ns: span.from_ns.max(total.from_ns), ..span };
+            let mut all = vec![index::points(db, total.id, after)?];
+            let before = Span { until_ns: span.until_ns.min(total.from_ns), ..span };
+            if before.from_ns < before.until_ns {
+                for id in series {
+                    all.push(index::points(db, *id, before)?);
+                }
+            }
+            Ok(all)
+        })
     }
 
     /// The time range of a project's profiles; `None` without any.
     pub fn extent(&self, project: &str) -> Result<Option<Span>, ProfilesError> {
-        let Some(reader) = self.reader()? else { return Ok(None) };
-        Ok(index::extent(&reader, project)?)
+        self.view(|db| Ok(index::extent(db, project)?))
     }
 
     /// Sums the profiles of series over a time range.
     pub fn read(&self, series: &[i64], span: Span, now_ns: i64) -> Result<Reading, ProfilesError> {
-        let Some(reader) = self.reader()? else {
-            return Ok(Reading {
-                profile: None,
-                span,
-                files: 0,
-                series: 0,
-                windows: 0,
-                damaged: 0,
-            });
-        };
-        let reading = read::read(&self.folder, &reader, series, span, now_ns)?;
-        match reading.damaged {
-            0 => Ok(reading),
-            // A merge may have replaced it in the meantime.
-            _ => read::read(&self.folder, &reader, series, span, now_ns),
-        }
+        self.view(|db| read::plan(db, series, span, now_ns))?.read(&self.files)
     }
 
     /// Rounds a span to the readable resolution.
@@ -235,119 +275,121 @@ impl Profiles {
         levels::readable(span, now_ns)
     }
 
-    /// Merges completed periods, and deletes what exceeds the age or size limit.
-    pub fn tidy(&self, now_ns: i64) -> Result<(), ProfilesError> {
-        self.tidy_at(now_ns, Instant::now())
-    }
-
-    fn tidy_at(&self, now_ns: i64, at: Instant) -> Result<(), ProfilesError> {
-        let Some(reader) = self.reader()? else { return Ok(()) };
-        for level in [Level::TenMinutes, Level::Hour] {
-            for wanted in merge::wanted(&reader, level, now_ns)? {
-                // A failed merge, for example on a full disk, does not prevent deletion.
-                if let Err(error) = self.merge(&reader, wanted) {
-                    tracing::warn!("merging profiles failed, will be retried: {error}");
-                }
-            }
-        }
-        self.change(|transaction| merge::drop_old_windows(transaction, now_ns))?;
-        let is_credible = {
-            let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-            clock.is_credible(now_ns, at, index::newest_ns(&reader)?)
-        };
-        if is_credible {
-            let oldest_ns = self.keep.oldest_ns(now_ns);
-            self.change(|transaction| retain::forget_before(transaction, None, oldest_ns))?;
-        }
-        for project in projects(&reader)? {
-            if let Some(limit_ns) = retain::too_much(&reader, &project, self.keep.bytes)? {
-                self.change(|transaction| {
-                    retain::forget_before(transaction, Some(&project), limit_ns)
-                })?;
-            }
-        }
-        self.change(|transaction| {
-            retain::forget_empty(transaction)?;
-            if is_credible {
-                retain::forget_seen(transaction, now_ns)?;
-            }
-            Ok(Vec::new())
-        })
-    }
-
     /// Deletes all profiles of a project.
     pub fn forget(&self, project: &str) -> Result<(), ProfilesError> {
-        if self.reader()?.is_none() {
-            return Ok(());
-        }
-        self.change(|transaction| retain::forget_before(transaction, Some(project), i64::MAX))
-    }
-
-    fn merge(&self, reader: &Connection, wanted: merge::Wanted) -> Result<(), ProfilesError> {
-        let sources = merge::sources(reader, wanted)?;
-        let (bytes, windows) = sources.sum(&self.folder)?;
-        let Some(about) = about(reader, &sources)? else { return Ok(()) };
-        let about = (about.0.as_str(), about.1.as_str(), about.2.as_str());
-        self.change(|transaction| {
-            sources.replace(transaction, &self.folder, about, (&bytes, windows))
+        let project = project.to_owned();
+        self.storage.write_blocking(move |database| {
+            let db = database.results.connection();
+            Ok(retain::forget_before(db, Some(&project), i64::MAX, now_ns())?)
         })
     }
 
-    /// Updates the index, and deletes files that it no longer names.
-    fn change(
+    /// Reads one snapshot of the index.
+    fn view<T>(
         &self,
-        job: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<Vec<String>, ProfilesError>,
-    ) -> Result<(), ProfilesError> {
-        let mut writer = self.writer()?;
-        let transaction = opened(&mut writer)?.transaction()?;
-        let gone = job(&transaction)?;
-        transaction.commit()?;
-        drop(writer);
-        gone.iter().for_each(|path| files::remove(&self.folder.join(path)));
-        Ok(())
+        job: impl FnOnce(&Connection) -> Result<T, ProfilesError>,
+    ) -> Result<T, ProfilesError> {
+        self.storage.read_blocking(|database| {
+            let view = database.results.connection().view()?;
+            let done = job(&view)?;
+            view.commit()?;
+            Ok(done)
+        })
     }
 
-    /// The write connection; creates and cleans the folder on first use.
-    fn writer(&self) -> Result<MutexGuard<'_, Option<Connection>>, ProfilesError> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if writer.is_none() {
-            fs::create_dir_all(&self.folder)?;
-            let connection = index::open(&self.folder)?;
-            let named = index::blocks(&connection, "TRUE", &[])?;
-            let named: HashSet<String> = named.into_iter().map(|block| block.path).collect();
-            files::remove_unnamed(&self.folder, &named)?;
-            *writer = Some(connection);
+    /// Changes the index, unless the profiles have been moved elsewhere.
+    fn change<T: Send + 'static>(
+        &self,
+        mark: Uuid,
+        job: impl FnOnce(&Connection) -> Result<T, ProfilesError> + Send + 'static,
+    ) -> Result<T, ProfilesError> {
+        let own = self.files.place().to_string();
+        let done = self.storage.write_blocking(move |database| {
+            database.together(|database| {
+                let db = database.results.connection();
+                match moving::known(db)? {
+                    Some((known, _)) if known == mark => job(db),
+                    other => {
+                        let known = other.map(|(_, place)| place).unwrap_or_default();
+                        Err(ProfilesError::OtherPlace { own, known })
+                    }
+                }
+            })
+        });
+        if matches!(done, Err(ProfilesError::OtherPlace { .. })) {
+            // Another server may have marked the same place at the same moment.
+            *self.mark.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        Ok(writer)
+        done
     }
 
-    /// A read connection; `None` if nothing was ever pushed.
-    fn reader(&self) -> Result<Option<Connection>, ProfilesError> {
-        match self.folder.join(files::INDEX).exists() {
-            true => Ok(Some(index::reader(&self.folder)?)),
-            false => Ok(None),
+    /// The mark of the files' place, which is the database's.
+    fn mark(&self) -> Result<Uuid, ProfilesError> {
+        let known = *self.mark.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mark) = known {
+            return Ok(mark);
+        }
+        let mark = self.files.mark()?;
+        let place = self.files.place().to_string();
+        self.storage.write_blocking(move |database| {
+            database.together(|database| moving::settle(database.results.connection(), mark, place))
+        })?;
+        *self.mark.lock().unwrap_or_else(PoisonError::into_inner) = Some(mark);
+        Ok(mark)
+    }
+}
+
+/// Runs a job on a thread, with limited concurrency.
+async fn of_pool<T: Send + 'static>(
+    pool: &Arc<Semaphore>,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ProfilesError> {
+    let permit = timeout(PATIENCE, Arc::clone(pool).acquire_owned()).await;
+    let Ok(Ok(permit)) = permit else { return Err(ProfilesError::Busy) };
+    // The permit moves along, because the work continues after a client disconnects.
+    let work = move || {
+        let done = job();
+        drop(permit);
+        done
+    };
+    let done = task::spawn_blocking(work).await;
+    done.map_err(|error| ProfilesError::Damaged(error.to_string()))
+}
+
+/// Enters pushes whose files are written. Returns the number of new profiles, and the files of repeated ones.
+fn enter(
+    db: &Connection,
+    project: &str,
+    all: &[Incoming],
+    now_ns: i64,
+) -> Result<(usize, Vec<String>), ProfilesError> {
+    let (mut new, mut unused) = (0, Vec::new());
+    for Incoming { id, parts } in all {
+        if !id.is_empty() && index::is_seen(db, &format!("{project}/{id}"), now_ns)? {
+            unused.extend(parts.iter().map(|(_, path, _)| path.clone()));
+            continue;
+        }
+        for (part, path, bytes) in parts {
+            let series = index::series_for(db, project, part, SERIES_MAX)?;
+            let series = series.ok_or(ProfilesError::TooManySeries)?;
+            let start_ns = part.start_ns;
+            let block = Block {
+                id: 0,
+                series: series.id,
+                start_ns,
+                end_ns: start_ns + part.duration_ns,
+                windows: 1,
+                path: path.clone(),
+            };
+            let is_totalled = series.total.is_none_or(|total| start_ns < total.from_ns);
+            index::add_block(db, Level::Window, &block, *bytes, is_totalled)?;
+            let (duration_ns, sums) = (part.duration_ns, part.sums.clone());
+            let point = Point { start_ns, duration_ns, windows: 1.0, sums };
+            index::add_point(db, series.id, &point, part.shown)?;
+            new += 1;
         }
     }
-}
-
-fn opened(writer: &mut Option<Connection>) -> Result<&mut Connection, ProfilesError> {
-    writer.as_mut().ok_or(ProfilesError::Busy)
-}
-
-/// Project, service and kind of a merge.
-fn about(
-    reader: &Connection,
-    sources: &merge::Sources,
-) -> Result<Option<(String, String, String)>, ProfilesError> {
-    let sql = "SELECT project, service, name FROM series WHERE id = ?1";
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    Ok(reader.query_row(sql, [sources.series()], read).optional()?)
-}
-
-fn projects(reader: &Connection) -> Result<BTreeSet<String>, ProfilesError> {
-    let mut statement = reader.prepare("SELECT DISTINCT project FROM series")?;
-    let all = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>();
-    Ok(all?)
+    Ok((new, unused))
 }
 
 /// Current time in nanoseconds since 1970.

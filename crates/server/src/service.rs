@@ -38,8 +38,9 @@ use crate::{
 /// Time limit of in-flight requests at shutdown.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Merge interval of profiles.
-const TIDY: Duration = Duration::from_secs(30);
+/// Merge interval of profiles, and the pause if there is more to do.
+const TIDY: Duration = Duration::from_secs(15);
+const TIDY_MORE: Duration = Duration::from_secs(1);
 
 /// All routes, each with its right.
 pub fn routes() -> Vec<Route> {
@@ -122,12 +123,15 @@ pub async fn serve_with_grace(
 
 /// Merges and deletes profiles while the server runs.
 async fn tidy_profiles(app: App) {
+    let mut pause = TIDY;
     loop {
-        time::sleep(TIDY).await;
+        time::sleep(pause).await;
+        pause = TIDY;
         let owner = app.clone();
         let tidy = move || owner.profiles.tidy(profiles::now_ns());
         match tokio::task::spawn_blocking(tidy).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => pause = TIDY_MORE,
             Ok(Err(error)) => tracing::warn!("merging profiles failed: {error}"),
             Err(error) => tracing::warn!("merging profiles failed: {error}"),
         }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 pub use self::location::{DataLocation, DatabaseUrl};
 
-use crate::profiles::Keep;
+use crate::profiles::{Keep, ProfilesPlace};
 
 /// The port of Bencher's server, for compatibility with existing scripts.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:6610";
@@ -31,7 +31,7 @@ const PROFILES_BYTES_LEAST: u64 = 16 << 20;
 
 const DAY_S: i64 = 86_400;
 
-/// Default folder for files of a server with a database.
+/// Default folder of a server with a database.
 const FILES: &str = "/var/lib/wingbeat";
 
 /// Settings of a server.
@@ -40,8 +40,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Location of the data.
     pub location: DataLocation,
-    /// Folder of files outside the database: pushed profiles.
-    pub files: PathBuf,
+    /// Location of pushed profiles.
+    pub profiles_place: ProfilesPlace,
     /// Public URL without a trailing slash, the base of all links.
     pub public_url: String,
     /// Number of reverse proxies in front of the server: as many entries of `X-Forwarded-For` are trusted, from the
@@ -73,6 +73,7 @@ pub struct Given {
     pub body_seconds_max: Option<u64>,
     pub connections_max: Option<usize>,
     pub allow_anonymous_runs: Option<bool>,
+    pub profiles: Option<String>,
     pub profiles_keep_days: Option<u32>,
     pub profiles_bytes_max: Option<u64>,
 }
@@ -84,10 +85,10 @@ impl Settings {
         let listen = SocketAddr::from(([127, 0, 0, 1], 6610));
         Self {
             listen,
-            files: match &location {
-                DataLocation::Folder(folder) => folder.clone(),
-                DataLocation::Postgres { .. } => PathBuf::from(FILES),
-            },
+            profiles_place: ProfilesPlace::within(match &location {
+                DataLocation::Folder(folder) => folder,
+                DataLocation::Postgres { .. } => Path::new(FILES),
+            }),
             location,
             public_url: format!("http://{listen}"),
             proxies: 0,
@@ -114,6 +115,8 @@ impl Settings {
         })?;
         let location = DataLocation::from_given(&given, &variable)?;
         let files = given.data.clone().or_else(|| location::default_data(variable));
+        let place = given.profiles.as_deref().map(str::parse).transpose()?;
+        let place = place.or_else(|| files.as_deref().map(ProfilesPlace::within));
         let public_url = match given.public_url {
             Some(url) => public_url(&url)?,
             None if listen.ip().is_unspecified() => {
@@ -150,7 +153,7 @@ impl Settings {
                 .allow_anonymous_runs
                 .unwrap_or(defaults.allow_anonymous_runs),
             profiles,
-            files: files.unwrap_or(defaults.files),
+            profiles_place: place.unwrap_or(defaults.profiles_place),
             ..defaults
         })
     }
@@ -173,6 +176,7 @@ impl Given {
             body_seconds_max: self.body_seconds_max.or(others.body_seconds_max),
             connections_max: self.connections_max.or(others.connections_max),
             allow_anonymous_runs: self.allow_anonymous_runs.or(others.allow_anonymous_runs),
+            profiles: self.profiles.or(others.profiles),
             profiles_keep_days: self.profiles_keep_days.or(others.profiles_keep_days),
             profiles_bytes_max: self.profiles_bytes_max.or(others.profiles_bytes_max),
         }
@@ -206,6 +210,7 @@ impl Given {
             body_seconds_max: parsed("BODY_SECONDS_MAX", read("BODY_SECONDS_MAX"))?,
             connections_max: number("CONNECTIONS_MAX")?,
             allow_anonymous_runs: read("ALLOW_ANONYMOUS_RUNS").map(allow).transpose()?,
+            profiles: read("PROFILES"),
             profiles_keep_days: parsed("PROFILES_KEEP_DAYS", read("PROFILES_KEEP_DAYS"))?,
             profiles_bytes_max: parsed("PROFILES_BYTES_MAX", read("PROFILES_BYTES_MAX"))?,
         })
@@ -266,7 +271,7 @@ mod tests {
         let expected = Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 3)),
             location: DataLocation::Folder("/variable".into()),
-            files: "/variable".into(),
+            profiles_place: ProfilesPlace::Folder("/variable/profiles".into()),
             public_url: "http://127.0.0.1:3".to_owned(),
             proxies: 1,
             body_bytes_max: 4 << 20,

@@ -245,6 +245,26 @@ impl Storage {
         self.readers.run(job).await
     }
 
+    /// Like [`Self::write`], for a thread that may block.
+    pub fn write_blocking<T, E>(
+        &self,
+        job: impl FnOnce(&mut Database) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StorageError> + Send + 'static,
+    {
+        self.writer.run_blocking(job)?
+    }
+
+    /// Runs a read of the primary on this thread, which may block.
+    pub fn read_blocking<T, E: From<StorageError>>(
+        &self,
+        job: impl FnOnce(&Database) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.readers.run_blocking(job)
+    }
+
     /// The same for a single question.
     pub async fn ask<T: Send + 'static>(
         &self,

@@ -12,10 +12,12 @@ use rustix::{
 };
 use wingbeat_server::{
     database::Database,
+    profiles::{self, Moved},
     service,
     settings::{DataLocation, DatabaseUrl, Given, Settings, VARIABLES},
     storage::{self, open, open_existing, served_at},
 };
+use wingbeat_text::plural;
 
 use self::{keys::KeyArgs, users::UserArgs};
 use crate::shell::{message, print};
@@ -45,13 +47,17 @@ pub(crate) struct ServeArgs {
 /// Which server it is.
 #[derive(Debug, Args)]
 struct PlaceArgs {
-    /// Folder of the server's database, or with --database, of pushed profiles
+    /// Folder of the server's database and profiles
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Database of PostgreSQL 15 or newer instead of a folder, as postgres://user@host/database. Others of the
     /// machine see flags: give a password by WINGBEAT_SERVE_DATABASE, PGPASSFILE or the file of --config
     #[arg(long, value_name = "URL")]
     database: Option<DatabaseUrl>,
+    /// Folder or URL of pushed profiles, as s3://bucket/prefix, gs://… or az://…, which servers of a database share;
+    /// credentials come from the environment
+    #[arg(long, value_name = "PLACE")]
+    profiles: Option<String>,
     /// URL that people and clients open, if it is not the address
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
@@ -69,6 +75,8 @@ enum Action {
     User(UserArgs),
     /// Copy the database to a new file, also while the server runs
     Backup(BackupArgs),
+    /// Move pushed profiles to another folder or bucket, verified by digests
+    MoveProfiles(MoveArgs),
 }
 
 /// Serves, or runs an administration command.
@@ -80,6 +88,7 @@ pub(crate) fn run(args: &ServeArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         Some(Action::Key(key)) => keys::run(key, quiet)?,
         Some(Action::User(user)) => users::run(user, quiet)?,
         Some(Action::Backup(backup)) => back_up(backup, quiet)?,
+        Some(Action::MoveProfiles(args)) => move_profiles(args, quiet)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -122,6 +131,7 @@ impl PlaceArgs {
             data: self.data.clone(),
             database: self.database.clone(),
             public_url: self.public_url.clone(),
+            profiles: self.profiles.clone(),
             ..Given::default()
         }
     }
@@ -189,6 +199,38 @@ fn back_up(args: &BackupArgs, quiet: bool) -> anyhow::Result<()> {
         message!(
             "{} has {size}; `wingbeat serve` serves it as DIR/server.db, with --data DIR",
             args.to.display()
+        );
+        if let Some(place) = profiles::place_of(&open_existing(&settings.location)?)? {
+            message!("it has the index of pushed profiles; their files are in {place}");
+        }
+    }
+    Ok(())
+}
+
+/// Flags of `wingbeat serve move-profiles`.
+#[derive(Debug, clap::Args)]
+struct MoveArgs {
+    /// Folder or URL to move them to; --profiles is the present one
+    #[arg(value_name = "TO")]
+    to: String,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+fn move_profiles(args: &MoveArgs, quiet: bool) -> anyhow::Result<()> {
+    let (settings, database) = args.place.database()?;
+    let (from, to) = (settings.profiles_place, args.to.parse()?);
+    anyhow::ensure!(from != to, "the profiles are in {to}: name another place");
+    let moved = profiles::move_profiles(&database, &from, &to, |_| {})?;
+    if !quiet {
+        let Moved { files, known, bytes, missing } = moved;
+        message!(
+            "{}, the same in {from} and {to} by SHA-256: {} copied, {known} were there, {missing} are in neither",
+            plural(files, "file"),
+            wingbeat_text::bytes(bytes)
+        );
+        message!(
+            "Restart the servers with --profiles {to}: until then, they take no profiles. {from} is not used any more."
         );
     }
     Ok(())

@@ -21,6 +21,7 @@ use crate::{
     access::{Caller, Right, Route},
     database::{Database, Project},
     profiles::{ProfilesError, Push, intake, now_ns},
+    service::request_id,
 };
 
 /// Path that clients push to.
@@ -49,12 +50,11 @@ async fn push(
     let is_json = is_json(&headers)?;
     let project = project(&app, &caller, &headers).await?;
     let owner = app.clone();
-    let take = move || {
-        let now_ns = now_ns();
-        let pushes = pushes(&body, is_json, now_ns, owner.profiles.keep().oldest_ns(now_ns))?;
-        Ok::<_, ApiError>(owner.profiles.put(&project.uuid.to_string(), &pushes, now_ns)?)
-    };
-    app.profiles.run(take).await??;
+    let now_ns = now_ns();
+    let oldest_ns = app.profiles.keep().oldest_ns(now_ns);
+    let pushes = app.profiles.run(move || pushes(&body, is_json, now_ns, oldest_ns)).await??;
+    let put = move || owner.profiles.put(&project.uuid.to_string(), pushes, now_ns);
+    app.profiles.run_push(put).await??;
     let kind = if is_json { "application/json" } else { "application/proto" };
     let answer = if is_json { "{}" } else { "" };
     Ok(([(header::CONTENT_TYPE, kind)], answer).into_response())
@@ -137,11 +137,25 @@ impl From<ProfilesError> for ApiError {
     fn from(error: ProfilesError) -> Self {
         match error {
             ProfilesError::Busy => Self::busy(),
+            ProfilesError::Storage(error) => error.into(),
             ProfilesError::TooManySeries => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, error.to_string())
             }
             ProfilesError::TooMuch { .. } => Self::bad_request(error.to_string()),
-            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+            error => {
+                // The place is for operators only.
+                tracing::error!(request_id = %request_id(), "{error}");
+                match error.is_transient() {
+                    true => Self::new(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "the server cannot read or write its profiles at present; try again",
+                    ),
+                    false => Self::new(
+                        StatusCode::INTERNAL_SERVER_ERROR,
+                        "the server cannot read its profiles; see its log",
+                    ),
+                }
+            }
         }
     }
 }

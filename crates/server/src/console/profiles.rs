@@ -109,9 +109,6 @@ fn empty(context: &PageContext) -> Markup {
     let url = &context.app.settings.public_url;
     html! {
         p { "No profiles yet. An agent profiles a whole machine and pushes here:" }
-        @if context.app.storage.is_shared() {
-            p { "If several servers share this database, each shows only the profiles pushed to it." }
-        }
         pre { code {
             "echo KEY > key\n"
             "sudo wingbeat agent --push wingbeat=" (url) " --tenant " (context.project.slug) " --token-file key"

@@ -8,8 +8,8 @@ use super::{Database, Digest, StoreError};
 use crate::storage::StorageError;
 
 /// All tables, each after those it references. Series tables are derived from the results, and the target rebuilds
-/// them.
-const TABLES: [&str; 14] = [
+/// them. Claims are of servers that run.
+const TABLES: [&str; 20] = [
     "setting",
     "user",
     "invite",
@@ -24,6 +24,12 @@ const TABLES: [&str; 14] = [
     "receipt",
     "audit",
     "branch_start",
+    "profile_series",
+    "profile_block",
+    "profile_point",
+    "profile_hour",
+    "profile_push",
+    "profile_garbage",
 ];
 
 /// Contents of a server after its first start without users: the link for its first admin, and its URL.
@@ -160,7 +166,7 @@ mod tests {
     };
 
     /// Tables derived from the results.
-    const DERIVED: [&str; 2] = ["series", "series_state"];
+    const DERIVED: [&str; 3] = ["series", "series_state", "claim"];
 
     /// A row in each table.
     fn fill(database: &Database, project: i64) {

@@ -201,3 +201,83 @@ CREATE TABLE series_state (
     state TEXT NOT NULL,
     PRIMARY KEY (project, branch, testbed)
 ) STRICT, WITHOUT ROWID;
+
+-- Pushed profiles: the index of files outside the database. A series has one label set; a total sums the series of a
+-- service with one kind and the same types, and has no labels.
+CREATE TABLE profile_series (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- SHA-256 of the project's UUID, service, kind, labels and types.
+    key BLOB NOT NULL UNIQUE CHECK (length(key) = 32),
+    project TEXT NOT NULL,
+    service TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- Both in JSON.
+    labels TEXT NOT NULL,
+    types TEXT NOT NULL,
+    shown INTEGER NOT NULL,
+    newest_ns INTEGER NOT NULL,
+    -- The total that sums it. Null if it is not summed, or a total itself.
+    total INTEGER,
+    -- Of a total: the first time that it has.
+    total_from_ns INTEGER
+) STRICT;
+CREATE INDEX profile_series_of_project ON profile_series (project);
+CREATE INDEX profile_series_of_total ON profile_series (total);
+
+-- Files: of a window (level 0), ten minutes (1) or an hour (2).
+CREATE TABLE profile_block (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    series INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    start_ns INTEGER NOT NULL,
+    end_ns INTEGER NOT NULL,
+    -- What it is aged by: the start of its last part.
+    age_ns INTEGER NOT NULL,
+    windows INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    -- Whether a larger block has it.
+    is_merged INTEGER NOT NULL,
+    -- Whether the total of its series has it, or never will.
+    is_totalled INTEGER NOT NULL,
+    path TEXT NOT NULL
+) STRICT;
+CREATE INDEX profile_block_of_series ON profile_block (series, level, start_ns);
+CREATE INDEX profile_block_to_merge ON profile_block (level, end_ns) WHERE is_merged = 0;
+CREATE INDEX profile_block_to_total ON profile_block (series, start_ns) WHERE is_totalled = 0;
+CREATE INDEX profile_block_by_age ON profile_block (age_ns);
+
+-- Sums of windows, so that timelines are drawn without opening files: little-endian 64-bit integers, one for each type.
+CREATE TABLE profile_point (
+    series INTEGER NOT NULL,
+    start_ns INTEGER NOT NULL,
+    duration_ns INTEGER NOT NULL,
+    windows REAL NOT NULL,
+    sums BLOB NOT NULL,
+    PRIMARY KEY (series, start_ns)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE profile_hour (
+    series INTEGER NOT NULL,
+    hour INTEGER NOT NULL,
+    value INTEGER NOT NULL,
+    PRIMARY KEY (series, hour)
+) STRICT, WITHOUT ROWID;
+
+-- Pushes of the last day, so that a repeated one does not count twice.
+CREATE TABLE profile_push (
+    push TEXT PRIMARY KEY,
+    time_ns INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Files to delete, once no page reads them any more.
+CREATE TABLE profile_garbage (
+    path TEXT PRIMARY KEY,
+    time_ns INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Which server does a job that only one may do, and until when.
+CREATE TABLE claim (
+    job TEXT PRIMARY KEY,
+    owner BLOB NOT NULL CHECK (length(owner) = 16),
+    until_ns INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,6 +1,7 @@
 //! Times and files: the lengths of blocks, and how long the short ones are kept.
 
 pub(super) const HOUR_NS: i64 = 3600 * 1_000_000_000;
+pub(super) const MINUTE_NS: i64 = HOUR_NS / 60;
 pub(super) const TEN_MINUTES_NS: i64 = HOUR_NS / 6;
 
 /// Age until which windows are kept after merging, for minute resolution: at least the last hour, plus a partly expired
@@ -53,6 +54,14 @@ impl Span {
         }
     }
 
+    /// Rounded outwards to multiples of a length.
+    pub(super) fn rounded(self, length_ns: i64) -> Self {
+        Self {
+            from_ns: self.from_ns.div_euclid(length_ns) * length_ns,
+            until_ns: (self.until_ns + length_ns - 1).div_euclid(length_ns) * length_ns,
+        }
+    }
+
     /// Length in seconds.
     pub fn seconds(self) -> f64 {
         self.until_ns.saturating_sub(self.from_ns).max(1) as f64 / 1e9
@@ -68,14 +77,12 @@ pub(super) fn coarse_until(now_ns: i64) -> i64 {
 pub(super) fn readable(span: Span, now_ns: i64) -> Span {
     // The first whole stretch of which all windows are left.
     let fine_ns = coarse_until(now_ns + TEN_MINUTES_NS - 1);
-    let Span { mut from_ns, mut until_ns } = span;
-    if from_ns < fine_ns {
-        from_ns = from_ns.div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS;
+    let coarse = span.rounded(TEN_MINUTES_NS);
+    let end = |fine: i64, coarse: i64| if fine < fine_ns { coarse } else { fine };
+    Span {
+        from_ns: end(span.from_ns, coarse.from_ns),
+        until_ns: end(span.until_ns, coarse.until_ns),
     }
-    if until_ns < fine_ns {
-        until_ns = (until_ns + TEN_MINUTES_NS - 1).div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS;
-    }
-    Span { from_ns, until_ns }
 }
 
 #[cfg(test)]

@@ -1,13 +1,20 @@
 //! Reads a service over a time range: sums the fewest files that cover it.
 
-use std::{collections::HashSet, fs, io, path::Path};
+use std::{
+    collections::HashSet,
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
-use rusqlite::Connection;
 use wingbeat_pprof::Stacks;
+use wingbeat_sql::{Connection, Many, Result as SqlResult};
 
 use super::{
-    ProfilesError, index,
-    levels::{Block, HOUR_NS, Level, Span, TEN_MINUTES_NS, readable},
+    ProfilesError,
+    files::{Fetched, Files, FilesError},
+    index,
+    levels::{Block, HOUR_NS, Level, MINUTE_NS, Span, TEN_MINUTES_NS, readable},
+    totals,
 };
 
 /// Maximum decompressed bytes of a file. Merged files are larger than received ones.
@@ -15,6 +22,12 @@ const BYTES_MAX: u64 = 256 << 20;
 
 /// Maximum files per response.
 const FILES_MAX: usize = 6000;
+
+/// Series whose blocks are looked up at once.
+const SERIES_AT_ONCE: usize = 500;
+
+/// Threads that decompress the files of a response.
+const THREADS: usize = 2;
 
 /// Result of a read.
 #[derive(Debug)]
@@ -29,109 +42,197 @@ pub struct Reading {
     pub windows: i64,
     /// Number of unreadable files.
     pub damaged: usize,
+    /// Files of the requested range if those were too many: then the range read is only its end.
+    pub too_many: Option<usize>,
 }
 
-/// Blocks of a series that cover a range without overlap: the largest ones within it, and windows at its ends.
-fn cover(connection: &Connection, series: i64, span: Span) -> rusqlite::Result<Vec<Block>> {
-    let find = |level: Level, more: &str, (from, until): (i64, i64)| {
-        let condition =
-            format!("series = ?1 AND level = ?2 AND start_ns >= ?3 AND start_ns < ?4 {more}");
-        index::blocks(connection, &condition, &[series, level as i64, from, until])
-    };
-    // Aligned stretches of a length within the range.
+/// The files of a range.
+pub(super) struct Plan {
+    span: Span,
+    blocks: Vec<Block>,
+    series: usize,
+    too_many: Option<usize>,
+}
+
+/// Finds the files of these series over a time range, in one view of the index: a concurrent merge would be read twice,
+/// or not at all.
+pub(super) fn plan(
+    db: &Connection,
+    series: &[i64],
+    span: Span,
+    now_ns: i64,
+) -> Result<Plan, ProfilesError> {
+    let total = totals::of_all(db, series)?;
+    let mut wanted = span;
+    let mut too_many = None;
+    loop {
+        let span = readable(wanted, now_ns);
+        let (span, blocks) = match total {
+            None => (span, cover(db, series, span)?),
+            Some(total) => {
+                // It sums whole minutes.
+                let span = span.rounded(MINUTE_NS);
+                let before = Span { until_ns: span.until_ns.min(total.from_ns), ..span };
+                let after = Span { from_ns: span.from_ns.max(total.from_ns), ..span };
+                let mut blocks = Vec::new();
+                if before.from_ns < before.until_ns {
+                    blocks = cover(db, series, before)?;
+                }
+                if after.from_ns < after.until_ns {
+                    blocks.extend(cover(db, &[total.id], after)?);
+                    blocks.extend(totals::rest(db, total.id, after)?);
+                }
+                (span, blocks)
+            }
+        };
+        let files = blocks.len();
+        if files <= FILES_MAX {
+            let series = match total {
+                Some(total) => totals::members(db, total.id, span)?,
+                None => blocks.iter().map(|block| block.series).collect::<HashSet<_>>().len(),
+            };
+            return Ok(Plan { span, blocks, series, too_many });
+        }
+        // The newest part of it: as much as fits, if the files are evenly spread.
+        too_many = too_many.or(Some(files));
+        let length_ns = wanted.until_ns - wanted.from_ns;
+        let length_ns = (length_ns as f64 * 0.9 * FILES_MAX as f64 / files as f64) as i64;
+        if length_ns < MINUTE_NS {
+            return Err(ProfilesError::TooMuch { files, most: FILES_MAX });
+        }
+        wanted.from_ns = wanted.until_ns - length_ns;
+        // Rounded inwards, so that it gets shorter.
+        if readable(wanted, now_ns).from_ns < wanted.from_ns {
+            wanted.from_ns = wanted.rounded(TEN_MINUTES_NS).from_ns + TEN_MINUTES_NS;
+        }
+        if wanted.from_ns >= wanted.until_ns {
+            return Err(ProfilesError::TooMuch { files, most: FILES_MAX });
+        }
+    }
+}
+
+/// Blocks of series that cover a range without overlap: the largest ones within it, and windows at its ends.
+fn cover(db: &Connection, series: &[i64], span: Span) -> SqlResult<Vec<Block>> {
+    // Aligned stretches of a length within the range. What lies in them and is merged, a larger block has.
     let whole = |length_ns: i64| {
         let first = (span.from_ns + length_ns - 1).div_euclid(length_ns) * length_ns;
         (first, span.until_ns.div_euclid(length_ns) * length_ns)
     };
-    let tens = whole(TEN_MINUTES_NS);
-    let mut all = find(Level::Hour, "ORDER BY start_ns", whole(HOUR_NS))?;
-    // Excludes data covered by hours.
-    let hours: Vec<i64> = all.iter().map(|block| block.start_ns).collect();
-    let hour = |block: &Block| block.start_ns.div_euclid(HOUR_NS) * HOUR_NS;
-    let is_in_hour = |block: &Block| hours.binary_search(&hour(block)).is_ok();
-    all.extend(find(Level::TenMinutes, "AND is_merged = 0", tens)?);
-    let merged = find(Level::TenMinutes, "AND is_merged = 1", tens)?;
-    all.extend(merged.into_iter().filter(|block| !is_in_hour(block)));
-    let ends = (span.from_ns, span.until_ns);
-    all.extend(find(Level::Window, "AND is_merged = 0", ends)?);
-    let merged = find(Level::Window, "AND is_merged = 1", ends)?;
-    let is_in_ten = |block: &Block| (tens.0..tens.1).contains(&block.start_ns);
-    all.extend(merged.into_iter().filter(|block| !is_in_ten(block)));
-    Ok(all)
-}
-
-/// Reads these series over a time range.
-pub(super) fn read(
-    folder: &Path,
-    connection: &Connection,
-    series: &[i64],
-    span: Span,
-    now_ns: i64,
-) -> Result<Reading, ProfilesError> {
-    let span = readable(span, now_ns);
-    // One snapshot for all: a concurrent merge would be read twice, or not at all.
-    let view = connection.unchecked_transaction()?;
-    let mut blocks = Vec::new();
-    for id in series {
-        blocks.extend(cover(&view, *id, span)?);
-    }
-    drop(view);
-    if blocks.len() > FILES_MAX {
-        return Err(ProfilesError::TooMuch { files: blocks.len(), most: FILES_MAX });
-    }
-    let (left, right) = blocks.split_at(blocks.len() / 2);
-    // Decompression takes most of the time; two threads share it.
-    let (mut total, others) = std::thread::scope(|scope| {
-        let right = scope.spawn(|| sum(folder, right));
-        (sum(folder, left), right.join())
-    });
-    // A thread that panicked contributes nothing.
-    let others = others.unwrap_or_default();
-    total.windows += others.windows;
-    total.damaged += others.damaged;
-    let merged = total.stacks.merge(others.stacks);
-    merged.map_err(|error| ProfilesError::Damaged(error.to_string()))?;
-    Ok(Reading {
-        profile: Some(total.stacks).filter(|stacks| !stacks.is_empty()),
-        span,
-        files: blocks.len(),
-        series: blocks.iter().map(|block| block.series).collect::<HashSet<_>>().len(),
-        windows: total.windows,
-        damaged: total.damaged,
-    })
-}
-
-#[derive(Default)]
-struct Sum {
-    stacks: Stacks,
-    windows: i64,
-    damaged: usize,
-}
-
-fn sum(folder: &Path, blocks: &[Block]) -> Sum {
-    let mut sum = Sum::default();
-    for block in blocks {
-        match add_file(&mut sum.stacks, &folder.join(&block.path)) {
-            Ok(()) => sum.windows += block.windows,
-            Err(reason) => {
-                tracing::warn!("a profile cannot be read, {}: {reason}", block.path);
-                sum.damaged += 1;
+    let (hours, tens) = (whole(HOUR_NS), whole(TEN_MINUTES_NS));
+    let mut all = Vec::new();
+    for (level, within, merged) in [
+        (Level::Hour, hours, (i64::MIN, i64::MIN)),
+        (Level::TenMinutes, tens, hours),
+        (Level::Window, (span.from_ns, span.until_ns), tens),
+    ] {
+        if within.0 >= within.1 {
+            continue;
+        }
+        let sql = format!(
+            "SELECT {} FROM profile_block WHERE series = ?1 AND level = {} AND start_ns >= {} AND start_ns < {} \
+             AND (is_merged = 0 OR start_ns < {} OR start_ns >= {})",
+            index::BLOCK,
+            level as i64,
+            within.0,
+            within.1,
+            merged.0,
+            merged.1,
+        );
+        let mut find = Many::prepare(db, &sql, SERIES_AT_ONCE)?;
+        find.expect(series.iter().copied());
+        for one in series {
+            let mut rows = find.query(*one)?;
+            while let Some(row) = rows.next()? {
+                all.push(index::block_of(&row)?);
             }
         }
     }
-    sum
+    Ok(all)
 }
 
-/// Why a file was not added.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum FileError {
-    /// A later attempt may succeed.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error(transparent)]
-    Add(#[from] anyhow::Error),
+impl Plan {
+    /// Reads the files.
+    pub(super) fn read(self, files: &Files) -> Result<Reading, ProfilesError> {
+        let Self { span, blocks, series, too_many } = self;
+        let sum = sum(files, &blocks)?;
+        Ok(Reading {
+            profile: Some(sum.stacks).filter(|stacks| !stacks.is_empty()),
+            span,
+            files: blocks.len(),
+            series,
+            windows: sum.windows,
+            damaged: sum.damaged + sum.unread,
+            too_many,
+        })
+    }
 }
 
-pub(super) fn add_file(stacks: &mut Stacks, path: &Path) -> Result<(), FileError> {
-    Ok(stacks.add_file(&fs::read(path)?, BYTES_MAX)?)
+/// The sum of some files.
+#[derive(Default)]
+pub(super) struct Sum {
+    pub(super) stacks: Stacks,
+    pub(super) windows: i64,
+    /// Files that are gone or damaged.
+    pub(super) damaged: usize,
+    /// Files that a later attempt may read, and why the first of them could not be.
+    pub(super) unread: usize,
+    pub(super) failed: Option<FilesError>,
+}
+
+/// Reads and sums files. Decompression takes most of the time; some threads share it.
+pub(super) fn sum(files: &Files, blocks: &[Block]) -> Result<Sum, ProfilesError> {
+    if blocks.is_empty() {
+        return Ok(Sum::default());
+    }
+    let fetched = files.fetch(blocks.iter().map(|block| block.path.clone()).collect())?;
+    let fetched = Mutex::new(fetched);
+    let next = || fetched.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
+    let sums = thread::scope(|scope| {
+        let add = || {
+            let mut sum = Sum::default();
+            while let Some(one) = next() {
+                sum.add_file(blocks, one);
+            }
+            sum
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(add)).collect();
+        // A thread that panicked contributes nothing.
+        threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect::<Vec<_>>()
+    });
+    let mut total = Sum::default();
+    for sum in sums {
+        total.add(sum)?;
+    }
+    Ok(total)
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, other: Self) -> Result<(), ProfilesError> {
+        self.windows += other.windows;
+        self.damaged += other.damaged;
+        self.unread += other.unread;
+        self.failed = self.failed.take().or(other.failed);
+        let merged = self.stacks.merge(other.stacks);
+        merged.map_err(|error| ProfilesError::Damaged(error.to_string()))
+    }
+
+    fn add_file(&mut self, blocks: &[Block], (number, content): Fetched) {
+        let Some(block) = blocks.get(number) else { return };
+        let added = match content {
+            Ok(bytes) => self.stacks.add_file(&bytes, BYTES_MAX).map_err(|it| it.to_string()),
+            Err(error) if error.is_missing => Err(error.to_string()),
+            Err(error) => {
+                self.unread += 1;
+                self.failed.get_or_insert(error);
+                return;
+            }
+        };
+        match added {
+            Ok(()) => self.windows += block.windows,
+            Err(reason) => {
+                tracing::warn!("a profile cannot be read, {}: {reason}", block.path);
+                self.damaged += 1;
+            }
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Retention: deletes old or excess data, oldest first, per project.
 
-use rusqlite::{Connection, Transaction, params};
+use wingbeat_sql::{Connection, Result, params, params_from_iter};
 
-use super::{ProfilesError, levels::HOUR_NS};
+use super::levels::HOUR_NS;
 
 /// Retention limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,74 +22,110 @@ impl Keep {
 /// How long received profiles are remembered, so that retries do not count twice.
 const SEEN_NS: i64 = 86_400 * 1_000_000_000;
 
+/// How long files stay after the index no longer names them: longer than a page reads.
+const READ_NS: i64 = 120 * 1_000_000_000;
+
+/// Files that are deleted at once.
+const GARBAGE_MAX: i64 = 500;
+
 /// Start of the data to keep of a project above its size limit.
-pub(super) fn too_much(
-    connection: &Connection,
-    project: &str,
-    bytes: u64,
-) -> Result<Option<i64>, ProfilesError> {
-    let of_project = "FROM block WHERE series IN (SELECT id FROM series WHERE project = ?1)";
-    let sql = format!("SELECT coalesce(sum(bytes), 0) {of_project}");
-    let all: i64 = connection.query_row(&sql, [project], |row| row.get(0))?;
+pub(super) fn too_much(db: &Connection, project: &str, bytes: u64) -> Result<Option<i64>> {
+    let of_project =
+        "FROM profile_block WHERE series IN (SELECT id FROM profile_series WHERE project = ?1)";
+    let sql = format!("SELECT cast(coalesce(sum(bytes), 0) AS BIGINT) {of_project}");
+    let all: i64 = db.query_row(&sql, [project], |row| row.get(0))?;
     let mut over = all.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
     if over <= 0 {
         return Ok(None);
     }
-    let sql = format!("SELECT start_ns, bytes {of_project} ORDER BY start_ns");
-    let mut statement = connection.prepare(&sql)?;
+    let sql = format!(
+        "SELECT age_ns, cast(sum(bytes) AS BIGINT) {of_project} GROUP BY age_ns ORDER BY age_ns"
+    );
+    let mut statement = db.prepare(&sql)?;
     let mut rows = statement.query([project])?;
     let mut limit_ns = None;
     while let Some(row) = rows.next()? {
-        let start_ns: i64 = row.get(0)?;
-        // Blocks with the same start go together: an hour, and its first ten minutes.
-        if over <= 0 && limit_ns != Some(start_ns) {
-            return Ok(Some(start_ns));
+        let age_ns: i64 = row.get(0)?;
+        if over <= 0 {
+            return Ok(Some(age_ns));
         }
         over -= row.get::<_, i64>(1)?;
-        limit_ns = Some(start_ns);
+        limit_ns = Some(age_ns);
     }
-    Ok(limit_ns.map(|start_ns| start_ns.saturating_add(1)))
+    Ok(limit_ns.map(|age_ns| age_ns.saturating_add(1)))
 }
 
-/// Removes blocks that start before a time; returns files to delete. An hour's parts start later and are removed by the
-/// next runs.
+/// Whether there is data before a time.
+pub(super) fn has_before(db: &Connection, limit_ns: i64) -> Result<bool> {
+    db.prepare("SELECT 1 FROM profile_block WHERE age_ns < ?1 LIMIT 1")?.exists([limit_ns])
+}
+
+/// Removes blocks that start before a time, of all projects or one.
 pub(super) fn forget_before(
-    transaction: &Transaction<'_>,
+    db: &Connection,
     project: Option<&str>,
     limit_ns: i64,
-) -> Result<Vec<String>, ProfilesError> {
+    now_ns: i64,
+) -> Result<()> {
     // Points have no index by age: those of each series are in time order. Blocks have one, and the `+` keeps SQLite
     // from using the series index there.
-    let of_project = "series IN (SELECT id FROM series WHERE ?2 IS NULL OR project = ?2)";
-    let sql = format!("DELETE FROM block WHERE start_ns < ?1 AND +{of_project} RETURNING path");
-    let paths = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
-    let gone: Vec<String> = transaction
-        .prepare(&sql)?
-        .query_map(params![limit_ns, project], paths)?
-        .collect::<Result<_, _>>()?;
-    let sql = format!("DELETE FROM point WHERE start_ns < ?1 AND {of_project}");
-    transaction.execute(&sql, params![limit_ns, project])?;
-    let sql = format!("DELETE FROM hour_sum WHERE hour < ?1 AND {of_project}");
-    transaction.execute(&sql, params![limit_ns.div_euclid(HOUR_NS), project])?;
-    Ok(gone)
+    let of_project =
+        "series IN (SELECT id FROM profile_series WHERE project = coalesce(?2, project))";
+    let old = format!("age_ns < ?1 AND +{of_project}");
+    let values = params![limit_ns, project];
+    let sql = format!(
+        "INSERT INTO profile_garbage (path, time_ns) SELECT path, {now_ns} FROM profile_block WHERE {old} \
+         ON CONFLICT (path) DO NOTHING"
+    );
+    db.execute(&sql, values)?;
+    db.execute(&format!("DELETE FROM profile_block WHERE {old}"), values)?;
+    let sql = format!("DELETE FROM profile_point WHERE start_ns < ?1 AND {of_project}");
+    db.execute(&sql, values)?;
+    let sql = format!("DELETE FROM profile_hour WHERE hour < ?1 AND {of_project}");
+    db.execute(&sql, params![limit_ns.div_euclid(HOUR_NS), project]).map(drop)
+}
+
+/// Whether [`forget_seen`] has something to do. Once an hour, not for each push.
+pub(super) fn has_seen(db: &Connection, now_ns: i64) -> Result<bool> {
+    let sql = "SELECT 1 FROM profile_push WHERE time_ns < ?1 LIMIT 1";
+    db.prepare(sql)?.exists([now_ns - SEEN_NS - HOUR_NS])
 }
 
 /// Removes old entries of received profiles.
-pub(super) fn forget_seen(transaction: &Transaction<'_>, now_ns: i64) -> Result<(), ProfilesError> {
-    transaction.execute("DELETE FROM seen WHERE at_ns < ?1", [now_ns - SEEN_NS])?;
-    Ok(())
+pub(super) fn forget_seen(db: &Connection, now_ns: i64) -> Result<()> {
+    db.execute("DELETE FROM profile_push WHERE time_ns < ?1", [now_ns - SEEN_NS]).map(drop)
 }
 
 /// Removes empty series.
-pub(super) fn forget_empty(transaction: &Transaction<'_>) -> Result<(), ProfilesError> {
-    let sql = "DELETE FROM series WHERE NOT EXISTS (SELECT 1 FROM block WHERE block.series = series.id) RETURNING id";
-    let gone: Vec<i64> =
-        transaction.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    for series in gone {
-        for table in ["point", "hour_sum"] {
-            let sql = format!("DELETE FROM {table} WHERE series = ?1");
-            transaction.prepare_cached(&sql)?.execute([series])?;
+pub(super) fn forget_empty(db: &Connection) -> Result<()> {
+    for series in empty(db)? {
+        for (table, column) in
+            [("profile_point", "series"), ("profile_hour", "series"), ("profile_series", "id")]
+        {
+            db.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [series])?;
         }
+        db.execute("UPDATE profile_series SET total = NULL WHERE total = ?1", [series])?;
     }
     Ok(())
+}
+
+/// Series without blocks. A total has none at first: it goes with its last series.
+pub(super) fn empty(db: &Connection) -> Result<Vec<i64>> {
+    let sql = "SELECT id FROM profile_series AS one \
+               WHERE NOT EXISTS (SELECT 1 FROM profile_block WHERE series = one.id) \
+               AND NOT EXISTS (SELECT 1 FROM profile_series AS other WHERE other.total = one.id)";
+    db.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Files to delete now.
+pub(super) fn garbage(db: &Connection, now_ns: i64) -> Result<Vec<String>> {
+    let sql = "SELECT path FROM profile_garbage WHERE time_ns < ?1 LIMIT ?2";
+    db.prepare(sql)?.query_map([now_ns - READ_NS, GARBAGE_MAX], |row| row.get(0))?.collect()
+}
+
+/// Removes the entries of deleted files.
+pub(super) fn forget_garbage(db: &Connection, gone: Vec<String>) -> Result<()> {
+    let places = vec!["?"; gone.len()].join(", ");
+    let sql = format!("DELETE FROM profile_garbage WHERE path IN ({places})");
+    db.execute(&sql, params_from_iter(gone)).map(drop)
 }

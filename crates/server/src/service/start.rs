@@ -19,6 +19,7 @@ use super::{idle, serve};
 use crate::{
     App,
     access::{INVITE_LIFETIME, digest, random_text},
+    profiles::ProfilesPlace,
     settings::{DataLocation, Settings},
     storage::{Claim, Storage},
 };
@@ -77,6 +78,10 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> anyhow::Result<()
     drop(database);
     warn_of_plain_http(&settings);
     let app = App::of(settings, storage);
+    if let ProfilesPlace::Bucket { .. } = app.settings.profiles_place {
+        // A wrong name or key must not be noticed at the first push.
+        app.profiles.check()?;
+    }
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(THREADS_MAX);
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(threads)

@@ -67,6 +67,17 @@ impl Readers {
         }
     }
 
+    /// The same on this thread, which may block. The caller bounds how many do so at once.
+    pub(super) fn run_blocking<T, E: From<StorageError>>(
+        &self,
+        job: impl FnOnce(&Database) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let database = self.take()?;
+        let answer = job(&database);
+        self.give_back(database);
+        answer
+    }
+
     fn take(&self) -> Result<Database, StorageError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| self.source.open(), Ok)

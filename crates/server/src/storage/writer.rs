@@ -61,17 +61,35 @@ impl Writer {
         job: impl FnOnce(&mut Database) -> T + Send + 'static,
     ) -> Result<T, StorageError> {
         let (answer, answered) = oneshot::channel();
+        self.queue(job, move |done| drop(answer.send(done)))?;
+        answered.await.map_err(|_| StorageError::Stopping)?
+    }
+
+    /// The same for a thread that may block.
+    pub(super) fn run_blocking<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Database) -> T + Send + 'static,
+    ) -> Result<T, StorageError> {
+        let (answer, answered) = std::sync::mpsc::sync_channel(1);
+        self.queue(job, move |done| drop(answer.send(done)))?;
+        answered.recv().map_err(|_| StorageError::Stopping)?
+    }
+
+    fn queue<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Database) -> T + Send + 'static,
+        tell: impl FnOnce(Result<T, StorageError>) + Send + 'static,
+    ) -> Result<(), StorageError> {
         let job: Job = Box::new(move |database| {
             let done = database.map(job);
             // The requester may be gone; the write stays.
-            Box::new(move || drop(answer.send(done)))
+            Box::new(move || tell(done))
         });
         let jobs = self.jobs.as_ref().ok_or(StorageError::Stopping)?;
         jobs.try_send(job).map_err(|error| match error {
             TrySendError::Full(_) => StorageError::Busy,
             TrySendError::Closed(_) => StorageError::Stopping,
-        })?;
-        answered.await.map_err(|_| StorageError::Stopping)?
+        })
     }
 }
 

@@ -24,5 +24,6 @@ mod api {
 mod foreign;
 mod native;
 mod place;
+mod shared;
 mod stops;
 mod support;

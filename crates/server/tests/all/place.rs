@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use wingbeat_server::{
     App,
     database::Database,
+    profiles::ProfilesPlace,
     settings::{DataLocation, Settings},
     storage,
 };
@@ -41,7 +42,8 @@ impl Kept {
 
     /// Settings for the location, with defaults otherwise.
     pub(crate) fn settings(&self) -> Settings {
-        Settings { files: self.folder.path().to_owned(), ..Settings::of(self.place.clone()) }
+        let profiles_place = ProfilesPlace::within(self.folder.path());
+        Settings { profiles_place, ..Settings::of(self.place.clone()) }
     }
 
     /// Reads or changes the database.

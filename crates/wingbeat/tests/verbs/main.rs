@@ -23,6 +23,7 @@ mod run {
 }
 /// `wingbeat serve` as a process: starts, stops, kills, backups, and disk errors.
 mod serve {
+    mod fleet;
     mod postgres;
     mod runs;
     mod start;

@@ -133,9 +133,10 @@ pub(crate) async fn fill(app: &App, slug: &str, sources: &[Source]) -> Result<()
         for number in 0..source.windows {
             pushes.push(source.push(begin_ns + number * WINDOW_NS, now_ns)?);
         }
-        app.profiles.put(&project, &pushes, now_ns)?;
+        app.profiles.put(&project, pushes, now_ns)?;
     }
-    Ok(app.profiles.tidy(now_ns)?)
+    while !app.profiles.tidy(now_ns)? {}
+    Ok(())
 }
 
 impl Source {

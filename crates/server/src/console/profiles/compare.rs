@@ -9,7 +9,7 @@ use super::{
     choice::{Choice, Choices},
     figures::Figures,
     range::{self, BASE, FIELDS, Fields, span_shown},
-    service::{ServiceQuery, factors, function_rows, points, side},
+    service::{ServiceQuery, factors, function_rows, notes, points, side},
     timeline::{self, Pen, Timeline},
 };
 use crate::{
@@ -192,6 +192,7 @@ fn half(
                     None => "nothing",
                 }
             }
+            (notes(&half.reading, half.span))
             @if !half.timeline.is_empty() { (half.timeline.draw(&half.choice, pen)) }
         }
     }

@@ -32,6 +32,7 @@ use crate::{
 
 /// Parameter of the function to show the callers and callees of.
 const FUNCTION: &str = "function";
+const MINUTE_NS: i64 = 60 * 1_000_000_000;
 
 /// Rows of the function table, by default and with `rows=more`.
 const FUNCTIONS: usize = 40;
@@ -244,9 +245,10 @@ fn time(path: &str, params: &Params, data: &ServiceData) -> Markup {
 fn nothing(path: &str, params: &Params, data: &ServiceData) -> Markup {
     let newest = data.choice.newest_ns();
     html! {
+        (notes(&data.reading, data.span))
         @if data.choice.series.is_empty() {
             p { "No profile has all of these labels. " a href=(params.with("label", "").at(path)) { "All labels" } }
-        } @else {
+        } @else if data.reading.damaged == 0 {
             p { "No profiles in this time range. The newest ends at " (range::shown(newest)) " UTC. "
                 a href=(FIELDS.write(params, range::usual(newest, i64::MAX)).at(path)) { "Show its last hour" } }
         }
@@ -266,12 +268,7 @@ fn shown(path: &str, params: &Params, data: &ServiceData, found: &Found) -> Mark
             div { dt { "Profiles" } dd { (grouped(reading.windows)) " of " (plural(choice.series.len(), "set")) " of labels" } }
             (data.choices.facts())
         }
-        @if reading.span != *span {
-            p class="note" { "Older profiles have a resolution of ten minutes. Shown: " (span_shown(reading.span)) "." }
-        }
-        @if reading.damaged > 0 {
-            p class="note bad" { (plural(reading.damaged, "file")) " could not be read; see the server log." }
-        }
+        (notes(&data.reading, data.span))
         p class="actions" {
             @for (words, params) in presets(&data.all, *span, data.now_ns, params) {
                 a class="button" href=(params.at(&format!("{path}/compare"))) { "Compare with " (words) } " "
@@ -313,6 +310,23 @@ fn pictures(path: &str, params: &Params, pictures: &Pictures) -> Markup {
                 (picture::graph(callees, picture::CALLEE))
                 p class="quiet" { (callees.legend) }
             }
+        }
+    }
+}
+
+/// What differs from the request.
+pub(super) fn notes(reading: &Reading, span: Span) -> Markup {
+    let is_rounded = |found_ns: i64, asked_ns: i64| (found_ns - asked_ns).abs() >= MINUTE_NS;
+    html! {
+        @if let Some(files) = reading.too_many {
+            p class="note" { "The whole time takes " (plural(files, "file")) ", too many to read at once. Shown is its end: "
+                (span_shown(reading.span)) ". To see more, choose labels, or look at the time in parts." }
+        } @else if is_rounded(reading.span.from_ns, span.from_ns) || is_rounded(reading.span.until_ns, span.until_ns) {
+            p class="note" { "Older profiles have a resolution of ten minutes. Shown: " (span_shown(reading.span)) "." }
+        }
+        @if reading.damaged > 0 {
+            p class="note bad" { (plural(reading.damaged, "file")) " of " (grouped(reading.files))
+                " could not be read; see the server log." }
         }
     }
 }

@@ -196,7 +196,7 @@ fn spread(
         let until_ns = (start_ns + (step + 1) * step_ns).min(end_ns);
         let part = (until_ns - from_ns) as f64 / (end_ns - point.start_ns) as f64;
         sums[index] += value * part;
-        windows[index] += part;
+        windows[index] += point.windows * part;
     }
 }
 
@@ -249,7 +249,8 @@ mod tests {
     #[test]
     fn points_are_spread_over_steps() {
         let check = |start: i64, duration: i64, expected: &[f64]| {
-            let point = Point { start_ns: start, duration_ns: duration, sums: vec![0, 100] };
+            let point =
+                Point { start_ns: start, duration_ns: duration, windows: 1.0, sums: vec![0, 100] };
             let (mut sums, mut windows) = (vec![0.0; 3], vec![0.0; 3]);
             spread(&point, 1, (1000, 10), &mut sums, &mut windows);
             assert_eq!(sums, expected, "{start} {duration}");

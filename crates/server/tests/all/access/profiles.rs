@@ -7,6 +7,7 @@ use time::Duration;
 use wingbeat_pprof::proto::{Function, Label, Line, Location, Profile, Sample, ValueType};
 use wingbeat_pprof::pyroscope::{LabelPair, PushRequest, RawProfileSeries, RawSample};
 use wingbeat_server::database::{KeyOwner, Role, Visibility};
+use wingbeat_server::profiles::Span;
 
 use crate::support::{Answer, Ask, Server, now};
 
@@ -219,6 +220,12 @@ async fn what_is_refused_is_said_in_the_words_of_the_protocol() {
     assert_eq!(server.ask(ask).await.status, StatusCode::OK);
 }
 
+/// Read on a thread that may block.
+fn extent(server: &Server, project: &str) -> Option<Span> {
+    let read = || server.app.profiles.extent(project).expect("read");
+    std::thread::scope(|scope| scope.spawn(read).join().expect("no panic"))
+}
+
 #[tokio::test]
 async fn profiles_go_with_their_project() {
     let server = Server::new();
@@ -228,8 +235,8 @@ async fn profiles_go_with_their_project() {
         server.key(KeyOwner::User(server.user("ada", Role::Admin).id), Duration::hours(1)).0;
     assert_eq!(server.ask(usual().key(key.as_str())).await.status, StatusCode::OK);
     let uuid = own.uuid.to_string();
-    assert!(server.app.profiles.extent(&uuid).expect("read").is_some());
+    assert!(extent(&server, &uuid).is_some());
     let ask = Ask::new(Method::DELETE, "/v0/projects/own").key(admin.as_str());
     assert_eq!(server.ask(ask).await.status, StatusCode::NO_CONTENT);
-    assert_eq!(server.app.profiles.extent(&uuid).expect("read"), None);
+    assert_eq!(extent(&server, &uuid), None);
 }
