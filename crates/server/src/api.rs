@@ -43,6 +43,7 @@ pub fn native_routes() -> Vec<Route> {
 fn endpoints() -> Vec<Endpoint> {
     let mut all = of_server();
     all.extend(of_projects());
+    all.extend(of_organization());
     all.extend(of_reports());
     all.extend(of_thresholds());
     all.extend(of_plots());
@@ -115,7 +116,6 @@ fn of_server() -> Vec<Endpoint> {
 
 fn of_projects() -> Vec<Endpoint> {
     let one = "/v0/projects/{project}";
-    let organization = "/v0/organizations/{organization}/projects";
     vec![
         Endpoint::get("/v0/projects", Right::Open, projects::list, "List projects")
             .query::<Paging>()
@@ -135,19 +135,28 @@ fn of_projects() -> Vec<Endpoint> {
         )
         .answer::<JsonAllowed>(200, "Whether the caller has it"),
         Endpoint::get(
+            "/v0/projects/{project}/jobs",
+            Right::Read,
+            server::none,
+            "List jobs of runners",
+        )
+        .answer_list::<JsonEntity>("None, as there are no runners"),
+    ]
+}
+
+fn of_organization() -> Vec<Endpoint> {
+    let one = "/v0/organizations/{organization}";
+    let projects = "/v0/organizations/{organization}/projects";
+    vec![
+        Endpoint::get(
             "/v0/organizations",
             Right::Open,
             projects::organizations,
             "List the one organization",
         )
         .answer_list::<JsonOrganization>("One organization"),
-        Endpoint::get(
-            "/v0/organizations/{organization}",
-            Right::Open,
-            projects::organization,
-            "View the organization",
-        )
-        .answer::<JsonOrganization>(200, "The organization"),
+        Endpoint::get(one, Right::Open, projects::organization, "View the organization")
+            .answer::<JsonOrganization>(200, "The organization"),
         Endpoint::post(
             "/v0/organizations",
             Right::SignedIn,
@@ -155,7 +164,7 @@ fn of_projects() -> Vec<Endpoint> {
             "Refused: there is one organization",
         ),
         Endpoint::patch(
-            "/v0/organizations/{organization}",
+            one,
             Right::SignedIn,
             projects::refuse_organization,
             "Refused: the organization cannot be changed",
@@ -174,18 +183,11 @@ fn of_projects() -> Vec<Endpoint> {
             "Count the metrics of 30 days",
         )
         .answer_as("application/json", Type::Object, "The number of metrics"),
-        Endpoint::get(
-            "/v0/projects/{project}/jobs",
-            Right::Read,
-            server::none,
-            "List jobs of runners",
-        )
-        .answer_list::<JsonEntity>("None, as there are no runners"),
-        Endpoint::get(organization, Right::Open, projects::list_of_organization, "List projects")
+        Endpoint::get(projects, Right::Open, projects::list_of_organization, "List projects")
             .query::<Paging>()
             .query::<projects::Query>()
             .answer_list::<JsonProject>("The projects that the caller may read"),
-        Endpoint::post(organization, Right::Handler, projects::create, "Create a project")
+        Endpoint::post(projects, Right::Handler, projects::create, "Create a project")
             .body::<JsonNewProject>()
             .answer::<JsonProject>(201, "The new project"),
     ]

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     ApiError,
     access::Right,
-    database::{Database, Project},
+    database::{Database, Kind, Project},
 };
 
 /// Causes per page.
@@ -194,11 +194,8 @@ fn cause(context: &PageContext, step: &Step, has_boxes: bool, is_selected: bool)
     let scale = measure.scale(value, before);
     let change = step.change();
     let active = step.count(AlertStatus::Active);
-    let name = format!(
-        "{}, {}",
-        context.names.shown(crate::database::Kind::Benchmark, alert.benchmark.as_str()),
-        context.names.measure(measure)
-    );
+    let benchmark = context.names.shown(Kind::Benchmark, alert.benchmark.as_str());
+    let name = format!("{benchmark}, {}", context.names.measure(measure));
     html! {
         tr {
             @if has_boxes {

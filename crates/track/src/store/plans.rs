@@ -156,7 +156,7 @@ fn use_profiles(store: &mut Store, main: &Report) {
 fn use_for_server(store: &Store, main: &Report, feature: &Report) {
     let project = &main.project;
     assert_eq!(store.stretches(project).expect("stretches").len(), 2);
-    assert_eq!(store.order(project, main.start_time).expect("an order").len(), 2);
+    assert_eq!(store.places(project, main.start_time).expect("places").len(), 2);
     assert_eq!(store.version_numbers(project, &feature.branch).expect("numbers").len(), 1);
     assert_eq!(store.iteration_counts(main.uuid).expect("counts").len(), 1);
     for name in [Use::Benchmark("a"), Use::Measure("latency")] {

@@ -123,23 +123,29 @@ impl Store {
         })
     }
 
-    /// The reports of a project from a time on, oldest first, each with the rows of its branch and testbed.
-    pub fn order(
+    /// The place of each report of a project from a time on, among those of its branch and testbed: 1 is the oldest.
+    pub fn places(
         &self,
         project: &ProjectName,
         since: OffsetDateTime,
-    ) -> Result<Vec<(Uuid, (i64, i64))>, StoreError> {
+    ) -> Result<HashMap<Uuid, usize>, StoreError> {
         self.doing("reading the order of reports", || {
-            let Some(project) = project_row(&self.connection, project)? else {
-                return Ok(Vec::new());
-            };
+            let mut places = HashMap::new();
+            let Some(project) = project_row(&self.connection, project)? else { return Ok(places) };
             let sql = format!(
                 "SELECT r.uuid, r.branch, r.testbed FROM report r
                  WHERE r.project = ?1 AND r.start_time_ns >= ?2 AND {STANDS}
                  ORDER BY r.start_time_ns, r.uuid"
             );
-            let place = |row: &Row<'_>| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)));
-            prepare(&self.connection, &sql)?.query_map([project, limit_ns(since)], place)?.collect()
+            let mut statement = prepare(&self.connection, &sql)?;
+            let mut rows = statement.query([project, limit_ns(since)])?;
+            let mut counts: HashMap<(i64, i64), usize> = HashMap::new();
+            while let Some(row) = &rows.next()? {
+                let count = counts.entry((row.get(1)?, row.get(2)?)).or_default();
+                *count += 1;
+                places.insert(row.get(0)?, *count);
+            }
+            Ok(places)
         })
     }
 

@@ -29,7 +29,7 @@ impl Step {
         alerts: Vec<StoredAlert>,
     ) -> Result<Vec<Self>, StoreError> {
         let Some(oldest) = alerts.last() else { return Ok(Vec::new()) };
-        let places = places(database.results.order(&project.stored, oldest.start_time)?);
+        let places = database.results.places(&project.stored, oldest.start_time)?;
         Ok(steps(alerts, &places))
     }
 
@@ -105,16 +105,6 @@ impl Step {
         parts.push(self);
         parts.into_iter()
     }
-}
-
-fn places(order: Vec<(Uuid, (i64, i64))>) -> Places {
-    let mut counts = HashMap::new();
-    let place = |(report, place): (Uuid, (i64, i64))| {
-        let count: &mut usize = counts.entry(place).or_default();
-        *count += 1;
-        (report, *count)
-    };
-    order.into_iter().map(place).collect()
 }
 
 fn steps(alerts: Vec<StoredAlert>, places: &Places) -> Vec<Step> {
