@@ -184,7 +184,7 @@ fn line(
             th scope="row" {
                 input type="checkbox" form="together" name="benchmark" value=(benchmark.as_str())
                     aria-label={ "Tick " (context.names.shown(Kind::Benchmark, benchmark.as_str())) };
-                " " a href=(plot) { (context.benchmark(benchmark)) }
+                a href=(plot) { (context.benchmark(benchmark)) }
                 @if let Some(alert) = alert {
                     " " a class="tag bad" href={ (context.at("alerts/")) (alert.uuid) } { "alert" }
                 }

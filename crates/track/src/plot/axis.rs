@@ -380,14 +380,20 @@ mod tests {
     }
 
     #[test]
-    fn limits_below_zero_are_cut_where_values_are_not() {
-        let dots = [1.0, 3.0].map(|value| PlotPoint {
-            value,
-            lower_limit: Some(-2.0),
-            ..PlotPoint::default()
-        });
-        let axis = Axis::of(dots.iter(), 0.0, Scale::Auto);
-        assert!(axis.place(0.0).abs() < 1e-9 && axis.place(1.0) > 0.2, "{axis:?}");
+    fn near_limits_widen_and_far_ones_do_not() {
+        let axis = |values: [f64; 2], limit| {
+            let dots = values.map(|value| PlotPoint {
+                value,
+                lower_limit: Some(limit),
+                ..PlotPoint::default()
+            });
+            Axis::of(dots.iter(), 0.0, Scale::Auto)
+        };
+        assert!(axis([1.0, 3.0], 0.6).place(0.6) > 0.0);
+        assert_eq!(axis([1.0, 3.0], -2.0), axis([1.0, 3.0], 1.0));
+        // Where no value is below zero, no near limit is in sight there.
+        let cut = axis([0.0, 3.0], -0.5);
+        assert!(cut.place(0.0).abs() < 1e-9, "{cut:?}");
     }
 
     #[test]
