@@ -34,6 +34,7 @@ const NETWORK_ALLOWED: &[&str] = &[
     "crates/agent/src/kubelet.rs",
     "crates/agent/src/pusher.rs",
     "crates/profiler/src/debuginfod/http.rs",
+    "crates/server/src/profiles/files/http.rs",
     "crates/track/src/remote/http.rs",
 ];
 
