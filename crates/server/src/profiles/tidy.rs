@@ -120,7 +120,7 @@ impl Profiles {
         now_ns: i64,
         enter: impl FnOnce(&Connection) -> Result<bool, ProfilesError> + Send + 'static,
     ) -> Result<(), ProfilesError> {
-        let entered = self.commit(move |db| {
+        self.commit(move |db| {
             let part = db.writing()?;
             match enter(&part)? {
                 true => part.commit()?,
@@ -130,8 +130,7 @@ impl Profiles {
                 }
             }
             Ok(())
-        });
-        entered
+        })
     }
 
     /// Removes from the index what is too old, or too much.
