@@ -70,18 +70,18 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> anyhow::Result<()
         Some(claim) => drop(claim.announce(&settings.public_url)),
         None => database.set_public_url(&settings.public_url)?,
     }
-    if !has_users {
-        let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
-        database.create_invite(None, &digest(&secret), now, now + INVITE_LIFETIME)?;
-        announce(&format!("{}/auth/invite/{secret}", settings.public_url));
-    }
-    drop(database);
     warn_of_plain_http(&settings);
     let app = App::of(settings, storage);
     if let ProfilesPlace::Bucket { .. } = app.settings.profiles_place {
         // A wrong name or key must not be noticed at the first push.
         app.profiles.check()?;
     }
+    if !has_users {
+        let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
+        database.create_invite(None, &digest(&secret), now, now + INVITE_LIFETIME)?;
+        announce(&format!("{}/auth/invite/{secret}", app.settings.public_url));
+    }
+    drop(database);
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(THREADS_MAX);
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(threads)

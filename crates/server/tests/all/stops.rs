@@ -14,15 +14,14 @@ use tokio::{
 use wingbeat_server::{App, service::serve_with_grace, settings::Settings};
 
 /// Starts a request with a body of 100 bytes, of which 10 are sent. Then stops the server, and sends the rest after
-/// `pause`, if any. Returns the response, and how long the server continued.
-async fn stop_meanwhile(pause: Option<Duration>) -> (String, Duration) {
+/// `pause`, if any. The server finishes requests for `grace`. Returns the response, and how long the server continued.
+async fn stop_meanwhile(pause: Option<Duration>, grace: Duration) -> (String, Duration) {
     let folder = tempfile::tempdir().expect("a folder");
     let app = App::open(Settings::of(folder.path())).expect("opened");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel::<()>();
     let wait = async { stopped.await.unwrap_or_default() };
-    let grace = Duration::from_millis(700);
     let server = tokio::spawn(serve_with_grace(app, listener, wait, grace));
     let mut client = TcpStream::connect(address).await.expect("connected");
     let head = format!(
@@ -50,13 +49,14 @@ async fn stop_meanwhile(pause: Option<Duration>) -> (String, Duration) {
 
 #[tokio::test]
 async fn a_request_under_way_is_answered() {
-    let (answer, _) = stop_meanwhile(Some(Duration::from_millis(200))).await;
+    let (answer, _) =
+        stop_meanwhile(Some(Duration::from_millis(200)), Duration::from_secs(15)).await;
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
 }
 
 #[tokio::test]
 async fn a_client_that_stalls_is_not_waited_for() {
-    let (answer, duration) = stop_meanwhile(None).await;
+    let (answer, duration) = stop_meanwhile(None, Duration::from_millis(700)).await;
     assert_eq!(answer, "");
     assert!(
         (Duration::from_millis(600)..Duration::from_secs(10)).contains(&duration),
