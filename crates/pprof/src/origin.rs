@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn paths_of_some_functions_place_the_others() {
         let mut crates = Crates::default();
-        let file = Some("/root/.cargo/registry/src/i/fancy-1.0/src/lib.rs");
+        let file = Some("/home/ada/.cargo/registry/src/i/fancy-1.0/src/lib.rs");
         crates.learn("fancy::a", file, Origin::Library);
         crates.learn("shop::a", Some("/src/shop/src/lib.rs"), Origin::Own);
         let check = |name, file, expected| {

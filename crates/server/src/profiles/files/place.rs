@@ -11,11 +11,8 @@ use std::{
 
 use anyhow::{anyhow, bail};
 use object_store::{
-    Error, ObjectStore, ObjectStoreScheme, RetryConfig,
-    aws::{AmazonS3Builder, AmazonS3ConfigKey},
-    azure::{AzureConfigKey, MicrosoftAzureBuilder},
-    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
-    local::LocalFileSystem,
+    Error, ObjectStore, ObjectStoreScheme, RetryConfig, aws::AmazonS3Builder,
+    azure::MicrosoftAzureBuilder, gcp::GoogleCloudStorageBuilder, local::LocalFileSystem,
     prefix::PrefixStore,
 };
 
@@ -87,34 +84,23 @@ impl ProfilesPlace {
             retry_timeout: Duration::from_secs(10),
             ..RetryConfig::default()
         };
+        // The builders have the same methods, but no trait.
+        macro_rules! bucket {
+            ($builder:ident) => {{
+                let configured = options
+                    .known()
+                    .fold($builder::new(), |builder, (key, value)| builder.with_config(key, value));
+                let configured = configured.with_url(url).with_retry(retry);
+                Arc::new(PrefixStore::new(
+                    configured.with_http_connector(Connector).build()?,
+                    prefix,
+                ))
+            }};
+        }
         Ok(match scheme(url) {
-            Some(ObjectStoreScheme::AmazonS3) => {
-                let builder = options
-                    .known::<AmazonS3ConfigKey>()
-                    .fold(AmazonS3Builder::new(), |builder, (key, value)| {
-                        builder.with_config(key, value)
-                    });
-                let builder = builder.with_url(url).with_retry(retry);
-                Arc::new(PrefixStore::new(builder.with_http_connector(Connector).build()?, prefix))
-            }
-            Some(ObjectStoreScheme::GoogleCloudStorage) => {
-                let builder = options
-                    .known::<GoogleConfigKey>()
-                    .fold(GoogleCloudStorageBuilder::new(), |builder, (key, value)| {
-                        builder.with_config(key, value)
-                    });
-                let builder = builder.with_url(url).with_retry(retry);
-                Arc::new(PrefixStore::new(builder.with_http_connector(Connector).build()?, prefix))
-            }
-            _ => {
-                let builder = options
-                    .known::<AzureConfigKey>()
-                    .fold(MicrosoftAzureBuilder::new(), |builder, (key, value)| {
-                        builder.with_config(key, value)
-                    });
-                let builder = builder.with_url(url).with_retry(retry);
-                Arc::new(PrefixStore::new(builder.with_http_connector(Connector).build()?, prefix))
-            }
+            Some(ObjectStoreScheme::AmazonS3) => bucket!(AmazonS3Builder),
+            Some(ObjectStoreScheme::GoogleCloudStorage) => bucket!(GoogleCloudStorageBuilder),
+            _ => bucket!(MicrosoftAzureBuilder),
         })
     }
 }
