@@ -22,6 +22,8 @@ pub mod pyroscope;
 mod scale;
 mod side;
 mod stacks;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod words;
 
 pub use blame::{Matched, Place};

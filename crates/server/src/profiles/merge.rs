@@ -138,6 +138,10 @@ impl Sources {
         self.wanted.series
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     /// Writes the large block.
     pub(super) fn write(&self, files: &Files, about: &About) -> Result<Written, ProfilesError> {
         let is_hour = self.wanted.level == Level::Hour;

@@ -7,10 +7,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use wingbeat_pprof::{
-    pprof::pack,
-    proto::{Function, Line, Location, Profile, Sample, ValueType},
-};
+use wingbeat_pprof::{pprof::pack, testing::window};
 
 use super::{
     FOLDER, Keep, Profiles, ProfilesError, ProfilesPlace, Push, Span,
@@ -32,22 +29,8 @@ const DAY: i64 = 1_795_824_000 * SECOND;
 
 /// A profile of one function with this duration, in nanoseconds.
 fn pprof(function: &str, value: i64, start_ns: i64) -> Vec<u8> {
-    let message = Profile {
-        sample_type: vec![ValueType { r#type: 1, unit: 2 }],
-        sample: vec![Sample { location_id: vec![1], value: vec![value], label: Vec::new() }],
-        location: vec![Location {
-            id: 1,
-            line: vec![Line { function_id: 1, line: 0 }],
-            ..Location::default()
-        }],
-        function: vec![Function { id: 1, name: 3, ..Function::default() }],
-        string_table: ["", "cpu", "nanoseconds", function].map(str::to_owned).to_vec(),
-        time_nanos: start_ns,
-        duration_nanos: 15 * SECOND,
-        ..Profile::default()
-    };
     let mut bytes = Vec::new();
-    pack(&message, &mut bytes).expect("packed");
+    pack(&window(function, value, start_ns), &mut bytes).expect("packed");
     bytes
 }
 

@@ -107,7 +107,10 @@ impl Profiles {
             let sources = merge::sources(db, wanted)?;
             Ok(merge::about(db, sources.series())?.map(|about| (sources, about)))
         })?;
-        let Some((sources, about)) = found else { return Ok(()) };
+        // The sources may have been deleted in the meantime.
+        let Some((sources, about)) = found.filter(|(sources, _)| !sources.is_empty()) else {
+            return Ok(());
+        };
         let written = sources.write(&self.files, &about)?;
         let path = written.block.path.clone();
         self.enter_merged(path, now_ns, move |db| Ok(sources.replace(db, &written, now_ns)?))

@@ -18,8 +18,8 @@ use prost::Message as _;
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 use wingbeat_pprof::{
-    proto::{Function, Line, Location, Profile, Sample, ValueType},
     pyroscope::{LabelPair, PushRequest, RawProfileSeries, RawSample},
+    testing::window,
 };
 use wingbeat_server::{
     App,
@@ -60,7 +60,10 @@ impl Server {
             value: value.to_owned(),
         };
         let labels = [("__name__", "process_cpu"), ("service_name", "web"), ("host_name", host)];
-        let sample = RawSample { raw_profile: profile(start_ns), id: format!("{host}-{start_ns}") };
+        let sample = RawSample {
+            raw_profile: window("main", SECOND, start_ns).encode_to_vec(),
+            id: format!("{host}-{start_ns}"),
+        };
         let series = RawProfileSeries { labels: labels.map(label).to_vec(), samples: vec![sample] };
         let request = Request::post("/push.v1.PusherService/Push")
             .header("content-type", "application/proto")
@@ -97,25 +100,6 @@ impl Server {
         let reading = self.app.profiles.read(&ids, span, now_ns).expect("read");
         (reading.windows, reading.damaged)
     }
-}
-
-/// A window of 15 seconds in one function.
-fn profile(start_ns: i64) -> Vec<u8> {
-    let message = Profile {
-        sample_type: vec![ValueType { r#type: 1, unit: 2 }],
-        sample: vec![Sample { location_id: vec![1], value: vec![SECOND], label: Vec::new() }],
-        location: vec![Location {
-            id: 1,
-            line: vec![Line { function_id: 1, line: 0 }],
-            ..Location::default()
-        }],
-        function: vec![Function { id: 1, name: 3, ..Function::default() }],
-        string_table: ["", "cpu", "nanoseconds", "main"].map(str::to_owned).to_vec(),
-        time_nanos: start_ns,
-        duration_nanos: 15 * SECOND,
-        ..Profile::default()
-    };
-    message.encode_to_vec()
 }
 
 fn folder(place: &tempfile::TempDir) -> DataLocation {

@@ -11,7 +11,7 @@ use prost::Message as _;
 use rustix::process::{Pid, Signal, kill_process};
 use time::OffsetDateTime;
 use wingbeat_pg_testing::cluster;
-use wingbeat_pprof::proto::{Function, Line, Location, Profile, Sample, ValueType};
+use wingbeat_pprof::testing::window;
 use wingbeat_server::profiles::ProfilesPlace;
 
 use self::bucket::Bucket;
@@ -55,7 +55,7 @@ fn push(address: &str, key: &str, start_ns: i64) -> bool {
     let headers = format!("{}Content-Type: application/json\r\n", bearer(key));
     let labels =
         r#"[{"name":"__name__","value":"process_cpu"},{"name":"service_name","value":"web"}]"#;
-    let profile = STANDARD.encode(profile(start_ns));
+    let profile = STANDARD.encode(window("main", 1_000_000, start_ns).encode_to_vec());
     let body = format!(
         r#"{{"series":[{{"labels":{labels},"samples":[{{"ID":"{start_ns}","rawProfile":"{profile}"}}]}}]}}"#
     );
@@ -67,25 +67,6 @@ impl Drop for Fleet<'_> {
     fn drop(&mut self) {
         self.run("down");
     }
-}
-
-/// A window of 15 seconds in one function.
-fn profile(start_ns: i64) -> Vec<u8> {
-    let message = Profile {
-        sample_type: vec![ValueType { r#type: 1, unit: 2 }],
-        sample: vec![Sample { location_id: vec![1], value: vec![1_000_000], label: Vec::new() }],
-        location: vec![Location {
-            id: 1,
-            line: vec![Line { function_id: 1, line: 0 }],
-            ..Location::default()
-        }],
-        function: vec![Function { id: 1, name: 3, ..Function::default() }],
-        string_table: ["", "cpu", "nanoseconds", "main"].map(str::to_owned).to_vec(),
-        time_nanos: start_ns,
-        duration_nanos: 15_000_000_000,
-        ..Profile::default()
-    };
-    message.encode_to_vec()
 }
 
 #[test]
